@@ -76,6 +76,7 @@ class Rule:
     Class attributes, all strings being templates over the frame's columns (`{leader_epoch}`, null prints `unknown`):
       evidence: role -> name of the frame's column (type `REF_TYPE`) that locates the line; the first is the subject's own line
       expected, observed: one sentence each; because: the chain of reasons, from the state to the breach
+      per_request: the subject is a request, not a partition of it; `applies` must then choose one row of each request
     """
 
     id: ClassVar[str]
@@ -87,6 +88,7 @@ class Rule:
     expected: ClassVar[str]
     observed: ClassVar[str]
     because: ClassVar[tuple[str, ...]]
+    per_request: ClassVar[bool] = False
 
     def applies(self) -> Column:
         """Which rows of the frame are subjects of this rule."""

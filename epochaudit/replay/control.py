@@ -1,0 +1,226 @@
+"""Frame `control`: what each control request met at the broker that received it (ZooKeeper mode).
+
+LeaderAndIsr, StopReplica and UpdateMetadata are applied under ReplicaManager.replicaStateChangeLock, and the lines of
+state-change.log are written under it: the line order of that file is the order of application. The request log is
+written on completion. A request is therefore placed at its own "Handling …" line, found by api, controller id and
+correlation id; server.log events, which belong to the same host and clock, and requests without a line are placed
+between state-change lines by time, and are marked so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+
+REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
+STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
+ANCHORS: Final = ("LEADER_AND_ISR_HANDLING", "STOP_REPLICA_HANDLING", "UPDATE_METADATA_APPLIED", "UPDATE_METADATA_IGNORED")
+PROCESS: Final = ("PROCESS_STARTING", "PROCESS_SHUTTING_DOWN", "KAFKA_VERSION", "BROKER_REGISTERED", "STALE_BROKER_EPOCH")
+
+EPOCH_DURING_DELETE: Final = -2
+LEADER_DURING_DELETE: Final = -2
+
+# A "Handling" line is written between arrival and completion; log4j stamps both to the millisecond, off by one at most.
+_CLOCK_GRAIN_MS: Final = 2
+
+_COLUMNS: Final = (
+    "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split", "partition_row",
+    "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
+    "request_error_code", "topic", "topic_id", "partition", "error_code", "controller_id", "controller_epoch",
+    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch",
+    "isr", "replicas", "is_new", "delete_partition", "value",
+)  # fmt: skip
+
+
+def control(events: DataFrame) -> DataFrame:
+    """One row per (control request, partition) at the broker that received it, with the state it met.
+
+    Needs: the events table. Clock: the broker's own state-change.log order.
+    Adds, beside the request's own columns:
+      ordered_by            `state_change_log` or `time` (no line of the request is recorded)
+      state_change_recorded the node has a state-change.log in the capture
+      process               ordinal of the broker process, from the start-up lines of server.log
+      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch
+      own_broker_epoch      of that process, with own_broker_epoch_ref
+      met_controller_epoch  highest controller epoch of the control requests this process had accepted, with met_controller_ref
+      met_overlaps          that request had not finished when this one arrived and only time orders the two
+      installed_*           epoch the replica was last proven to hold ("starts at leader epoch"), null after a restart or a deletion
+      accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion; held_topic_id the topic id it left
+      deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one
+      metadata_*            the last UpdateMetadata for the partition: its leader, replicas and whether it came after the LeaderAndIsr
+      alive_*               the next LeaderAndIsr or UpdateMetadata that treats the partition as living
+      reborn                the name had another topic id at this broker before
+      topic_deletion_seen   some broker of the cluster was told that the topic (by id) is being deleted
+    """
+    requests = _partition_state(_process_state(_placed(events))).where(F.col("is_request"))
+    return _with_topic_deletions(requests).withColumns(_subject())
+
+
+def _subject() -> dict[str, Column]:
+    return {"group_id": F.lit(None).cast("string"), "request_ref": F.col("own_ref")}
+
+
+def _placed(events: DataFrame) -> DataFrame:
+    """Control requests, state-change lines and process events, each with its place in the node's order of application."""
+    event_type = F.col("event_type")
+    rows = of_types(events, *REQUESTS, *STARTS, *ANCHORS, *PROCESS).select(*_COLUMNS).where(F.col("node").isNotNull())
+    rows = rows.withColumns(
+        {
+            "is_request": event_type.isin(*REQUESTS),
+            "is_line": F.col("source") == "state_change_log",
+            "own_ref": ref(),
+            "api": F.when(event_type.isin(*REQUESTS), event_type).when(
+                event_type.isin(*ANCHORS), F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED)$", "")
+            ),
+            "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
+        }
+    )
+    line = F.struct("file_order", "byte_offset")
+    by_correlation = Window.partitionBy("cluster", "node", "api", "controller_id", "correlation_id").orderBy(
+        "time_ms", F.col("is_request").cast("int")
+    )
+    by_time = Window.partitionBy("cluster", "node").orderBy("started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset")
+    anchor = F.last(
+        F.when(event_type.isin(*ANCHORS), F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref"))), ignorenulls=True
+    ).over(by_correlation)
+    rows = rows.withColumn("anchor", F.when(F.col("is_request"), anchor))
+    rows = rows.withColumn(
+        "anchor", F.when(F.col("anchor.time_ms") >= F.col("arrival_ms") - _CLOCK_GRAIN_MS, F.col("anchor"))
+    )  # the controller's correlation ids start again at 0: an older line of the same id is not this request's
+    nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
+    return rows.withColumns(
+        {
+            "place": F.when(F.col("is_line"), line).otherwise(F.coalesce("anchor.line", nearest)),
+            "rank": F.when(F.col("is_line"), 0).when(F.col("anchor").isNotNull(), 1).otherwise(2),
+            "line_ref": F.col("anchor.ref"),
+            "ordered_by": F.when(F.col("anchor").isNotNull(), "state_change_log").otherwise("time"),
+        }
+    )
+
+
+def _apply_ms() -> Column:
+    """Earliest moment at which the handler can have begun: arrival and the time in the request queue."""
+    return F.coalesce(F.col("arrival_ms") + F.floor(F.col("request_queue_time_us") / 1000), F.col("time_ms"))
+
+
+def _order() -> list[Column]:
+    return [F.col(name) for name in ("place", "rank", "started_ms", "file_order", "byte_offset", "partition_row")]
+
+
+def _before(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, -1)
+
+
+def _until(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _latest(condition: Column, value: Column, window: WindowSpec) -> Column:
+    return F.last(F.when(condition, value), ignorenulls=True).over(window)
+
+
+def _process_state(placed: DataFrame) -> DataFrame:
+    """Adds what belongs to the broker process: its ordinal, version, own epoch and the controller epoch it had accepted."""
+    event_type = F.col("event_type")
+    by_node = Window.partitionBy("cluster", "node").orderBy(*_order())
+    rows = placed.withColumns(
+        {
+            "process": F.sum(F.when(event_type == "PROCESS_STARTING", 1).otherwise(0)).over(_until(by_node)),
+            "state_change_recorded": F.max(F.col("is_line")).over(Window.partitionBy("cluster", "node")),
+        }
+    )
+    by_process = Window.partitionBy("cluster", "node", "process")
+    in_process = by_process.orderBy(*_order())
+    accepted = F.col("is_request") & (F.col("request_error_code") == 0)
+    epoch_stated = F.col("current_broker_epoch").isNotNull() & (
+        (event_type == "STALE_BROKER_EPOCH") | (F.col("broker_id") == F.col("node"))
+    )
+    met = F.max(F.when(accepted, F.struct("controller_epoch", "controller_id", "time_ms", "own_ref"))).over(
+        _before(in_process)
+    )
+    registered = _latest(epoch_stated, F.struct("current_broker_epoch", "own_ref"), _before(in_process))
+    rows = rows.withColumns({"met": met, "registered": registered, "kafka_version": F.max(_version()).over(by_process)})
+    return rows.withColumns(
+        {
+            "own_broker_epoch": F.col("registered.current_broker_epoch"),
+            "own_broker_epoch_ref": F.col("registered.own_ref"),
+            "met_controller_epoch": F.col("met.controller_epoch"),
+            "met_controller_id": F.col("met.controller_id"),
+            "met_controller_ref": F.col("met.own_ref"),
+            "met_overlaps": (F.col("ordered_by") == "time") & (F.col("met.time_ms") >= F.col("arrival_ms")),
+        }
+    )
+
+
+def _version() -> Column:
+    """`3.9.1` as 3009001; null for other rows and for what is no version."""
+    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2, 3)]
+    return F.when(F.col("event_type") == "KAFKA_VERSION", part[0] * 1_000_000 + part[1] * 1_000 + part[2])
+
+
+def _partition_state(rows: DataFrame) -> DataFrame:
+    """Adds what the broker knew of the partition when the request came."""
+    event_type, ok = F.col("event_type"), (F.col("request_error_code") == 0)
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(*_order())
+    rows = rows.withColumn("seq", F.row_number().over(by_partition))
+    before, after = _before(by_partition), by_partition.rowsBetween(1, Window.unboundedFollowing)
+    row = F.struct(
+        "seq", "process", "leader", "leader_epoch", "topic_id", "controller_epoch", "replicas", F.col("own_ref").alias("ref")
+    )
+    lai_accepted = (event_type == "LEADER_AND_ISR") & ok & (F.col("error_code") == 0)
+    delete_accepted = (event_type == "STOP_REPLICA") & ok & (F.col("error_code") == 0) & F.col("delete_partition")
+    metadata_told = (event_type == "UPDATE_METADATA") & ok
+    living = (lai_accepted | metadata_told) & (F.col("leader") != LEADER_DURING_DELETE)
+    rows = rows.withColumns(
+        {
+            "installed": _latest(event_type.isin(*STARTS), row, before),
+            "accepted": _latest(lai_accepted, row, before),
+            "named": _latest(lai_accepted & F.col("topic_id").isNotNull(), row, before),
+            "deleted": _latest(delete_accepted, row, before),
+            "metadata": _latest(metadata_told, row, before),
+            "alive": F.first(F.when(living, row), ignorenulls=True).over(after),
+            "reborn": F.min("topic_id").over(before) != F.max("topic_id").over(before),
+        }
+    )
+    rows = rows.withColumn("deleted_seq", F.coalesce("deleted.seq", F.lit(0)))
+    held = (F.col("installed.process") == F.col("process")) & (F.col("installed.seq") > F.col("deleted_seq"))
+    standing = F.col("accepted.seq") > F.col("deleted_seq")
+    return rows.withColumns(
+        {
+            "installed_leader_epoch": F.when(held, F.col("installed.leader_epoch")),
+            "installed_ref": F.when(held, F.col("installed.ref")),
+            "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
+            "accepted_controller_epoch": F.when(standing, F.col("accepted.controller_epoch")),
+            "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
+            "accepted_ref": F.when(standing, F.col("accepted.ref")),
+            "held_topic_id": F.when(F.col("named.seq") > F.col("deleted_seq"), F.col("named.topic_id")),
+            "held_topic_id_ref": F.when(F.col("named.seq") > F.col("deleted_seq"), F.col("named.ref")),
+            "deleted_ref": F.col("deleted.ref"),
+            "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
+            "metadata_leader": F.col("metadata.leader"),
+            "metadata_replicas": F.col("metadata.replicas"),
+            "metadata_ref": F.col("metadata.ref"),
+            "deletion_announced": (F.col("metadata.leader") == LEADER_DURING_DELETE)
+            & (F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))),
+            "alive_ref": F.col("alive.ref"),
+            "alive_topic_id": F.col("alive.topic_id"),
+            "alive_replicas": F.col("alive.replicas"),
+        }
+    )
+
+
+def _with_topic_deletions(requests: DataFrame) -> DataFrame:
+    """Adds `topic_deletion_seen` by (cluster, topic id, or name where the version has no ids)."""
+    known_id = F.coalesce("topic_id", "held_topic_id", "metadata.topic_id", "topic")
+    deletions = (
+        requests.where((F.col("event_type") == "UPDATE_METADATA") & (F.col("leader") == LEADER_DURING_DELETE))
+        .select("cluster", F.coalesce("topic_id", "topic").alias("identity"))
+        .distinct()
+        .withColumn("topic_deletion_seen", F.lit(True))
+    )
+    joined = requests.withColumn("identity", known_id).join(F.broadcast(deletions), ["cluster", "identity"], "left")
+    return joined.withColumn("topic_deletion_seen", F.coalesce("topic_deletion_seen", F.lit(False)))

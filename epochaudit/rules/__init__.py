@@ -1,0 +1,1 @@
+"""Rules: one file per rule, in a folder per proposal."""

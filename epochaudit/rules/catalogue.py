@@ -1,0 +1,58 @@
+"""The catalogue: every rule that this installation knows, found by importing the rule folders."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+
+import epochaudit.rules as rules_package
+from epochaudit.rules.rule import Rule
+
+
+class UnknownRule(ValueError):
+    """A selection names no rule, proposal or family of the catalogue."""
+
+
+@cache
+def catalogue() -> tuple[Rule, ...]:
+    """All rules, ordered by id. Reading it starts no Spark session."""
+    for module in pkgutil.walk_packages(rules_package.__path__, prefix=f"{rules_package.__name__}."):
+        importlib.import_module(module.name)
+    rules = sorted((cls() for cls in _subclasses(Rule) if "id" in vars(cls)), key=lambda rule: rule.id)
+    doubled = {a.id for a, b in zip(rules, rules[1:], strict=False) if a.id == b.id}
+    if doubled:
+        raise ValueError(f"two rules share the id {', '.join(sorted(doubled))}")
+    return tuple(rules)
+
+
+def _subclasses(cls: type[Rule]) -> Iterable[type[Rule]]:
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from _subclasses(sub)
+
+
+def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:
+    """The rules whose id (`SR-01`), family (`SR`) or proposal (`KIP-570`) is selected (all, if nothing is) and not ignored.
+
+    Raises UnknownRule for a word that matches nothing.
+    """
+    wanted, unwanted = _words(select), _words(ignore)
+    return tuple(
+        rule
+        for rule in catalogue()
+        if (not wanted or wanted & _names(rule)) and not unwanted & _names(rule)
+    )
+
+
+def _names(rule: Rule) -> set[str]:
+    return {rule.id, rule.family, rule.kip.upper()}
+
+
+def _words(words: Iterable[str]) -> set[str]:
+    asked = {word.strip().upper() for word in words}
+    known = set().union(*(_names(rule) for rule in catalogue()))
+    if unknown := sorted(asked - known):
+        raise UnknownRule(f"{', '.join(unknown)}: no such rule, family or KIP; `epochaudit rules` lists them")
+    return asked

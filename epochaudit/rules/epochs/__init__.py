@@ -1,0 +1,1 @@
+"""Controller, broker, leader and partition epochs."""

@@ -1,0 +1,1 @@
+"""Fetch fencing and log truncation (KIP-320)."""

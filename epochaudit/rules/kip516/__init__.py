@@ -1,0 +1,1 @@
+"""Topic identifiers (KIP-516)."""

@@ -1,0 +1,1 @@
+"""StopReplica and LeaderAndIsr fencing (KIP-570)."""

@@ -1,0 +1,1 @@
+"""ISR eligibility (KIP-841)."""
