@@ -151,6 +151,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "met_controller_epoch": F.col("met.controller_epoch"),
             "met_controller_id": F.col("met.controller_id"),
             "met_controller_ref": F.col("met.own_ref"),
+            "shutting_down": F.max(event_type == "PROCESS_SHUTTING_DOWN").over(_before(in_process)),
             "met_overlaps": (F.col("ordered_by") == "time") & (F.col("met.time_ms") >= F.col("arrival_ms")),
         }
     )
@@ -196,6 +197,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
             "accepted_controller_epoch": F.when(standing, F.col("accepted.controller_epoch")),
             "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
+            "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
             "accepted_ref": F.when(standing, F.col("accepted.ref")),
             "held_topic_id": F.when(F.col("named.seq") > F.col("deleted_seq"), F.col("named.topic_id")),
             "held_topic_id_ref": F.when(F.col("named.seq") > F.col("deleted_seq"), F.col("named.ref")),
