@@ -1,0 +1,126 @@
+"""The recorded line behind a reference: text, absolute line number and time, read from the capture's own files.
+
+A finding's evidence travels through Spark as a place (file, split, byte offset, line in split). Here, on the driver, each
+place becomes something that an operator can check by hand: `file:line` and the line itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import BinaryIO, Final
+
+TEXT_LIMIT: Final = 2_000  # characters of a line that a report keeps
+LINE_LIMIT: Final = 4 * TEXT_LIMIT  # bytes read for it: a character takes at most four
+SKIP: Final = 1 << 20  # bytes read at once on the way forward in a compressed file
+
+Opener = Callable[[str], BinaryIO]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a line starts: file relative to the capture, byte offset in the decompressed file."""
+
+    file: str
+    byte_offset: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One line that proves a part of a finding.
+
+    `line` counts from 1 in the whole file, null when the file's line counts are not known. `time` is ISO 8601, with a zone
+    only where the source states one. `text` is null when the file can't be read any more.
+    """
+
+    role: str
+    node: int | None
+    file: str
+    line: int | None
+    byte_offset: int
+    time: str | None
+    text: str | None
+
+
+def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
+    """The text of the line at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.
+
+    `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset order, so
+    that a compressed file is decompressed once; a seekable one is not read between the places.
+    """
+    by_file: dict[str, list[int]] = defaultdict(list)
+    for place in sorted(set(places)):
+        by_file[place.file].append(place.byte_offset)
+    texts: dict[Place, str] = {}
+    for file, offsets in by_file.items():
+        try:
+            with open_file(file) as stream:
+                for offset, text in _lines_at(stream, offsets):
+                    texts[Place(file, offset)] = text
+        except (OSError, EOFError, ValueError):
+            continue
+    return texts
+
+
+def _lines_at(stream: BinaryIO, offsets: list[int]) -> Iterable[tuple[int, str]]:
+    position = 0
+    ahead = b""  # bytes that were read for the previous line and reach past it, starting at `position`
+    for offset in offsets:
+        if offset < position + len(ahead):
+            ahead = ahead[offset - position :]
+        else:
+            _advance(stream, position + len(ahead), offset)
+            ahead = b""
+        position = offset
+        while len(ahead) < LINE_LIMIT and (more := stream.read(LINE_LIMIT - len(ahead))):
+            ahead += more
+        if ahead:
+            yield offset, cut(ahead.split(b"\n", 1)[0].removesuffix(b"\r").decode("utf-8", errors="replace"))
+
+
+def _advance(stream: BinaryIO, position: int, target: int) -> None:
+    """Move a stream from `position` forward to `target`: by seeking, or by reading where it can't seek."""
+    if stream.seekable():
+        stream.seek(target)
+        return
+    while position < target:
+        skipped = stream.read(min(SKIP, target - position))
+        if not skipped:
+            return
+        position += len(skipped)
+
+
+def cut(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The text, or its beginning with an ellipsis when it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def iso_time(time_ms: int | None, *, zoned: bool) -> str | None:
+    """ISO 8601 with milliseconds; `Z` only if the source's time zone is known, else local time as the log printed it."""
+    if time_ms is None:
+        return None
+    seconds, milliseconds = divmod(time_ms, 1000)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+    except (ValueError, OverflowError, OSError):  # a hostile or garbled line may print any year
+        return None
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + ("Z" if zoned else "")
+
+
+class LineNumbers:
+    """Absolute line numbers: the lines of a file's earlier splits are added to a line's number within its own split."""
+
+    def __init__(self, lines_of_splits: Mapping[tuple[str, int], int]) -> None:
+        """`lines_of_splits`: lines read, by (file, split index)."""
+        self._before: dict[tuple[str, int], int] = {}
+        totals: dict[str, int] = defaultdict(int)
+        for file, split in sorted(lines_of_splits):
+            self._before[file, split] = totals[file]
+            totals[file] += lines_of_splits[file, split]
+
+    def absolute(self, file: str, split: int, line_in_split: int) -> int | None:
+        """Line number in the whole file, from 1; None when the split is not known."""
+        before = self._before.get((file, split))
+        return None if before is None else before + line_in_split

@@ -1,0 +1,151 @@
+"""Verdicts that somebody has to look at, with evidence that can be checked by hand.
+
+The judge leaves rows whose evidence are places in files. Here, on the driver, they become findings: the lines' text and
+numbers, an id that depends on content only, and an order that does not depend on how Spark ran.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Final
+
+from epochaudit.evidence import Evidence, LineNumbers, Opener, Place, iso_time, read_lines
+from epochaudit.rules.rule import SEVERITIES
+
+IDENTITY: Final = (
+    "rule",
+    "verdict",
+    "cluster",
+    "node",
+    "partition",
+    "leader_epoch",
+    "client",
+    "group",
+    "correlation_id",
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One judged subject that is not a plain pass; fields under Kafka's own names, null where they mean nothing for the rule."""
+
+    finding_id: str
+    rule: str
+    verdict: str
+    severity: str
+    cluster: str
+    node: int | None
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    leader_epoch: int | None
+    client: str | None
+    group: str | None
+    correlation_id: int | None
+    expected: str
+    observed: str
+    because: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def subject(self) -> str:
+        """`orders-3` for a partition, the topic alone, or an empty string."""
+        if self.topic is None:
+            return "" if self.topic_id is None else self.topic_id
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+
+
+def findings(
+    rows: Iterable[Row], open_file: Opener, numbers: LineNumbers, zoned: Callable[[str], bool]
+) -> tuple[Finding, ...]:
+    """Finished findings, ordered by severity, rule, cluster, topic, partition, leader epoch, node and correlation id.
+
+    `rows` have the columns of schemas/findings.toml, evidence as a list of role and place. `zoned` tells of a file whether its
+    times carry a known zone.
+    """
+    raw = list(rows)
+    texts = read_lines((_place(line) for row in raw for line in row["evidence"] or ()), open_file)
+    ordered = sorted((_finding(row, texts, numbers, zoned) for row in raw), key=_order)
+    return tuple(_with_ids(ordered))
+
+
+def _place(line: Row) -> Place:
+    return Place(line["file"], line["byte_offset"])
+
+
+def _finding(row: Row, texts: Mapping[Place, str], numbers: LineNumbers, zoned: Callable[[str], bool]) -> Finding:
+    reason = (row["reason"],) if row["reason"] else ()
+    return Finding(
+        finding_id="",
+        rule=row["rule"],
+        verdict=row["verdict"],
+        severity=row["severity"],
+        cluster=row["cluster"],
+        node=row["node"],
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partition=row["partition"],
+        leader_epoch=row["leader_epoch"],
+        client=row["client_id"],
+        group=row["group_id"],
+        correlation_id=row["correlation_id"],
+        expected=row["expected"],
+        observed=row["observed"],
+        because=(*(row["because"] or ()), *reason),
+        evidence=tuple(_evidence(line, texts, numbers, zoned) for line in row["evidence"] or ()),
+    )
+
+
+def _evidence(line: Row, texts: Mapping[Place, str], numbers: LineNumbers, zoned: Callable[[str], bool]) -> Evidence:
+    return Evidence(
+        role=line["role"],
+        node=line["node"],
+        file=line["file"],
+        line=numbers.absolute(line["file"], line["split"], line["line_in_split"]),
+        byte_offset=line["byte_offset"],
+        time=iso_time(line["time_ms"], zoned=zoned(line["file"])),
+        text=texts.get(_place(line)),
+    )
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    """Total order: what a reader expects first, then everything that could tell two findings apart."""
+    subject = (
+        finding.cluster,
+        finding.topic,
+        finding.partition,
+        finding.leader_epoch,
+        finding.node,
+        finding.correlation_id,
+        finding.client,
+        finding.group,
+        finding.topic_id,
+    )
+    proof = tuple((line.time or "", line.text or "", line.file, line.byte_offset) for line in finding.evidence)
+    return (
+        SEVERITIES.index(finding.severity),
+        finding.rule,
+        *((value is not None, value) for value in subject),
+        finding.verdict,
+        proof,
+        finding.observed,
+    )
+
+
+def _with_ids(ordered: Iterable[Finding]) -> Iterable[Finding]:
+    """Each finding with its id: a digest of rule, verdict and subject, and an ordinal among those that share them.
+
+    Neither file nor line enters, so that the same incident recorded again keeps its ids.
+    """
+    seen: Counter[str] = Counter()
+    for finding in ordered:
+        about = [getattr(finding, name) for name in IDENTITY]
+        content = json.dumps([*about, finding.topic_id or finding.topic])
+        yield replace(finding, finding_id=blake2b(f"{content}#{seen[content]}".encode(), digest_size=12).hexdigest())
+        seen[content] += 1

@@ -1,0 +1,72 @@
+"""What every output format renders: what was read, what each rule judged, what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from epochaudit.findings import Finding
+from epochaudit.inventory import Inventory
+from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VERDICTS, VIOLATION
+
+THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "violation": (VIOLATION,),
+    "exposed": (VIOLATION, EXPOSED),
+    "unverifiable": (VIOLATION, EXPOSED, UNVERIFIABLE),
+    "never": (),
+}
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """What one rule judged: subjects by verdict, and why those that could not be judged could not."""
+
+    rule: str
+    name: str
+    title: str
+    kip: str
+    severity: str
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    unverifiable_reasons: Mapping[str, int] = field(default_factory=dict)
+
+    def count(self, verdict: str) -> int:
+        """Subjects of this rule with that verdict."""
+        return self.verdicts.get(verdict, 0)
+
+    @property
+    def subjects(self) -> int:
+        """Everything that the rule applied to, judged or not."""
+        return sum(self.verdicts.values())
+
+
+@dataclass(frozen=True)
+class Report:
+    """One audit, ready to be rendered; `findings` are in the order in which they are shown."""
+
+    version: str
+    inventory: Inventory
+    rules: tuple[RuleResult, ...]
+    findings: tuple[Finding, ...]
+
+    def count(self, verdict: str) -> int:
+        """Subjects with that verdict over all rules; one request judged by two rules counts twice."""
+        return sum(rule.count(verdict) for rule in self.rules)
+
+    @property
+    def judged(self) -> int:
+        """Subjects that got a verdict other than unverifiable."""
+        return sum(self.count(verdict) for verdict in VERDICTS if verdict != UNVERIFIABLE)
+
+    @property
+    def unverifiable_reasons(self) -> Counter[str]:
+        """Reason -> subjects, over all rules."""
+        total: Counter[str] = Counter()
+        for rule in self.rules:
+            total.update(rule.unverifiable_reasons)
+        return total
+
+    def reaches(self, fail_on: str) -> bool:
+        """Whether any verdict is at or above the threshold of --fail-on."""
+        return any(self.count(verdict) for verdict in THRESHOLDS[fail_on])

@@ -1,0 +1,76 @@
+"""The report as one JSON document, the form that other programs read.
+
+Field names are stable within a `schema_version`. Everything outside ASCII is escaped, so that the document is valid UTF-8
+and harmless in a terminal whatever the logs contain.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, Final
+
+from epochaudit.findings import Finding
+from epochaudit.inventory import Inventory
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.rules.rule import VERDICTS
+
+SCHEMA_VERSION: Final = 1
+
+
+def render(report: Report) -> str:
+    """The document, ending in a newline."""
+    return json.dumps(document(report), indent=2, ensure_ascii=True) + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as plain dicts and lists."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "epochaudit", "version": report.version},
+        "capture": _capture(report.inventory),
+        "rules": [_rule(rule) for rule in report.rules],
+        "findings": [_finding(finding) for finding in report.findings],
+    }
+
+
+def _capture(inventory: Inventory) -> dict[str, Any]:
+    return {
+        "clusters": list(inventory.clusters),
+        "nodes": [{"node": node.node, "roles": list(node.roles), "kafka": node.kafka} for node in inventory.nodes],
+        "bytes": inventory.bytes,
+        "lines": inventory.lines,
+        "events": inventory.events,
+        "ignored": inventory.ignored,
+        "quarantined": inventory.quarantined,
+        "files": [
+            {
+                "path": file.path,
+                "kind": file.kind,
+                "node": file.node,
+                "lines": file.lines,
+                "events": file.events,
+                "ignored": file.ignored,
+                "quarantined": file.quarantined,
+            }
+            for file in inventory.files
+        ],
+        "requests": dict(inventory.requests),
+        "partition_rows": dict(inventory.partition_rows),
+        "error_codes": {
+            api: {str(code): rows for code, rows in codes.items()} for api, codes in inventory.error_codes.items()
+        },
+        "metadata_records": dict(inventory.metadata_records),
+    }
+
+
+def _rule(rule: RuleResult) -> dict[str, Any]:
+    counts = {verdict: rule.count(verdict) for verdict in VERDICTS}
+    return {"rule": rule.rule, "name": rule.name, **counts, "unverifiable_reasons": dict(rule.unverifiable_reasons)}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    fields = asdict(finding)
+    fields["because"] = list(finding.because)
+    fields["evidence"] = [asdict(line) for line in finding.evidence]
+    return fields

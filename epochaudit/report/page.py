@@ -1,0 +1,76 @@
+"""A page of text that is safe to print: everything that is said on it passes through `neutral`, wrapped and indented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from epochaudit.report.neutral import neutral
+
+LABEL: Final = 10  # columns of a field's label, with the space after it
+NARROWEST: Final = 50
+
+Piece = tuple[str, str]  # text and rich style
+
+
+class Page:
+    """Collects lines of styled text, at most `width` columns wide."""
+
+    def __init__(self, width: int, *, colour: bool) -> None:
+        self._written = StringIO()
+        self._width = max(width, NARROWEST)
+        self._console = Console(
+            file=self._written,
+            width=self._width,
+            force_terminal=colour,
+            color_system="standard" if colour else None,
+            no_color=not colour,
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    def say(self, *pieces: Piece, indent: int = 0, hang: int = 0) -> None:
+        """One paragraph, `indent` columns in, its further lines `hang` columns deeper."""
+        text = Text.assemble(*((neutral(words), style) for words, style in pieces))
+        self._paragraph(text, " " * indent, " " * (indent + hang))
+
+    def field(self, label: str, value: str, indent: int = 4) -> None:
+        """A labelled value; its further lines start under the value."""
+        self._paragraph(Text(neutral(value)), " " * indent + label.ljust(LABEL), " " * (indent + LABEL))
+
+    def heading(self, title: str) -> None:
+        """A title with room above it."""
+        self.blank()
+        self.say((title, "bold underline"))
+
+    def blank(self) -> None:
+        """An empty line."""
+        self._console.print()
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """First column left, numbers right, the last column takes the rest and wraps."""
+        table = Table(box=box.SIMPLE_HEAD if self._width >= 80 else None, pad_edge=True, show_edge=False)
+        for number, title in enumerate(header):
+            first_or_last = number in (0, len(header) - 1)
+            table.add_column(title, justify="left" if first_or_last else "right", no_wrap=number != len(header) - 1)
+        for row in rows:
+            table.add_row(*(Text(neutral(cell)) for cell in row))
+        self._console.print(table)
+
+    def text(self) -> str:
+        """Everything said so far, without trailing spaces."""
+        return "".join(f"{line.rstrip(' ')}\n" for line in self._written.getvalue().splitlines())
+
+    def _paragraph(self, text: Text, first: str, rest: str) -> None:
+        room = self._width - max(len(first), len(rest))
+        for number, line in enumerate(text.wrap(self._console, room, overflow="fold")):
+            line.rstrip()
+            self._console.print(Text.assemble(rest if number else first, line), soft_wrap=True)

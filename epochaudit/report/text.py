@@ -1,0 +1,236 @@
+"""The report as text, for somebody who was just woken up: the verdict first, then the proof, then what to do.
+
+The content is the same on a terminal and in a file; a terminal adds colour and its own width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+from epochaudit.findings import Finding
+from epochaudit.inventory import Inventory
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.page import Page
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
+
+SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
+SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
+EXCERPT: Final = 320  # characters of an evidence line
+
+VERDICT_STYLE: Final = {
+    VIOLATION: "bold red",
+    EXPOSED: "bold yellow",
+    FENCED: "green",
+    PASS: "green",
+    UNVERIFIABLE: "cyan",
+}
+
+
+def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
+    """The page, at most `width` columns wide, with terminal colours if asked for."""
+    page = Page(width, colour=colour)
+    _verdict(page, report)
+    _read(page, report.inventory)
+    _findings(page, report)
+    _coverage(page, report)
+    _next(page, report)
+    return page.text()
+
+
+def headline(report: Report) -> str:
+    """The one line that answers the question, always with what was judged and what could not be."""
+    violations, exposed = report.count(VIOLATION), report.count(EXPOSED)
+    unverifiable = _unverifiable(report)
+    if violations or exposed:
+        found = _plural(violations, "violation")
+        return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
+    if not report.judged:
+        return f"? Nothing was judged, so this result is not a clean one{unverifiable or ': no subject of any rule was found'}"
+    return f"✓ 0 violations, 0 exposed over {report.judged:,} judged{unverifiable}"
+
+
+def _unverifiable(report: Report) -> str:
+    total = report.count(UNVERIFIABLE)
+    if not total:
+        return ""
+    reasons = report.unverifiable_reasons.most_common()
+    main = f": {reasons[0][0]}" if reasons else ""
+    others = f" (+{_plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
+    return f"; {total:,} unverifiable{main}{others}"
+
+
+def _verdict(page: Page, report: Report) -> None:
+    line = headline(report)
+    style = {"✗": "bold red", "✓": "bold green"}.get(line[0], "bold yellow")
+    page.say((line, style), hang=2)
+
+
+def _read(page: Page, inventory: Inventory) -> None:
+    page.heading("What was read")
+    clusters = ", ".join(inventory.clusters) or "no cluster"
+    size = f"{_plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {_size(inventory.bytes)}"
+    page.say((f"{clusters}: {size}", ""), indent=2)
+    lines = f"{inventory.events:,} events; {inventory.ignored:,} lines ignored, {inventory.quarantined:,} quarantined"
+    page.say((lines, "bold yellow" if inventory.quarantined else ""), indent=2)
+    for node in inventory.nodes:
+        roles = ", ".join(node.roles) or "role unknown"
+        page.say((f"node {node.node}: {roles}, Kafka {node.kafka or 'version unknown'}", ""), indent=2, hang=2)
+    for file in inventory.files:
+        if file.quarantined:
+            page.say(
+                (f"{file.path}: {file.quarantined:,} of {file.lines:,} lines quarantined", "yellow"), indent=2, hang=2
+            )
+
+
+def _findings(page: Page, report: Report) -> None:
+    results = {rule.rule: rule for rule in report.rules}
+    flagged = [finding for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED)]
+    asked_for = [finding for finding in report.findings if finding.verdict not in (VIOLATION, EXPOSED)]
+    if flagged:
+        page.heading("Findings")
+        _groups(page, flagged, results)
+    if asked_for:
+        page.heading("Shown on request")
+        _groups(page, asked_for, results)
+
+
+def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) -> None:
+    def group(finding: Finding) -> tuple[int, str, int]:
+        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
+
+    for number, ((severity, rule, _), members) in enumerate(groupby(sorted(found, key=group), key=group)):
+        if number:
+            page.blank()
+        _group(page, SEVERITIES[severity], results.get(rule), list(members))
+
+
+def _group(page: Page, severity: str, result: RuleResult | None, members: list[Finding]) -> None:
+    first = members[0]
+    about = f": {result.title} ({result.kip})" if result else ""
+    count = f"{len(members):,} {first.verdict}"
+    page.say(
+        (f"{severity.upper()} ", "bold"),
+        (first.rule, "bold"),
+        (about, ""),
+        (f", {count}", VERDICT_STYLE[first.verdict]),
+        hang=2,
+    )
+    for finding in members[:SHOWN_PER_RULE]:
+        page.blank()
+        _finding(page, finding)
+    if len(members) > SHOWN_PER_RULE:
+        page.blank()
+        page.say(
+            (f"and {len(members) - SHOWN_PER_RULE:,} more {first.rule} {first.verdict} (see --format json)", "dim"),
+            indent=2,
+        )
+
+
+def _finding(page: Page, finding: Finding) -> None:
+    page.say((finding.verdict, VERDICT_STYLE[finding.verdict]), (f"  {_where(finding)}", "bold"), indent=2, hang=2)
+    page.field("expected", finding.expected)
+    page.field("observed", finding.observed)
+    for number, reason in enumerate(finding.because):
+        page.field("because" if number == 0 else "", reason)
+    for line in finding.evidence:
+        place = f"{line.file}:{line.line}" if line.line is not None else f"{line.file} at byte {line.byte_offset}"
+        page.say((f"{place}  ", "cyan"), (line.role, "italic"), indent=4, hang=2)
+        text = line.text if line.text is not None else "(the file can't be read any more)"
+        page.say((excerpt(text, finding), "dim"), indent=6)
+
+
+def _where(finding: Finding) -> str:
+    parts = [
+        finding.subject,
+        None if finding.node is None else f"node {finding.node}",
+        None if finding.leader_epoch is None else f"leader epoch {finding.leader_epoch}",
+        None if finding.client is None else f"client {finding.client}",
+        None if finding.group is None else f"group {finding.group}",
+        None if finding.correlation_id is None else f"correlation id {finding.correlation_id}",
+        f"cluster {finding.cluster}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def excerpt(text: str, finding: Finding) -> str:
+    """Of a long line its beginning and the surroundings of the finding's topic, where it is named further back."""
+    if len(text) <= EXCERPT:
+        return text
+    head = EXCERPT * 5 // 8
+    at = text.find(finding.topic, head) if finding.topic else -1
+    if at < 0:
+        return text[:EXCERPT] + " …"
+    start = max(head, at - 40)
+    tail = text[start : start + EXCERPT - head]
+    return text[:head] + (" … " if start > head else "") + tail + (" …" if start + len(tail) < len(text) else "")
+
+
+def _coverage(page: Page, report: Report) -> None:
+    page.heading("What was judged")
+    met = [rule for rule in report.rules if rule.subjects]
+    if met:
+        page.table(("rule", *VERDICTS, ""), [_counts(rule) for rule in met])
+    else:
+        page.say(("no rule met a subject in this capture", "bold yellow"), indent=2)
+    unmet = [rule.rule for rule in report.rules if not rule.subjects]
+    if unmet and met:
+        page.say((f"no subject in this capture: {', '.join(unmet)}", ""), indent=2, hang=2)
+    doubtful = [rule for rule in met if rule.count(UNVERIFIABLE)]
+    if doubtful:
+        page.heading("What could not be judged")
+    for rule in doubtful:
+        _reasons(page, rule)
+
+
+def _counts(rule: RuleResult) -> tuple[str, ...]:
+    return (rule.rule, *(f"{rule.count(verdict):,}" for verdict in VERDICTS), rule.title)
+
+
+def _reasons(page: Page, rule: RuleResult) -> None:
+    reasons = sorted(rule.unverifiable_reasons.items(), key=lambda item: (-item[1], item[0]))
+    for reason, subjects in reasons[:SHOWN_REASONS]:
+        page.say((f"{rule.rule}  ", "bold"), (f"{subjects:,}: {reason}", ""), indent=2, hang=len(rule.rule) + 2)
+    if len(reasons) > SHOWN_REASONS:
+        page.say(
+            (f"{rule.rule}  {_plural(len(reasons) - SHOWN_REASONS, 'more reason')} (see --format json)", "dim"),
+            indent=2,
+        )
+
+
+def _next(page: Page, report: Report) -> None:
+    flagged = _unique(finding.rule for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED))
+    page.heading("What to do next")
+    for rule in flagged[:3]:
+        page.say(
+            (f"epochaudit explain {rule}", "bold"),
+            (": what the rule means, and what to do about it", ""),
+            indent=2,
+            hang=2,
+        )
+    if report.count(UNVERIFIABLE) or not report.judged:
+        page.say(
+            ("Add the missing logs named above and audit again: unverifiable does not mean clean.", ""),
+            indent=2,
+            hang=2,
+        )
+    if not flagged and report.judged:
+        page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
+
+
+def _unique(rules: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(rules))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _size(size: int) -> str:
+    amount, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{size:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"

@@ -1,0 +1,99 @@
+"""A small report with one of everything, for the output formats."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochaudit.evidence import Evidence
+from epochaudit.findings import Finding
+from epochaudit.inventory import FileRead, Inventory, NodeRead
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
+
+REQUEST = (
+    '[2026-11-21 04:08:14,133] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":5,'
+    '"requestApiVersion":4,"correlationId":17,"clientId":"1","requestApiKeyName":"STOP_REPLICA"},"request":{"controllerId":1,'
+    '"isKRaftController":false,"controllerEpoch":3,"brokerEpoch":26,"topicStates":[{"topicName":"orders","partitionStates":'
+    '[{"partitionIndex":0,"leaderEpoch":2,"deletePartition":true}]}]},"response":{"errorCode":0,"partitionErrors":'
+    '[{"topicName":"orders","partitionIndex":0,"errorCode":0}]}}'
+)
+
+
+@pytest.fixture
+def finding() -> Finding:
+    return Finding(
+        finding_id="8b1f0c6e2d0e4a55b2c1a9d7",
+        rule="SR-01",
+        verdict=VIOLATION,
+        severity="critical",
+        cluster="west",
+        node=2,
+        topic="orders",
+        topic_id=None,
+        partition=0,
+        leader_epoch=2,
+        client=None,
+        group=None,
+        correlation_id=17,
+        expected="partition error 74 (FENCED_LEADER_EPOCH)",
+        observed="error 0: the replica was stopped and its log deleted",
+        because=("broker 2 had installed leader epoch 3", "the StopReplica carries leader epoch 2, which is older"),
+        evidence=(
+            Evidence(
+                "the StopReplica request and its answer",
+                2,
+                "broker-2/kafka-request.log",
+                96,
+                51234,
+                "2026-11-21T04:08:14.133",
+                REQUEST,
+            ),
+            Evidence(
+                "the leader epoch that was installed",
+                2,
+                "broker-2/state-change.log",
+                264,
+                40100,
+                "2026-11-21T04:08:12.001",
+                "[2026-11-21 04:08:12,001] INFO [Broker id=2] Follower orders-0 starts at leader epoch 3 from offset 10",
+            ),
+        ),
+    )
+
+
+@pytest.fixture
+def inventory() -> Inventory:
+    return Inventory(
+        clusters=("west",),
+        nodes=(NodeRead(1, ("broker", "controller"), "3.9.1"), NodeRead(2, ("broker",), None)),
+        files=(
+            FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 5_000, 100, 0),
+            FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1),
+        ),
+        requests={"FETCH": 1_900, "STOP_REPLICA": 2},
+        partition_rows={"FETCH": 4_000, "STOP_REPLICA": 2},
+        error_codes={"FETCH": {0: 3_999, 74: 1}, "STOP_REPLICA": {0: 2}},
+        metadata_records={},
+    )
+
+
+@pytest.fixture
+def rules() -> tuple[RuleResult, ...]:
+    return (
+        RuleResult("FF-01", "stale-fetch-served", "Stale fetch served", "KIP-320", "high", {PASS: 41_000, FENCED: 12}),
+        RuleResult(
+            "SR-01",
+            "stale-stop-replica-accepted",
+            "Stale StopReplica accepted",
+            "KIP-570",
+            "critical",
+            {PASS: 20, FENCED: 1, VIOLATION: 1, EXPOSED: 0, UNVERIFIABLE: 3},
+            {"no state-change.log for the broker": 2, "the response was not logged": 1},
+        ),
+        RuleResult("TI-01", "wrong-topic-id-accepted", "Request with a wrong topic id accepted", "KIP-516", "high"),
+    )
+
+
+@pytest.fixture
+def report(inventory: Inventory, rules: tuple[RuleResult, ...], finding: Finding) -> Report:
+    return Report("0.1.0", inventory, rules, (finding,))

@@ -1,0 +1,85 @@
+"""The JSON report: the fields that other programs rely on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from epochaudit.findings import Finding
+from epochaudit.report import json_report
+from epochaudit.report.contents import Report
+
+
+def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> None:
+    document = json.loads(json_report.render(report))
+    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings"]
+    assert document["schema_version"] == 1
+    assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
+    assert list(document["capture"]) == [
+        *("clusters", "nodes", "bytes", "lines", "events", "ignored", "quarantined"),
+        *("files", "requests", "partition_rows", "error_codes", "metadata_records"),
+    ]
+    assert list(document["findings"][0]) == [
+        *(
+            "finding_id",
+            "rule",
+            "verdict",
+            "severity",
+            "cluster",
+            "node",
+            "topic",
+            "topic_id",
+            "partition",
+            "leader_epoch",
+        ),
+        *("client", "group", "correlation_id", "expected", "observed", "because", "evidence"),
+    ]
+    assert list(document["findings"][0]["evidence"][0]) == [
+        "role",
+        "node",
+        "file",
+        "line",
+        "byte_offset",
+        "time",
+        "text",
+    ]
+
+
+def test_capture_totals_are_sums_over_the_files(report: Report) -> None:
+    capture = json_report.document(report)["capture"]
+    assert capture["bytes"] == 2_550_000
+    assert (capture["lines"], capture["events"], capture["ignored"], capture["quarantined"]) == (2_400, 5_300, 199, 1)
+    assert capture["nodes"][1] == {"node": 2, "roles": ["broker"], "kafka": None}
+    assert capture["error_codes"]["FETCH"] == {"0": 3_999, "74": 1}
+    assert capture["files"][1] == {
+        "path": "broker-2/state-change.log",
+        "kind": "state-change-log",
+        "node": 2,
+        "lines": 400,
+        "events": 300,
+        "ignored": 99,
+        "quarantined": 1,
+    }
+
+
+def test_every_rule_is_listed_with_all_verdicts(report: Report) -> None:
+    rules = json_report.document(report)["rules"]
+    assert [rule["rule"] for rule in rules] == ["FF-01", "SR-01", "TI-01"]
+    assert rules[2] == {
+        "rule": "TI-01",
+        "name": "wrong-topic-id-accepted",
+        "pass": 0,
+        "fenced": 0,
+        "violation": 0,
+        "exposed": 0,
+        "unverifiable": 0,
+        "unverifiable_reasons": {},
+    }
+
+
+def test_log_text_reaches_the_reader_unchanged_and_the_terminal_never(report: Report, finding: Finding) -> None:
+    evil = "\x1b[2J\u202e\x9b31m"
+    rendered = json_report.render(replace(report, findings=(replace(finding, observed=evil),)))
+    assert rendered.isascii()
+    assert "\x1b" not in rendered
+    assert json.loads(rendered)["findings"][0]["observed"] == evil

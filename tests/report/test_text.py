@@ -1,0 +1,125 @@
+"""The text report: verdict first, proof next, harmless in a terminal, the same content everywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from epochaudit.findings import Finding
+from epochaudit.inventory import Inventory
+from epochaudit.report import text
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
+
+
+def judged(**verdicts: int) -> RuleResult:
+    reasons = {"no state-change.log for node 3": verdicts["unverifiable"]} if "unverifiable" in verdicts else {}
+    return RuleResult(
+        "SR-01", "stale-stop-replica-accepted", "Stale StopReplica accepted", "KIP-570", "critical", verdicts, reasons
+    )
+
+
+def report_of(*rules: RuleResult) -> Report:
+    return Report("0.1.0", Inventory(), rules, ())
+
+
+def unwrapped(page: str) -> str:
+    return re.sub(r"\s+", " ", page)
+
+
+def test_a_clean_headline_says_what_was_judged_and_what_could_not_be() -> None:
+    report = report_of(judged(**{PASS: 41_000, FENCED: 233, UNVERIFIABLE: 212}))
+    assert text.headline(report) == (
+        "✓ 0 violations, 0 exposed over 41,233 judged; 212 unverifiable: no state-change.log for node 3"
+    )
+
+
+def test_findings_lead_the_headline() -> None:
+    assert (
+        text.headline(report_of(judged(**{VIOLATION: 1, EXPOSED: 5, PASS: 10})))
+        == "✗ 1 violation, 5 exposed; 16 judged"
+    )
+
+
+def test_nothing_judged_is_not_presented_as_clean() -> None:
+    line = text.headline(report_of(judged(**{UNVERIFIABLE: 4})))
+    assert line.startswith("? Nothing was judged")
+    assert line.endswith("4 unverifiable: no state-change.log for node 3")
+    assert "✓" not in text.render(report_of())
+
+
+def test_several_reasons_are_counted_in_the_headline(report: Report) -> None:
+    assert text.headline(report).endswith("3 unverifiable: no state-change.log for the broker (+1 reason below)")
+
+
+def test_the_page_starts_with_the_verdict_and_holds_the_chain_of_proof(report: Report) -> None:
+    page = text.render(report)
+    assert page.startswith("✗ 1 violation, 0 exposed; 41,034 judged")
+    said = unwrapped(page)
+    assert "CRITICAL SR-01: Stale StopReplica accepted (KIP-570), 1 violation" in said
+    assert "violation orders-0, node 2, leader epoch 2, correlation id 17, cluster west" in said
+    assert "expected partition error 74 (FENCED_LEADER_EPOCH)" in said
+    assert "because broker 2 had installed leader epoch 3 the StopReplica carries leader epoch 2" in said
+    assert "broker-2/state-change.log:264 the leader epoch that was installed" in said
+    assert "Follower orders-0 starts at leader epoch 3 from offset 10" in said
+    assert "epochaudit explain SR-01" in said
+
+
+def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subjects(report: Report) -> None:
+    said = unwrapped(text.render(report))
+    assert "SR-01 2: no state-change.log for the broker" in said
+    assert "no subject in this capture: TI-01" in said
+    assert "node 2: broker, Kafka version unknown" in said
+    assert "broker-2/state-change.log: 1 of 400 lines quarantined" in said
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_lines_keep_within_the_width(report: Report, width: int) -> None:
+    assert max(map(len, text.render(report, width=width).splitlines())) <= width
+
+
+def test_colour_changes_nothing_but_colour(report: Report) -> None:
+    coloured = text.render(report, colour=True)
+    assert "\x1b[" in coloured
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in plain.splitlines()] == text.render(report).splitlines()
+
+
+def test_a_long_run_of_similar_findings_is_counted_not_listed(report: Report, finding: Finding) -> None:
+    many = tuple(replace(finding, correlation_id=number) for number in range(30))
+    page = text.render(replace(report, findings=many))
+    assert page.count("expected  ") == text.SHOWN_PER_RULE
+    assert "and 25 more SR-01 violation (see --format json)" in page
+
+
+def test_what_was_asked_for_stands_apart_from_what_is_wrong(report: Report, finding: Finding) -> None:
+    page = text.render(replace(report, findings=(replace(finding, verdict=FENCED), finding)))
+    assert (
+        page.index("Findings") < page.index("1 violation\n") < page.index("Shown on request") < page.index("1 fenced\n")
+    )
+
+
+def test_escape_sequences_and_bidi_controls_are_shown_not_sent(report: Report, finding: Finding) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202egnp\u2028\x9b31m\r[red]"
+    hostile = replace(
+        finding,
+        topic=evil,
+        client=evil,
+        observed=evil,
+        because=(evil,),
+        evidence=tuple(replace(line, text=evil, file=evil) for line in finding.evidence),
+    )
+    page = text.render(replace(report, findings=(hostile,)), width=120)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]", page)
+    assert r"\x1b]0;owned\x07" in page
+    assert "[red]" in page
+
+
+def test_a_long_line_is_excerpted_around_the_topic(finding: Finding) -> None:
+    line = "head " * 60 + "x" * 500 + "orders" + "y" * 500
+    shown = text.excerpt(line, finding)
+    assert shown.startswith("head head")
+    assert "orders" in shown
+    assert len(shown) < text.EXCERPT + 10

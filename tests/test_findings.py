@@ -1,0 +1,214 @@
+"""Findings: provable evidence, ids by content, an order that does not depend on how rows arrived."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pytest
+
+from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
+from epochaudit.findings import Finding, findings
+
+LOG = b"first line\nsecond \xff line\r\n" + b"x" * 50_000 + b"\n" + "fünfte Zeile\n".encode() + b"no newline at the end"
+
+
+def offset_of(text: bytes) -> int:
+    return LOG.index(text)
+
+
+PLACES = {
+    offset_of(b"first"): "first line",
+    offset_of(b"second"): "second � line",
+    offset_of(b"xxx"): "x" * (TEXT_LIMIT - 1) + "…",
+    offset_of("fünfte".encode()): "fünfte Zeile",
+    offset_of(b"no newline"): "no newline at the end",
+}
+
+
+class Forward(io.RawIOBase):
+    """A stream that can only be read forward, a few bytes at a time, as decompressed ones are."""
+
+    def __init__(self, content: bytes) -> None:
+        self._inner = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int = -1) -> bytes:
+        return self._inner.read(min(size, 777))
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO, Forward])
+def test_a_line_is_read_back_at_its_offset(stream: Any) -> None:
+    places = [Place("server.log", offset) for offset in PLACES]
+    random.Random(7).shuffle(places)
+    read = read_lines(places, lambda _: cast(BinaryIO, stream(LOG)))
+    assert read == {Place("server.log", offset): text for offset, text in PLACES.items()}
+
+
+def test_lines_close_together_are_each_read_whole() -> None:
+    lines = [f"line {number} {'y' * (number % 40)}" for number in range(1_000)]
+    content = "\n".join(lines).encode()
+    offsets, at = [], 0
+    for line in lines:
+        offsets.append(at)
+        at += len(line) + 1
+    assert at > 3 * LINE_LIMIT
+    read = read_lines([Place("f", offset) for offset in offsets], lambda _: cast(BinaryIO, Forward(content)))
+    assert [read[Place("f", offset)] for offset in offsets] == lines
+
+
+def test_a_compressed_file_is_opened_once(tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(LOG))
+    opened: list[str] = []
+
+    def open_file(file: str) -> BinaryIO:
+        opened.append(file)
+        return cast(BinaryIO, gzip.open(tmp_path / file))
+
+    read = read_lines([Place(path.name, offset) for offset in PLACES], open_file)
+    assert list(read.values()) == list(PLACES.values())
+    assert opened == ["server.log.gz"]
+
+
+def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:
+    def gone(file: str) -> BinaryIO:
+        raise FileNotFoundError(file)
+
+    assert read_lines([Place("gone.log", 0)], gone) == {}
+
+
+def test_line_numbers_add_the_lines_of_earlier_splits() -> None:
+    numbers = LineNumbers({("a", 1): 50, ("a", 0): 100, ("a", 2): 7, ("b", 0): 3})
+    assert numbers.absolute("a", 0, 1) == 1
+    assert numbers.absolute("a", 2, 4) == 154
+    assert numbers.absolute("b", 0, 3) == 3
+    assert numbers.absolute("c", 0, 3) is None
+
+
+def test_times_name_a_zone_only_where_it_is_known() -> None:
+    assert iso_time(1_795_234_094_133, zoned=False) == "2026-11-21T04:08:14.133"
+    assert iso_time(1_795_234_094_133, zoned=True) == "2026-11-21T04:08:14.133Z"
+    assert iso_time(-1, zoned=True) == "1969-12-31T23:59:59.999Z"
+    assert iso_time(None, zoned=True) is None
+    assert iso_time(10**18, zoned=True) is None
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    place = {
+        "role": "the request",
+        "node": 1,
+        "file": "server.log",
+        "split": 0,
+        "byte_offset": 0,
+        "line_in_split": 1,
+        "time_ms": 0,
+    }
+    return {
+        "rule": "SR-01",
+        "verdict": "violation",
+        "reason": None,
+        "severity": "critical",
+        "cluster": "c",
+        "node": 1,
+        "topic": "t",
+        "topic_id": None,
+        "partition": 0,
+        "leader_epoch": 3,
+        "client_id": None,
+        "group_id": None,
+        "correlation_id": 17,
+        "expected": "74",
+        "observed": "0",
+        "because": ["an epoch was installed"],
+        "evidence": [place],
+        **changes,
+    }
+
+
+def found(*rows: dict[str, Any]) -> tuple[Finding, ...]:
+    return findings(rows, lambda _: io.BytesIO(LOG), LineNumbers({("server.log", 0): 5}), lambda _: False)
+
+
+def test_evidence_carries_line_number_time_and_text() -> None:
+    line = found(row())[0].evidence[0]
+    assert (line.file, line.line, line.time, line.text) == ("server.log", 1, "1970-01-01T00:00:00.000", "first line")
+
+
+def test_order_is_by_severity_rule_and_subject_however_rows_arrive() -> None:
+    rows = [
+        row(severity="high", rule="AA-01"),
+        row(topic="a", partition=10),
+        row(topic="a", partition=9),
+        row(topic=None, partition=None),
+        row(correlation_id=None),
+        row(correlation_id=4),
+    ]
+    ordered = found(*rows)
+    assert [(finding.severity, finding.subject, finding.correlation_id) for finding in ordered] == [
+        ("critical", "", 17),
+        ("critical", "a-9", 17),
+        ("critical", "a-10", 17),
+        ("critical", "t-0", None),
+        ("critical", "t-0", 4),
+        ("high", "t-0", 17),
+    ]
+    random.Random(3).shuffle(rows)
+    assert found(*rows) == ordered
+
+
+def test_ids_depend_on_content_and_not_on_where_it_was_read() -> None:
+    moved = row()
+    moved["evidence"] = [{**moved["evidence"][0], "file": "rotated/server.log.1", "line_in_split": 3}]
+    assert found(row())[0].finding_id == found(moved)[0].finding_id
+    ids = {
+        found(row(**change))[0].finding_id
+        for change in (
+            *(
+                {},
+                {"rule": "SR-02"},
+                {"cluster": "d"},
+                {"topic": "u"},
+                {"topic_id": "x"},
+                {"partition": 1},
+                {"node": None},
+            ),
+            *(
+                {"leader_epoch": 4},
+                {"client_id": "1"},
+                {"group_id": "1"},
+                {"correlation_id": 1},
+                {"verdict": "exposed"},
+            ),
+        )
+    }
+    assert len(ids) == 12
+
+
+def test_the_topic_id_replaces_the_name_in_the_id() -> None:
+    assert found(row(topic="a", topic_id="x"))[0].finding_id == found(row(topic="b", topic_id="x"))[0].finding_id
+
+
+def test_findings_alike_are_told_apart_by_an_ordinal() -> None:
+    later = row(evidence=[{**row()["evidence"][0], "time_ms": 5}])
+    first, second = found(later, row())
+    assert first.finding_id != second.finding_id
+    assert first.evidence[0].time < second.evidence[0].time  # type: ignore[operator]
+    assert first.finding_id == found(row())[0].finding_id
+
+
+def test_showing_fenced_ones_too_leaves_the_ids_of_violations_alone() -> None:
+    with_fenced = found(row(verdict="fenced"), row())
+    assert found(row())[0] in with_fenced
+
+
+def test_the_reason_of_a_verdict_ends_the_chain() -> None:
+    assert found(row(reason="KAFKA-9338"))[0].because == ("an epoch was installed", "KAFKA-9338")
