@@ -51,9 +51,9 @@ KEYS: Final = {item.name.replace("_", "-"): item.name for item in fields(Setting
 def settings(file: Path | None, given: Mapping[str, object], directory: Path | None = None) -> Settings:
     """The effective settings.
 
-    `file` is the --config file; without one, epochaudit.toml in `directory` (default: the working directory) is read if it
-    exists. `given` holds what the command line names, by field name; a list option given there replaces the file's list,
-    `conf` is merged key by key.
+    `file` is the --config file; without one, epochaudit.toml in `directory` (default: the working directory) is read
+    if it exists. `given` holds what the command line names, by field name; a list given there replaces the file's
+    list, `conf` is merged key by key.
     """
     default = (directory or Path()) / DEFAULT_FILE
     path = file or (default if default.is_file() else None)

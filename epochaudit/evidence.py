@@ -1,7 +1,7 @@
 """The recorded line behind a reference: text, absolute line number and time, read from the capture's own files.
 
-A finding's evidence travels through Spark as a place (file, split, byte offset, line in split). Here, on the driver, each
-place becomes something that an operator can check by hand: `file:line` and the line itself.
+A finding's evidence travels through Spark as a place (file, split, byte offset, line in split). Here, on the driver,
+each place becomes something that an operator can check by hand: `file:line` and the line itself.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Place:
 class Evidence:
     """One line that proves a part of a finding.
 
-    `line` counts from 1 in the whole file, null when the file's line counts are not known. `time` is ISO 8601, with a zone
-    only where the source states one. `text` is null when the file can't be read any more.
+    `line` counts from 1 in the whole file, null when the file's line counts are not known. `time` is ISO 8601, with
+    a zone only where the source states one. `text` is null when the file can't be read any more.
     """
 
     role: str
@@ -47,8 +47,8 @@ class Evidence:
 def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
     """The text of the line at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.
 
-    `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset order, so
-    that a compressed file is decompressed once; a seekable one is not read between the places.
+    `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset
+    order, so that a compressed file is decompressed once; a seekable one is not read between the places.
     """
     by_file: dict[str, list[int]] = defaultdict(list)
     for place in sorted(set(places)):
@@ -98,7 +98,7 @@ def cut(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def iso_time(time_ms: int | None, *, zoned: bool) -> str | None:
-    """ISO 8601 with milliseconds; `Z` only if the source's time zone is known, else local time as the log printed it."""
+    """ISO 8601 with milliseconds; `Z` only if the time zone is known, else local time as the log printed it."""
     if time_ms is None:
         return None
     seconds, milliseconds = divmod(time_ms, 1000)

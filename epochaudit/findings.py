@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Finding:
-    """One judged subject that is not a plain pass; fields under Kafka's own names, null where they mean nothing for the rule."""
+    """One judged subject that is not a plain pass; fields that mean nothing for its rule are null."""
 
     finding_id: str
     rule: str
@@ -66,8 +66,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Finished findings, ordered by severity, rule, cluster, topic, partition, leader epoch, node and correlation id.
 
-    `rows` have the columns of schemas/findings.toml, evidence as a list of role and place. `zoned` tells of a file whether its
-    times carry a known zone.
+    `rows` have the columns of schemas/findings.toml, evidence as a list of role and place. `zoned` tells of a file
+    whether its times carry a known zone.
     """
     raw = list(rows)
     texts = read_lines((_place(line) for row in raw for line in row["evidence"] or ()), open_file)

@@ -206,8 +206,11 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "metadata_leader": F.col("metadata.leader"),
             "metadata_replicas": F.col("metadata.replicas"),
             "metadata_ref": F.col("metadata.ref"),
-            "deletion_announced": (F.col("metadata.leader") == LEADER_DURING_DELETE)
-            & (F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))),
+            "deletion_announced": F.coalesce(
+                (F.col("metadata.leader") == LEADER_DURING_DELETE)
+                & (F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))),
+                F.lit(False),
+            ),
             "alive_ref": F.col("alive.ref"),
             "alive_topic_id": F.col("alive.topic_id"),
             "alive_replicas": F.col("alive.replicas"),

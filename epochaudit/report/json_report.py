@@ -1,7 +1,7 @@
 """The report as one JSON document, the form that other programs read.
 
-Field names are stable within a `schema_version`. Everything outside ASCII is escaped, so that the document is valid UTF-8
-and harmless in a terminal whatever the logs contain.
+Field names are stable within a `schema_version`. Everything outside ASCII is escaped, so that the document is valid
+UTF-8 and harmless in a terminal whatever the logs contain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Text from logs made harmless for a terminal.
 
-Client ids, topic names and log lines are written by others: they may carry escape sequences that move the cursor, recolour
-or retitle a terminal, and bidirectional controls that make a line read differently from what it is.
+Client ids, topic names and log lines are written by others: they may carry escape sequences that move the cursor,
+recolour or retitle a terminal, and bidirectional controls that make a line read differently from what it is.
 """
 
 from __future__ import annotations

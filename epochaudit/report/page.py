@@ -1,4 +1,4 @@
-"""A page of text that is safe to print: everything that is said on it passes through `neutral`, wrapped and indented."""
+"""A page of text that is safe to print: what is said on it passes through `neutral`, wrapped and indented."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from rich import box
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -64,6 +65,10 @@ class Page:
         for row in rows:
             table.add_row(*(Text(neutral(cell)) for cell in row))
         self._console.print(table)
+
+    def markdown(self, page: str) -> None:
+        """A page of this program's own documentation, rendered; never text from a capture."""
+        self._console.print(Markdown(page))
 
     def text(self) -> str:
         """Everything said so far, without trailing spaces."""

@@ -1,0 +1,268 @@
+"""The command line.
+
+Three streams are kept apart: the payload (stdout or --output), diagnostics (stderr), progress (a terminal only).
+Spark is imported only by the commands that run it, so that `rules`, `explain` and `--help` answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from epochaudit import config
+from epochaudit.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
+from epochaudit.version import VERSION
+
+if TYPE_CHECKING:
+    from epochaudit.report.contents import Report
+    from epochaudit.rules.rule import Rule
+
+PAGE_WIDTH: Final = 100  # columns of a text report that does not go to a terminal
+WIDEST: Final = 120  # columns of one that does: longer lines are hard to read
+
+
+class UsageError(Exception):
+    """The command can't be run as given; the message says what was found and what to do."""
+
+
+@dataclass
+class Diagnostics:
+    """How failures are told; --debug adds the traceback."""
+
+    debug: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the return value is the process's exit code, one of `epochaudit.exit_codes`."""
+    diagnostics = Diagnostics()
+    try:
+        code = commands.main(args=arguments, prog_name="epochaudit", standalone_mode=False, obj=diagnostics)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return COULD_NOT_RUN
+    except click.ClickException as error:
+        return _could_not_run(diagnostics, f"{error.format_message().rstrip('.')} (see epochaudit --help)")
+    except (KeyboardInterrupt, click.Abort):
+        return _could_not_run(diagnostics, "interrupted; nothing was concluded")
+    except Exception as error:  # the boundary of the program: whatever it is, the caller gets one line and exit code 2
+        return _could_not_run(diagnostics, _told(error, debug=diagnostics.debug))
+    return code if isinstance(code, int) else CLEAN
+
+
+def _could_not_run(diagnostics: Diagnostics, message: str) -> int:
+    from epochaudit.report.neutral import neutral
+
+    if diagnostics.debug:
+        traceback.print_exc()
+    click.echo(f"epochaudit: {neutral(' '.join(message.split()))}", err=True)
+    return COULD_NOT_RUN
+
+
+def _told(error: Exception, *, debug: bool) -> str:
+    """The mistakes that this program knows explain themselves; any other is named, with the way to its traceback."""
+    if type(error).__module__.startswith("epochaudit"):
+        return str(error)
+    first_line = next(iter(str(error).splitlines()), "")
+    advice = "" if debug else "; run again with --debug for the traceback"
+    return f"internal error: {type(error).__name__}: {first_line}{advice}"
+
+
+def _debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.ensure_object(Diagnostics).debug = value
+
+
+debug_option = click.option(
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_debug, help="Show the traceback of a failure."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAGE_WIDTH})
+@click.version_option(VERSION, message="%(prog)s %(version)s")
+def commands() -> None:
+    """Audit Kafka's epoch fencing from recorded logs.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not run.
+    """
+
+
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option(
+    "--format", multiple=True, type=click.Choice(config.FORMATS), help="Report format; repeatable. [default: text]"
+)
+@click.option(
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="Where the report goes, `-` being stdout; one for each --format, in order.",
+)
+@click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable.")
+@click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable.")
+@click.option(
+    "--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1. [default: exposed]"
+)
+@click.option(
+    "--show",
+    multiple=True,
+    type=click.Choice(config.SHOWN_ON_REQUEST),
+    help="List these verdicts too, as findings; repeatable.",
+)
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help=f"Settings as TOML, named like these options. [default: ./{config.DEFAULT_FILE}, if it exists]",
+)
+@debug_option
+def audit(captures: tuple[str, ...], config_file: Path | None, conf: tuple[str, ...], **given: Any) -> int:
+    """Judge the recorded logs of a cluster.
+
+    CAPTURE is a directory, local or by URI. The report says what was violated, proves it with the recorded lines, and tells what could not be judged.
+    """
+    from epochaudit.rules.catalogue import selected
+
+    chosen = config.settings(config_file, {**given, "conf": dict(_property(item) for item in conf)})
+    destinations = config.destinations(chosen)
+    selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
+    report = audited(captures, chosen)
+    for format, output in destinations:
+        _deliver(_renderers()[format], report, output)
+    return FINDINGS if report.reaches(chosen.fail_on) else CLEAN
+
+
+def _property(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not key or not equals:
+        raise UsageError(f"--conf {item!r} is not KEY=VALUE; write for example --conf spark.driver.memory=4g")
+    return key, value
+
+
+def audited(captures: Sequence[str], chosen: config.Settings) -> Report:
+    """Run the audit on Spark and gather its results on the driver."""
+    raise NotImplementedError
+
+
+@contextmanager
+def progress(stage: str) -> Iterator[None]:
+    """A spinner on stderr while a stage runs; nothing at all when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(stage):
+        yield
+
+
+def _renderers() -> Mapping[str, Callable[..., str]]:
+    from epochaudit.report import json_report, text
+
+    return {"text": text.render, "json": lambda report, **_: json_report.render(report)}
+
+
+def _deliver(render: Callable[..., str], report: Report, output: str) -> None:
+    if output == "-":
+        _print(render(report, width=_width(), colour=_colour()))
+        return
+    try:
+        Path(output).write_bytes(render(report, width=PAGE_WIDTH, colour=False).encode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't write {output}: {error.strerror}; choose another --output") from error
+
+
+def _print(text: str) -> None:
+    """Payload to stdout: UTF-8 whatever the locale is; a reader that stops early (`| head`) is no failure."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _width() -> int:
+    if sys.stdout.isatty():
+        return min(os.get_terminal_size(sys.stdout.fileno()).columns, WIDEST)
+    return PAGE_WIDTH
+
+
+@commands.command()
+@click.option(
+    "--format", type=click.Choice(config.FORMATS), default="text", show_default=True, help="Table or JSON array."
+)
+@debug_option
+def rules(format: str) -> None:
+    """List the catalogue of rules."""
+    from epochaudit.rules.catalogue import catalogue
+
+    if format == "json":
+        _print(json.dumps([_entry(rule) for rule in catalogue()], indent=2) + "\n")
+        return
+    from epochaudit.report.page import Page
+
+    page = Page(_width(), colour=_colour())
+    header = ("rule", "KIP", "severity", "since", "title")
+    page.table(header, [(rule.id, rule.kip, rule.severity, rule.since, rule.title) for rule in catalogue()])
+    page.blank()
+    page.say(
+        ("epochaudit explain RULE", "bold"),
+        (" shows a rule's page; --select and --ignore take a rule, a KIP or a family.", ""),
+    )
+    _print(page.text())
+
+
+def _entry(rule: Rule) -> dict[str, str]:
+    return {
+        "rule": rule.id,
+        "name": rule.name,
+        "title": rule.title,
+        "kip": rule.kip,
+        "family": rule.family,
+        "severity": rule.severity,
+        "since": rule.since,
+    }
+
+
+@commands.command()
+@click.argument("rule", metavar="RULE")
+@debug_option
+def explain(rule: str) -> None:
+    """Show the page of one RULE."""
+    from epochaudit.report.page import Page
+
+    found = _rule(rule)
+    page = Page(_width(), colour=_colour())
+    page.say((f"{found.id} {found.name}", "bold"))
+    page.say((f"{found.kip}, severity {found.severity}, fence since Kafka {found.since}", ""))
+    page.blank()
+    page.markdown(found.page)
+    _print(page.text())
+
+
+def _rule(asked: str) -> Rule:
+    from epochaudit.rules.catalogue import catalogue
+
+    by_id = {rule.id: rule for rule in catalogue()}
+    by_name = {rule.name: rule for rule in catalogue()}
+    found = by_id.get(asked.upper()) or by_name.get(asked.lower())
+    if found:
+        return found
+    near = get_close_matches(asked.upper(), by_id, n=3) or get_close_matches(asked.lower(), by_name, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "`epochaudit rules` lists them"
+    raise UsageError(f"no rule {asked}: {hint}")

@@ -1,0 +1,119 @@
+"""Reads the specification cases: Markdown files with tables of events and the verdicts they must give.
+
+A case is a `## heading`, prose, one table of events and a list of verdicts:
+
+    | # | event_type | topic | partition | leader_epoch | error_code |
+    |---|---|---|---|---|---|
+    | r1 | STOP_REPLICA | t | 0 | 3 | 0 |
+
+    - SR-01 violation at r1: optional reason of an unverifiable verdict
+
+Columns are those of schemas/events.toml, `#` is the label; a blank cell is null. The list holds every verdict that the rule
+gives in the case. Rows are a second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all cases are judged in one run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
+
+_VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
+_SERVER_LOG = (
+    "PROCESS_STARTING", "PROCESS_SHUTTING_DOWN", "PROCESS_STOPPED", "KAFKA_VERSION", "CONFIG_VALUE", "BROKER_REGISTERED",
+    "BROKER_EPOCHS_CACHE", "CONTROLLER_ELECTED", "STALE_BROKER_EPOCH", "UNCLEAN_ELECTION",
+)  # fmt: skip
+_REQUESTS = (
+    "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "ALTER_PARTITION", "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
+    "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",
+    "CONTROLLED_SHUTDOWN", "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Expected:
+    """One verdict that a case demands; `label` is that of the subject's event, `reason` only where the case gives it."""
+
+    rule: str
+    verdict: str
+    label: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: `cluster` is its unique name, `events` its rows in the schema's order, `labels` byte offset -> label."""
+
+    cluster: str
+    rule: str
+    events: tuple[tuple[Any, ...], ...]
+    labels: dict[tuple[str, int], str]
+    expected: tuple[Expected, ...]
+
+
+def read_cases(folder: Path, schema: StructType) -> Iterator[Case]:
+    """All cases of all `<family>/<RULE-ID>.md` below the folder."""
+    for path in sorted(folder.glob("*/*.md")):
+        for heading, body in _sections(path.read_text()):
+            yield _case(f"{path.stem} {heading}", path.stem, body, schema)
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, *body = section.splitlines()
+        yield heading.strip(), body
+
+
+def _case(cluster: str, rule: str, body: list[str], schema: StructType) -> Case:
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in body if line.lstrip().startswith("|")]
+    header, rows = rows[0], rows[2:]
+    if unknown := set(header) - {"#"} - set(schema.names):
+        raise ValueError(f"{cluster}: no such column {', '.join(sorted(unknown))}")
+    events, labels = [], {}
+    for number, cells in enumerate(rows, 1):
+        if len(cells) != len(header):
+            raise ValueError(f"{cluster}: row {number} has {len(cells)} cells, the header {len(header)}")
+        event = _event(dict(zip(header, cells, strict=True)), number, cluster, schema)
+        labels[event["file"], event["byte_offset"]] = cells[header.index("#")]
+        events.append(tuple(event[name] for name in schema.names))
+    matches = [match for line in body if (match := _VERDICT.match(line.strip()))]
+    expected = tuple(Expected(m["rule"], m["verdict"], m["label"] or "", m["reason"] or "") for m in matches)
+    return Case(cluster, rule, tuple(events), labels, expected)
+
+
+def _event(cells: dict[str, str], number: int, cluster: str, schema: StructType) -> dict[str, Any]:
+    given = {f.name: _value(cells[f.name], f.dataType) for f in schema.fields if cells.get(f.name)}
+    event: dict[str, Any] = dict.fromkeys(schema.names)
+    source = _source(cells["event_type"])
+    event |= {
+        "event_id": number, "cluster": cluster, "node": None if source == "metadata_log" else 1, "source": source,
+        "file_order": 0, "byte_offset": number * 100, "split": 0, "line_in_split": number, "partition_row": 0,
+        "time_ms": number * 1000,
+    }  # fmt: skip
+    if source == "request_log":
+        event |= {"request_error_code": 0, "in_request": True, "in_response": True}
+    event |= given
+    if source == "request_log" and event["arrival_ms"] is None:
+        event["arrival_ms"] = event["time_ms"] - 1000
+    event["file"] = event["file"] or f"node-{event['node']}/{source}"
+    return event
+
+
+def _source(event_type: str) -> str:
+    if event_type in _REQUESTS:
+        return "request_log"
+    if event_type in _SERVER_LOG:
+        return "server_log"
+    return "metadata_log" if event_type.endswith("_RECORD") or event_type == "LEADER_CHANGE" else "state_change_log"
+
+
+def _value(cell: str, kind: DataType) -> Any:
+    if isinstance(kind, ArrayType):
+        return [int(item) for item in cell.strip("[]").split(",") if item.strip()]
+    if isinstance(kind, StringType):
+        return cell
+    return {"true": True, "false": False}[cell] if isinstance(kind, BooleanType) else int(cell)

@@ -1,0 +1,53 @@
+"""Every rule gives exactly the verdicts that its case file demands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit.events.schema import EVENTS
+from epochaudit.replay.frames import FRAMES
+from epochaudit.rules.catalogue import catalogue
+from epochaudit.rules.judge import by_frame, judge
+from epochaudit.rules.rule import VERDICTS
+from tests.rules.case_files import Case, Expected, read_cases
+
+CASES = list(read_cases(Path(__file__).parent, EVENTS))
+REQUIRED = {"pass", "unverifiable"}
+
+
+@pytest.fixture(scope="session")
+def verdicts(spark: SparkSession) -> dict[str, list[tuple[Expected, str]]]:
+    """Per case, all verdicts of all rules, from one run over all cases."""
+    rows = [event for case in CASES for event in case.events]
+    events = spark.createDataFrame(rows, EVENTS).persist()
+    judged = [judge(FRAMES[frame](events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
+    labels = {case.cluster: case.labels for case in CASES}
+    found: dict[str, list[tuple[Expected, str]]] = defaultdict(list)
+    for row in reduce(DataFrame.unionByName, judged).collect():
+        place = row.evidence[0].place if row.evidence else None
+        label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
+        found[row.cluster].append((Expected(row.rule, row.verdict, label, ""), row.reason or ""))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
+def test_case(case: Case, verdicts: dict[str, list[tuple[Expected, str]]]) -> None:
+    expected = sorted(Expected(e.rule, e.verdict, e.label, "") for e in case.expected)
+    found = sorted(e for e, _ in verdicts[case.cluster] if e.rule == case.rule)
+    assert found == expected
+    reasons = {(e.verdict, e.label): reason for e, reason in verdicts[case.cluster] if e.rule == case.rule}
+    for e in case.expected:
+        if e.reason:
+            assert reasons[e.verdict, e.label] == e.reason
+
+
+@pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)
+def test_every_rule_has_cases_for_breach_and_pass_and_missing_evidence(rule) -> None:
+    shown = {e.verdict for case in CASES if case.rule == rule.id for e in case.expected}
+    assert shown & {"violation", "exposed"}
+    assert shown >= REQUIRED
