@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import DataFrame
 
-METADATA_LOG: Final = "metadata_log"
 REQUEST_LOG: Final = "request_log"
+METADATA_LOG: Final = "metadata_log"
+RECORD: Final = "_RECORD"  # metadata record types end so; control records of the raft log do not
+KAFKA_VERSION: Final = "KAFKA_VERSION"
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class NodeRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """One file of the capture. lines = events' lines + ignored + quarantined; `events` counts rows, of which a line may give many."""
+    """One file of the capture: `events` counts rows, of which a line may give many; the other counts are of lines."""
 
     path: str
     kind: str
@@ -40,8 +45,8 @@ class FileRead:
 class Inventory:
     """Totals of the capture.
 
-    requests: request-log lines by API. partition_rows: rows of the partitions that requests list, by API. error_codes: answered
-    partitions by API and code, the rows of a fetch session included. metadata_records: committed records by type.
+    requests: request-log lines by API. partition_rows: rows of the partitions that requests list, by API. error_codes:
+    answered partitions by API and code, the rows of a fetch session included. metadata_records: committed records by type.
     """
 
     clusters: tuple[str, ...] = ()
@@ -76,3 +81,65 @@ class Inventory:
     def quarantined(self) -> int:
         """Bad lines: cut off, binary, invalid."""
         return sum(file.quarantined for file in self.files)
+
+
+@dataclass(frozen=True)
+class EventCounts:
+    """The counts that come from event rows; what they mean is told at `Inventory`."""
+
+    partition_rows: Mapping[str, int]
+    error_codes: Mapping[str, Mapping[int, int]]
+    metadata_records: Mapping[str, int]
+    kafka: Mapping[int, str]  # node -> version printed last
+
+
+def event_groups(events: DataFrame) -> DataFrame:
+    """One small row per kind of event, from which all counts follow: a single aggregate over the events.
+
+    Needs event_type, source, node, partition, in_request, error_code, value, file_order, byte_offset. Grain: one row per
+    (source, event_type, node and version of a version line, error_code, in_request), with `rows` and the last log position.
+    """
+    from pyspark.sql import functions as F
+
+    states_version = F.col("event_type") == KAFKA_VERSION
+    keys = [
+        F.col("source"),
+        F.col("event_type"),
+        F.col("error_code"),
+        (F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull()).alias("requested"),
+        F.when(states_version, F.col("node")).alias("node"),
+        F.when(states_version, F.col("value")).alias("version"),
+    ]
+    last = F.max(F.when(states_version, F.struct("file_order", "byte_offset"))).alias("last")
+    return (
+        events.where(F.col("source").isin(REQUEST_LOG, METADATA_LOG) | states_version)
+        .groupBy(*keys)
+        .agg(F.count("*").alias("rows"), last)
+    )
+
+
+def event_counts(groups: Iterable[Row]) -> EventCounts:
+    """The rows of `event_groups`, summed up under their APIs and record types, names in order."""
+    partition_rows: dict[str, int] = defaultdict(int)
+    error_codes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    metadata_records: dict[str, int] = defaultdict(int)
+    versions: dict[int, list[tuple[Any, str]]] = defaultdict(list)
+    for group in groups:
+        name, rows = group["event_type"], group["rows"]
+        if group["source"] == METADATA_LOG:
+            if name.endswith(RECORD):
+                metadata_records[name] += rows
+        elif group["source"] == REQUEST_LOG:
+            if group["requested"]:
+                partition_rows[name] += rows
+            if group["error_code"] is not None:
+                error_codes[name][group["error_code"]] += rows
+        elif group["node"] is not None and group["version"] is not None:
+            last = group["last"]
+            versions[group["node"]].append(((last["file_order"], last["byte_offset"]), group["version"]))
+    return EventCounts(
+        partition_rows=dict(sorted(partition_rows.items())),
+        error_codes={api: dict(sorted(codes.items())) for api, codes in sorted(error_codes.items())},
+        metadata_records=dict(sorted(metadata_records.items())),
+        kafka={node: max(printed)[1] for node, printed in versions.items()},
+    )

@@ -47,7 +47,8 @@ def headline(report: Report) -> str:
         found = _plural(violations, "violation")
         return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
     if not report.judged:
-        return f"? Nothing was judged, so this result is not a clean one{unverifiable or ': no subject of any rule was found'}"
+        why = unverifiable or ": no subject of any rule was found"
+        return f"? Nothing was judged, so this result is not a clean one{why}"
     return f"✓ 0 violations, 0 exposed over {report.judged:,} judged{unverifiable}"
 
 

@@ -55,7 +55,7 @@ def finding() -> Finding:
                 264,
                 40100,
                 "2026-11-21T04:08:12.001",
-                "[2026-11-21 04:08:12,001] INFO [Broker id=2] Follower orders-0 starts at leader epoch 3 from offset 10",
+                "[2026-11-21 04:08:12,001] INFO [Broker id=2] Follower orders-0 starts at leader epoch 3",
             ),
         ),
     )

@@ -1,0 +1,49 @@
+"""The inventory's counts, as the truth of a capture defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epochaudit.inventory import EventCounts, event_counts
+
+
+def group(source: str, event_type: str, rows: int, **changes: Any) -> dict[str, Any]:
+    nothing = {"error_code": None, "requested": False, "node": None, "version": None, "last": None}
+    return {"source": source, "event_type": event_type, "rows": rows, **nothing, **changes}
+
+
+def version(node: int, printed: str, file_order: int, byte_offset: int) -> dict[str, Any]:
+    last = {"file_order": file_order, "byte_offset": byte_offset}
+    return group("server_log", "KAFKA_VERSION", 1, node=node, version=printed, last=last)
+
+
+def counted(*groups: dict[str, Any]) -> EventCounts:
+    return event_counts(groups)
+
+
+def test_partition_rows_count_what_requests_list_and_error_codes_what_responses_answer() -> None:
+    counts = counted(
+        group("request_log", "FETCH", 10, requested=True, error_code=0),
+        group("request_log", "FETCH", 3, requested=True),
+        group("request_log", "FETCH", 5, error_code=0),
+        group("request_log", "FETCH", 2, error_code=74),
+        group("request_log", "BROKER_HEARTBEAT", 9),
+    )
+    assert counts.partition_rows == {"FETCH": 13}
+    assert counts.error_codes == {"FETCH": {0: 15, 74: 2}}
+
+
+def test_metadata_records_leave_out_the_raft_logs_control_records() -> None:
+    counts = counted(
+        group("metadata_log", "TOPIC_RECORD", 2),
+        group("metadata_log", "PARTITION_RECORD", 3),
+        group("metadata_log", "LEADER_CHANGE", 1),
+    )
+    assert counts.metadata_records == {"PARTITION_RECORD": 3, "TOPIC_RECORD": 2}
+
+
+def test_a_nodes_version_is_the_one_it_printed_last() -> None:
+    counts = counted(
+        version(1, "3.9.1", 0, 900), version(1, "3.10.0", 1, 10), version(1, "3.8.0", 0, 10), version(2, "3.9.1", 0, 0)
+    )
+    assert counts.kafka == {1: "3.10.0", 2: "3.9.1"}
