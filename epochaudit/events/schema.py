@@ -1,0 +1,91 @@
+"""Table contracts: the columns of every table, read once from schemas/*.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from epochaudit.package_data import package_data
+
+
+@dataclass(frozen=True)
+class ColumnDoc:
+    """One column of a table: its Spark SQL type, what it holds, its unit if it has one, whether it may be null."""
+
+    name: str
+    type: str
+    doc: str
+    unit: str | None
+    required: bool
+
+
+@cache
+def columns(table: str) -> tuple[ColumnDoc, ...]:
+    """The columns of `schemas/<table>.toml` in order."""
+    contract = tomllib.loads((package_data("schemas") / f"{table}.toml").read_text())
+    return tuple(
+        ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False)) for name, c in contract["columns"].items()
+    )
+
+
+@cache
+def spark_schema(table: str) -> StructType:
+    """The table's Spark schema. All fields are nullable: a data source cannot promise otherwise."""
+    return StructType([StructField(c.name, _spark_type(c.type)) for c in columns(table)])
+
+
+@cache
+def arrow_schema(table: str) -> pa.Schema:
+    """The same as a pyarrow schema; strings are utf8, arrays are lists, maps are maps."""
+    return pa.schema([pa.field(c.name, _arrow_type(c.type)) for c in columns(table)])
+
+
+def _spark_type(ddl: str) -> DataType:
+    if ddl.startswith("array<"):
+        return ArrayType(_spark_type(ddl[6:-1]))
+    if ddl.startswith("map<"):
+        key, value = ddl[4:-1].split(",", 1)
+        return MapType(_spark_type(key.strip()), _spark_type(value.strip()))
+    if ddl.startswith("struct<"):
+        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))
+        return StructType([StructField(name.strip(), _spark_type(kind.strip())) for name, kind in fields])
+    return _SPARK_SCALARS[ddl]
+
+
+def _arrow_type(ddl: str) -> pa.DataType:
+    if ddl.startswith("array<"):
+        return pa.list_(_arrow_type(ddl[6:-1]))
+    if ddl.startswith("map<"):
+        key, value = ddl[4:-1].split(",", 1)
+        return pa.map_(_arrow_type(key.strip()), _arrow_type(value.strip()))
+    if ddl.startswith("struct<"):
+        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))
+        return pa.struct([(name.strip(), _arrow_type(kind.strip())) for name, kind in fields])
+    return _ARROW_SCALARS[ddl]
+
+
+_SPARK_SCALARS: Final[dict[str, DataType]] = {
+    "string": StringType(), "int": IntegerType(), "bigint": LongType(), "boolean": BooleanType(), "double": DoubleType(), "date": DateType(),
+}  # fmt: skip
+_ARROW_SCALARS: Final = {
+    "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64(), "date": pa.date32(),
+}  # fmt: skip
+
+EVENTS: Final = spark_schema("events")
