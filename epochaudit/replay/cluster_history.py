@@ -1,0 +1,187 @@
+"""What a cluster's logs say about its brokers, its metadata.version and its releases, one row per cluster.
+
+The metadata log is short and has one order: its offsets. Everything that the partition frames need to know about brokers
+is folded into one row per cluster, which meets the partition rows by broadcast and is read with array functions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import ref
+
+BROKER_RECORDS: Final = (
+    "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
+    "BROKER_REGISTRATION_CHANGE_RECORD",
+)  # fmt: skip
+ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
+
+METADATA_VERSION: Final = "metadata.version"
+FIRST_3_3_LEVEL: Final = 4  # 3.3-IV0: only a 3.3 or later binary can have it in force
+SHUTDOWN_RECORDED_LEVEL: Final = 7  # 3.3-IV3: inControlledShutdown is written to the log
+RELEASE_3_3: Final = 303
+
+FOREVER: Final = 2**62
+
+# A batch gets its CreateTime when its first record is appended and takes more records until it is drained, by default
+# 25 ms later (controller.quorum.append.linger.ms); a second leaves room for a pause of the raft thread.
+RECORD_DELAY_MS: Final = 1000
+
+
+def position() -> Column:
+    """Place of a metadata record in the log as one number: odd for log records, even for the end offset of a snapshot.
+
+    Needs: metadata_offset, in_snapshot, file. A snapshot replaces the state as of the end offset in its file name
+    (`<end offset>-<epoch>.checkpoint`), so all its records share the place just before the record of that offset.
+    """
+    snapshot_end = F.coalesce(F.regexp_extract("file", r"(\d{20})-\d{10}", 1).try_cast("bigint"), F.lit(0))
+    return F.when(F.coalesce("in_snapshot", F.lit(False)), snapshot_end * 2).otherwise(F.col("metadata_offset") * 2 + 1)
+
+
+def cluster_history(events: DataFrame) -> DataFrame:
+    """One row per cluster. Clock: position in the metadata log; the node's own clock for releases and elections.
+
+    Columns:
+      brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, assumed,
+                    registered, fenced, in_controlled_shutdown, broker_epoch, ref); positions since <= p < until
+      levels        metadata.version levels: array of struct(since, level), in order
+      raft_leaders  array of struct(raft_epoch, leader)
+      releases      array of struct(node, release): 303 for Kafka 3.3
+      elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
+      has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
+    """
+    rows = events.where(
+        (F.col("source") == "metadata_log") | F.col("event_type").isin("KAFKA_VERSION", *ZOOKEEPER_MODE)
+    )
+    facts = rows.select("cluster", F.lit(None).cast("int").alias("broker_id"), F.lit(None).cast(_STATES).alias("states"), *_facts())
+    brokers = _broker_states(rows)
+    gathered = facts.unionByName(brokers, allowMissingColumns=True).groupBy("cluster").agg(
+        F.map_from_entries(
+            F.collect_list(F.when(F.col("states").isNotNull(), F.struct("broker_id", "states")))
+        ).alias("brokers"),
+        F.array_sort(F.collect_set("level")).alias("levels"),
+        F.collect_set("raft_leader").alias("raft_leaders"),
+        F.collect_set("release").alias("releases"),
+        F.collect_set("election").alias("elections"),
+        F.max("log_ms").alias("log_end_ms"),
+        (F.min("log_position") <= 1).alias("from_start"),
+        F.coalesce(F.max("snapshot"), F.lit(False)).alias("has_snapshot"),
+        F.coalesce(F.max("zookeeper_row"), F.lit(False)).alias("zookeeper_rows"),
+    )
+    has_log = F.col("log_end_ms").isNotNull()
+    return gathered.select(
+        "cluster", "brokers", "levels", "raft_leaders", "releases", "elections", "log_end_ms",
+        has_log.alias("has_metadata_log"),
+        F.coalesce(F.col("from_start") | F.col("has_snapshot"), F.lit(False)).alias("log_complete"),
+        (~has_log & F.col("zookeeper_rows")).alias("zookeeper"),
+    )  # fmt: skip
+
+
+_STATES: Final = (
+    "array<struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,assumed:boolean,registered:boolean,fenced:boolean,"
+    "in_controlled_shutdown:boolean,broker_epoch:bigint,"
+    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>>"
+)
+
+
+def _facts() -> list[Column]:
+    event_type, in_log = F.col("event_type"), F.col("source") == "metadata_log"
+    of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
+    level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
+    return [
+        F.when(level, F.struct(position().alias("since"), F.col("value").try_cast("int").alias("level"))).alias("level"),
+        F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias("raft_leader"),
+        F.when(event_type == "KAFKA_VERSION", F.struct("node", _release().alias("release"))).alias("release"),
+        F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
+        F.when(in_log, F.col("time_ms")).alias("log_ms"),
+        F.when(of_log, position()).alias("log_position"),
+        F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
+        event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
+    ]
+
+
+def _release() -> Column:
+    """`3.9.1` as 309."""
+    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2)]
+    return part[0] * 100 + part[1]
+
+
+def _broker_states(rows: DataFrame) -> DataFrame:
+    """One row per (cluster, broker): its states in log order, the first being what it was before its first record."""
+    event_type = F.col("event_type")
+    registers, leaves = event_type == "REGISTER_BROKER_RECORD", event_type == "UNREGISTER_BROKER_RECORD"
+    fenced = (
+        F.when(registers, F.coalesce("fenced", F.lit(True)))
+        .when(leaves | (event_type == "UNFENCE_BROKER_RECORD"), F.lit(False))
+        .when(event_type == "FENCE_BROKER_RECORD", F.lit(True))
+        .otherwise(F.col("fenced"))
+    )
+    shutdown = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False))).otherwise(
+        F.col("in_controlled_shutdown")
+    )
+    in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset")
+    records = rows.where(event_type.isin(*BROKER_RECORDS)).withColumn("position", position())
+    states = records.select(
+        "cluster",
+        "broker_id",
+        F.struct(
+            F.col("position").alias("since"),
+            F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
+            F.col("time_ms").alias("since_ms"),
+            F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
+            F.lit(False).alias("assumed"),
+            (~leaves).alias("registered"),
+            F.last(fenced, ignorenulls=True).over(in_order).alias("fenced"),
+            F.last(shutdown, ignorenulls=True).over(in_order).alias("in_controlled_shutdown"),
+            F.col("broker_epoch"),
+            ref().alias("ref"),
+        ).alias("state"),
+    )
+    listed = states.groupBy("cluster", "broker_id").agg(F.array_sort(F.collect_list("state")).alias("states"))
+    first = F.col("states")[0]
+    return listed.withColumn("states", F.concat(F.array(never_registered(first["since"], first["since_ms"])), F.col("states")))
+
+
+def never_registered(until: Column, until_ms: Column) -> Column:
+    """State of a broker before its first record: not registered if the log is complete, which `known_state` decides."""
+    return F.struct(
+        F.lit(-1).cast("bigint").alias("since"),
+        until.alias("until"),
+        F.lit(0).cast("bigint").alias("since_ms"),
+        until_ms.alias("until_ms"),
+        F.lit(True).alias("assumed"),
+        F.lit(False).alias("registered"),
+        F.lit(False).alias("fenced"),
+        F.lit(False).alias("in_controlled_shutdown"),
+        F.lit(None).cast("bigint").alias("broker_epoch"),
+        F.lit(None).cast("struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>").alias("ref"),
+    )
+
+
+def states_of(broker_id: Column) -> Column:
+    """States of a broker, in order; needs: brokers. A broker without any record has the assumed state alone."""
+    forever = F.lit(FOREVER)
+    return F.coalesce(F.col("brokers")[broker_id], F.array(never_registered(forever, forever)))
+
+
+def level_at(place: Column) -> Column:
+    """metadata.version level in force at a position; needs: levels. Null before the first FeatureLevelRecord."""
+    return F.try_element_at(F.filter("levels", lambda level: level["since"] <= place), F.lit(-1))["level"]
+
+
+def checks_eligibility(node: Column, level: Column) -> Column:
+    """Whether the controller has KIP-841's check (3.3+): true, false, or null where its release is not in the evidence.
+
+    Needs: releases. By the metadata.version in force, else by the version lines of the node; of all nodes if they agree
+    and the node is not known.
+    """
+    mine = F.filter("releases", lambda r: node.isNull() | (r["node"] == node))
+    known = F.size(mine) > 0
+    return (
+        F.when(level >= FIRST_3_3_LEVEL, F.lit(True))
+        .when(known & F.forall(mine, lambda r: r["release"] >= RELEASE_3_3), F.lit(True))
+        .when(known & F.forall(mine, lambda r: r["release"] < RELEASE_3_3), F.lit(False))
+    )

@@ -1,0 +1,123 @@
+"""The committed states of partitions, from the three places that state them.
+
+scope `record`         PartitionRecord and PartitionChangeRecord of the metadata log, in log order (KRaft)
+scope `controller`     "Changed partition … with state" lines of ZooKeeper controllers, by controller epoch and log order
+scope `leader_and_isr` LeaderAndIsr partitions that a broker answered 0, by (partition epoch, leader epoch): a set of states
+                       that were once committed; the order in which brokers got them says nothing
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import ref
+from epochaudit.replay.cluster_history import position
+
+PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
+LEADER_DURING_DELETE: Final = -2
+
+RECORD: Final = "record"
+CONTROLLER: Final = "controller"
+LEADER_AND_ISR: Final = "leader_and_isr"
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
+    "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr",
+    "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
+)  # fmt: skip
+_STATE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "leader_recovery_state")
+
+
+def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
+    """One row per statement of a partition's committed state, of the scopes asked for.
+
+    Adds:
+      scope, identity      what the partition is told by: topic id in the log, name at a controller, id or name in LeaderAndIsr
+      clock, tick          order within (cluster, scope, identity, partition)
+      leader, leader_epoch, partition_epoch, isr, replicas, elr, leader_recovery_state
+                           the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs null if no
+                           PartitionRecord of the partition is recorded before. ClearElrRecord is not applied to elr.
+      before               the same and state_ref as a struct, as of the row before; null for the first
+      sets_leader          the record sets the leader field
+      next_clock, next_ms  of the following row; null for the last
+      state_ref            the row's own place
+    A record that several copies of the log hold counts once.
+    """
+    group = ("cluster", "scope", "identity", "partition")
+    in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
+    rows = events.where(_states_something(scopes)).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    again = (F.col("scope") == RECORD) & F.coalesce(F.lag("clock").over(in_order) == F.col("clock"), F.lit(False))
+    rows = rows.withColumn("again", again).where(~F.col("again"))
+    merged = _merged(rows, in_order)
+    return merged.withColumns(
+        {
+            "before": F.lag(F.struct(*_STATE, "state_ref")).over(in_order),
+            "next_clock": F.lead("clock").over(in_order),
+            "next_ms": F.lead("time_ms").over(in_order),
+        }
+    ).drop("again")
+
+
+def _states_something(scopes: tuple[str, ...]) -> Column:
+    event_type = F.col("event_type")
+    accepted = (F.col("request_error_code") == 0) & (F.col("error_code") == 0) & (F.col("leader") != LEADER_DURING_DELETE)
+    conditions = {
+        RECORD: event_type.isin(*PARTITION_RECORDS),
+        CONTROLLER: event_type == "PARTITION_STATE_CHANGED",
+        LEADER_AND_ISR: (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted,
+    }
+    chosen = F.lit(False)
+    for scope in scopes:
+        chosen = chosen | conditions[scope]
+    return chosen
+
+
+def _scope() -> Column:
+    event_type = F.col("event_type")
+    return (
+        F.when(event_type == "PARTITION_STATE_CHANGED", CONTROLLER).when(event_type == "LEADER_AND_ISR", LEADER_AND_ISR).otherwise(RECORD)
+    )
+
+
+def _place() -> list[Column]:
+    scope = _scope()
+    of_controller, of_request = scope == CONTROLLER, scope == LEADER_AND_ISR
+    clock = F.when(of_controller, F.col("controller_epoch")).when(of_request, F.col("partition_epoch")).otherwise(position())
+    # file_order and byte_offset as one number: a log file stays far below 2^44 bytes
+    line = F.col("file_order").cast("bigint") * 2**44 + F.col("byte_offset")
+    tick = F.when(of_controller, line).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
+    return [
+        F.when(of_controller, F.col("topic")).otherwise(F.coalesce("topic_id", "topic")).alias("identity"),
+        clock.cast("bigint").alias("clock"),
+        tick.cast("bigint").alias("tick"),
+    ]
+
+
+def _merged(rows: DataFrame, in_order: Window) -> DataFrame:
+    """Folds PartitionChangeRecords: partitionEpoch + 1 always, leaderEpoch + 1 if and only if the leader field is set."""
+    event_type = F.col("event_type")
+    change, whole = event_type == "PARTITION_CHANGE_RECORD", event_type == "PARTITION_RECORD"
+    sets_leader = change & F.col("leader").isNotNull()
+    kept = {name: F.last(name, ignorenulls=True).over(in_order) for name in ("leader", "isr", "replicas", "leader_recovery_state")}
+    elr = F.when(whole, F.coalesce("elr", F.array().cast("array<int>"))).otherwise(F.col("elr"))
+    rows = rows.withColumns(
+        {
+            **{name: F.when(change, column).otherwise(F.col(name)) for name, column in kept.items()},
+            "elr": F.last(elr, ignorenulls=True).over(in_order),
+            "sets_leader": sets_leader,
+            "elections": F.count(F.when(sets_leader, 1)).over(in_order),
+            "changes": F.count(F.when(change, 1)).over(in_order),
+        }
+    )
+    base = F.when(whole, F.struct((F.col("leader_epoch") - F.col("elections")).alias("leader_epoch"),
+                                  (F.col("partition_epoch") - F.col("changes")).alias("partition_epoch")))
+    rows = rows.withColumn("base", F.last(base, ignorenulls=True).over(in_order))
+    epochs = {
+        "leader_epoch": F.col("base.leader_epoch") + F.col("elections"),
+        "partition_epoch": F.col("base.partition_epoch") + F.col("changes"),
+    }
+    folded = {name: F.when(change, column.cast("int")).otherwise(F.col(name)) for name, column in epochs.items()}
+    return rows.withColumns(folded).drop("base", "elections", "changes")

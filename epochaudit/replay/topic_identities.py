@@ -1,0 +1,44 @@
+"""Which topic a topic id or a topic name means, for records and requests that state only one of the two."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+NAMING: Final = ("TOPIC_RECORD", "LEADER_AND_ISR", "PARTITION_CREATED")
+
+
+def topic_identities(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key), the key being a topic id or, for names, `topic_key_of_name`. No clock: a set.
+
+    Columns: named_topic; identified_topic_id, null where the name has had several ids; recreated says so;
+    topic_removed_ms = CreateTime of the id's RemoveTopicRecord, null while it lives.
+    Sources: TopicRecord, RemoveTopicRecord, LeaderAndIsr partitions answered 0, "Creating new partition" lines.
+    """
+    event_type = F.col("event_type")
+    refused = (event_type == "LEADER_AND_ISR") & ((F.col("request_error_code") != 0) | (F.col("error_code") != 0))
+    removed = F.when(event_type == "REMOVE_TOPIC_RECORD", F.col("time_ms"))
+    facts = events.where(event_type.isin(*NAMING, "REMOVE_TOPIC_RECORD") & F.col("topic_id").isNotNull() & ~F.coalesce(refused, F.lit(False)))
+    keys = F.array_compact(F.array(F.col("topic_id"), topic_key_of_name(F.col("topic"))))
+    keyed = facts.select("cluster", "topic", "topic_id", removed.alias("removed_ms"), F.explode(keys).alias("topic_key"))
+    gathered = keyed.groupBy("cluster", "topic_key").agg(
+        F.min("topic").alias("named_topic"),
+        F.min("topic_id").alias("first_id"),
+        F.max("topic_id").alias("last_id"),
+        F.min("removed_ms").alias("topic_removed_ms"),
+    )
+    return gathered.select(
+        "cluster",
+        "topic_key",
+        "named_topic",
+        F.when(F.col("first_id") == F.col("last_id"), F.col("first_id")).alias("identified_topic_id"),
+        (F.col("first_id") != F.col("last_id")).alias("recreated"),
+        "topic_removed_ms",
+    )
+
+
+def topic_key_of_name(name: Column) -> Column:
+    """Key of a topic name, distinct from every topic id (a `/` is in neither); null for a null name."""
+    return F.concat(F.lit("name/"), name)
