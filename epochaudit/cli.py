@@ -127,17 +127,26 @@ def commands() -> None:
     help=f"Settings as TOML, named like these options. [default: ./{config.DEFAULT_FILE}, if it exists]",
 )
 @debug_option
-def audit(captures: tuple[str, ...], config_file: Path | None, conf: tuple[str, ...], **given: Any) -> int:
+@click.pass_obj
+def audit(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    config_file: Path | None,
+    conf: tuple[str, ...],
+    **given: Any,
+) -> int:
     """Judge the recorded logs of a cluster.
 
-    CAPTURE is a directory, local or by URI. The report says what was violated, proves it with the recorded lines, and tells what could not be judged.
+    CAPTURE is a directory, local or by URI. The report says what was violated, proves it with the recorded lines, and
+    tells what could not be judged.
     """
     from epochaudit.rules.catalogue import selected
 
     chosen = config.settings(config_file, {**given, "conf": dict(_property(item) for item in conf)})
     destinations = config.destinations(chosen)
     selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
-    report = audited(captures, chosen)
+    report = audited(captures, chosen, debug=diagnostics.debug)
     for format, output in destinations:
         _deliver(_renderers()[format], report, output)
     return FINDINGS if report.reaches(chosen.fail_on) else CLEAN
@@ -150,9 +159,16 @@ def _property(item: str) -> tuple[str, str]:
     return key, value
 
 
-def audited(captures: Sequence[str], chosen: config.Settings) -> Report:
+def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
     """Run the audit on Spark and gather its results on the driver."""
-    raise NotImplementedError
+    with progress("starting Spark"):
+        from epochaudit.auditing import audit
+        from epochaudit.report.assembly import report_of
+        from epochaudit.session import session
+
+        spark = session(chosen.master, chosen.conf, debug=debug)
+    with progress(f"auditing {', '.join(captures)}"):
+        return report_of(audit(spark, *captures, select=chosen.select, ignore=chosen.ignore, show=chosen.show))
 
 
 @contextmanager
@@ -162,8 +178,12 @@ def progress(stage: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(stage):
+    from epochaudit.report.neutral import neutral
+
+    # its own descriptor: stderr's is given to Spark's JVM while that starts
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal, Console(file=terminal).status(Text(neutral(stage))):
         yield
 
 

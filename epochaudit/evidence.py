@@ -16,13 +16,14 @@ TEXT_LIMIT: Final = 2_000  # characters of a line that a report keeps
 LINE_LIMIT: Final = 4 * TEXT_LIMIT  # bytes read for it: a character takes at most four
 SKIP: Final = 1 << 20  # bytes read at once on the way forward in a compressed file
 
-Opener = Callable[[str], BinaryIO]
+Opener = Callable[["Place"], BinaryIO]
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where a line starts: file relative to the capture, byte offset in the decompressed file."""
+    """Where a line starts: file relative to its cluster's capture, byte offset in the decompressed file."""
 
+    cluster: str
     file: str
     byte_offset: int
 
@@ -50,24 +51,24 @@ def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
     `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset
     order, so that a compressed file is decompressed once; a seekable one is not read between the places.
     """
-    by_file: dict[str, list[int]] = defaultdict(list)
+    by_file: dict[tuple[str, str], list[Place]] = defaultdict(list)
     for place in sorted(set(places)):
-        by_file[place.file].append(place.byte_offset)
+        by_file[place.cluster, place.file].append(place)
     texts: dict[Place, str] = {}
-    for file, offsets in by_file.items():
+    for wanted in by_file.values():
         try:
-            with open_file(file) as stream:
-                for offset, text in _lines_at(stream, offsets):
-                    texts[Place(file, offset)] = text
+            with open_file(wanted[0]) as stream:
+                texts.update(_lines_at(stream, wanted))
         except (OSError, EOFError, ValueError):
             continue
     return texts
 
 
-def _lines_at(stream: BinaryIO, offsets: list[int]) -> Iterable[tuple[int, str]]:
+def _lines_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place, str]]:
     position = 0
     ahead = b""  # bytes that were read for the previous line and reach past it, starting at `position`
-    for offset in offsets:
+    for place in places:
+        offset = place.byte_offset
         if offset < position + len(ahead):
             ahead = ahead[offset - position :]
         else:
@@ -77,7 +78,7 @@ def _lines_at(stream: BinaryIO, offsets: list[int]) -> Iterable[tuple[int, str]]
         while len(ahead) < LINE_LIMIT and (more := stream.read(LINE_LIMIT - len(ahead))):
             ahead += more
         if ahead:
-            yield offset, cut(ahead.split(b"\n", 1)[0].removesuffix(b"\r").decode("utf-8", errors="replace"))
+            yield place, cut(ahead.split(b"\n", 1)[0].removesuffix(b"\r").decode("utf-8", errors="replace"))
 
 
 def _advance(stream: BinaryIO, position: int, target: int) -> None:
@@ -112,15 +113,15 @@ def iso_time(time_ms: int | None, *, zoned: bool) -> str | None:
 class LineNumbers:
     """Absolute line numbers: the lines of a file's earlier splits are added to a line's number within its own split."""
 
-    def __init__(self, lines_of_splits: Mapping[tuple[str, int], int]) -> None:
-        """`lines_of_splits`: lines read, by (file, split index)."""
-        self._before: dict[tuple[str, int], int] = {}
-        totals: dict[str, int] = defaultdict(int)
-        for file, split in sorted(lines_of_splits):
-            self._before[file, split] = totals[file]
-            totals[file] += lines_of_splits[file, split]
+    def __init__(self, lines_of_splits: Mapping[tuple[str, str, int], int]) -> None:
+        """`lines_of_splits`: lines read, by (cluster, file, split index)."""
+        self._before: dict[tuple[str, str, int], int] = {}
+        totals: dict[tuple[str, str], int] = defaultdict(int)
+        for cluster, file, split in sorted(lines_of_splits):
+            self._before[cluster, file, split] = totals[cluster, file]
+            totals[cluster, file] += lines_of_splits[cluster, file, split]
 
-    def absolute(self, file: str, split: int, line_in_split: int) -> int | None:
+    def absolute(self, cluster: str, file: str, split: int, line_in_split: int) -> int | None:
         """Line number in the whole file, from 1; None when the split is not known."""
-        before = self._before.get((file, split))
+        before = self._before.get((cluster, file, split))
         return None if before is None else before + line_in_split

@@ -61,25 +61,32 @@ class Finding:
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
 
-def findings(
-    rows: Iterable[Row], open_file: Opener, numbers: LineNumbers, zoned: Callable[[str], bool]
-) -> tuple[Finding, ...]:
+@dataclass(frozen=True)
+class Recording:
+    """What is known of the recorded files: how to open one, its line counts, whether its times have a zone."""
+
+    open_file: Opener
+    numbers: LineNumbers
+    zoned: Callable[[Place], bool]
+
+
+def findings(rows: Iterable[Row], recording: Recording) -> tuple[Finding, ...]:
     """Finished findings, ordered by severity, rule, cluster, topic, partition, leader epoch, node and correlation id.
 
-    `rows` have the columns of schemas/findings.toml, evidence as a list of role and place. `zoned` tells of a file
-    whether its times carry a known zone.
+    `rows` have the columns of `epochaudit.auditing.Audit.findings`, as dicts.
     """
     raw = list(rows)
-    texts = read_lines((_place(line) for row in raw for line in row["evidence"] or ()), open_file)
-    ordered = sorted((_finding(row, texts, numbers, zoned) for row in raw), key=_order)
+    places = (_place(row, line) for row in raw for line in row["evidence"] or ())
+    texts = read_lines(places, recording.open_file)
+    ordered = sorted((_finding(row, texts, recording) for row in raw), key=_order)
     return tuple(_with_ids(ordered))
 
 
-def _place(line: Row) -> Place:
-    return Place(line["file"], line["byte_offset"])
+def _place(row: Row, line: Row) -> Place:
+    return Place(row["cluster"], line["place"]["file"], line["place"]["byte_offset"])
 
 
-def _finding(row: Row, texts: Mapping[Place, str], numbers: LineNumbers, zoned: Callable[[str], bool]) -> Finding:
+def _finding(row: Row, texts: Mapping[Place, str], recording: Recording) -> Finding:
     reason = (row["reason"],) if row["reason"] else ()
     return Finding(
         finding_id="",
@@ -98,19 +105,20 @@ def _finding(row: Row, texts: Mapping[Place, str], numbers: LineNumbers, zoned: 
         expected=row["expected"],
         observed=row["observed"],
         because=(*(row["because"] or ()), *reason),
-        evidence=tuple(_evidence(line, texts, numbers, zoned) for line in row["evidence"] or ()),
+        evidence=tuple(_evidence(row, line, texts, recording) for line in row["evidence"] or ()),
     )
 
 
-def _evidence(line: Row, texts: Mapping[Place, str], numbers: LineNumbers, zoned: Callable[[str], bool]) -> Evidence:
+def _evidence(row: Row, line: Row, texts: Mapping[Place, str], recording: Recording) -> Evidence:
+    place, at = _place(row, line), line["place"]
     return Evidence(
         role=line["role"],
-        node=line["node"],
-        file=line["file"],
-        line=numbers.absolute(line["file"], line["split"], line["line_in_split"]),
-        byte_offset=line["byte_offset"],
-        time=iso_time(line["time_ms"], zoned=zoned(line["file"])),
-        text=texts.get(_place(line)),
+        node=at["node"],
+        file=place.file,
+        line=recording.numbers.absolute(place.cluster, place.file, at["split"], at["line_in_split"]),
+        byte_offset=place.byte_offset,
+        time=iso_time(at["time_ms"], zoned=recording.zoned(place)),
+        text=texts.get(place),
     )
 
 

@@ -14,6 +14,11 @@ REQUEST_LOG: Final = "request_log"
 METADATA_LOG: Final = "metadata_log"
 RECORD: Final = "_RECORD"  # metadata record types end so; control records of the raft log do not
 KAFKA_VERSION: Final = "KAFKA_VERSION"
+CONTROLLER_ELECTED: Final = "CONTROLLER_ELECTED"
+CONFIG_VALUE: Final = "CONFIG_VALUE"
+PROCESS_ROLES: Final = "process.roles"
+ZOOKEEPER: Final = "zookeeper.connect"
+ROLES: Final = ("broker", "controller")
 
 Row = Mapping[str, Any]
 
@@ -29,7 +34,7 @@ class NodeRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """One file of the capture: `events` counts rows, of which a line may give many; the other counts are of lines."""
+    """One file of the capture; lines = events + ignored + quarantined, `events` counting lines that gave event rows."""
 
     path: str
     kind: str
@@ -46,7 +51,8 @@ class Inventory:
     """Totals of the capture.
 
     requests: request-log lines by API. partition_rows: rows of the partitions that requests list, by API. error_codes:
-    answered partitions by API and code, the rows of a fetch session included. metadata_records: committed records by type.
+    answered partitions by API and code, the rows of a fetch session included. metadata_records: committed records by
+    type.
     """
 
     clusters: tuple[str, ...] = ()
@@ -69,7 +75,7 @@ class Inventory:
 
     @property
     def events(self) -> int:
-        """Event rows made of them."""
+        """Lines that gave at least one event row."""
         return sum(file.events for file in self.files)
 
     @property
@@ -85,37 +91,35 @@ class Inventory:
 
 @dataclass(frozen=True)
 class EventCounts:
-    """The counts that come from event rows; what they mean is told at `Inventory`."""
+    """The counts that come from event rows, as told at `Inventory`, and what nodes say of themselves."""
 
     partition_rows: Mapping[str, int]
     error_codes: Mapping[str, Mapping[int, int]]
     metadata_records: Mapping[str, int]
-    kafka: Mapping[int, str]  # node -> version printed last
+    kafka: Mapping[int, str]  # version printed last
+    roles: Mapping[int, tuple[str, ...]]  # in the order broker, controller
 
 
 def event_groups(events: DataFrame) -> DataFrame:
     """One small row per kind of event, from which all counts follow: a single aggregate over the events.
 
-    Needs event_type, source, node, partition, in_request, error_code, value, file_order, byte_offset. Grain: one row per
-    (source, event_type, node and version of a version line, error_code, in_request), with `rows` and the last log position.
+    Needs event_type, source, node, partition, in_request, error_code, name, value, file_order, byte_offset. Grain: one
+    row for (source, event_type, error_code, requested, and of what a node states about itself node, name and value),
+    with `rows` and the last log position of the statements.
     """
     from pyspark.sql import functions as F
 
-    states_version = F.col("event_type") == KAFKA_VERSION
-    keys = [
+    statement = F.col("event_type").isin(KAFKA_VERSION, CONTROLLER_ELECTED) | (
+        (F.col("event_type") == CONFIG_VALUE) & F.col("name").isin(PROCESS_ROLES, ZOOKEEPER)
+    )
+    counted = events.where(F.col("source").isin(REQUEST_LOG, METADATA_LOG) | statement)
+    return counted.groupBy(
         F.col("source"),
         F.col("event_type"),
         F.col("error_code"),
         (F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull()).alias("requested"),
-        F.when(states_version, F.col("node")).alias("node"),
-        F.when(states_version, F.col("value")).alias("version"),
-    ]
-    last = F.max(F.when(states_version, F.struct("file_order", "byte_offset"))).alias("last")
-    return (
-        events.where(F.col("source").isin(REQUEST_LOG, METADATA_LOG) | states_version)
-        .groupBy(*keys)
-        .agg(F.count("*").alias("rows"), last)
-    )
+        *(F.when(statement, F.col(name)).alias(name) for name in ("node", "name", "value")),
+    ).agg(F.count("*").alias("rows"), F.max(F.when(statement, F.struct("file_order", "byte_offset"))).alias("last"))
 
 
 def event_counts(groups: Iterable[Row]) -> EventCounts:
@@ -123,7 +127,7 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
     partition_rows: dict[str, int] = defaultdict(int)
     error_codes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     metadata_records: dict[str, int] = defaultdict(int)
-    versions: dict[int, list[tuple[Any, str]]] = defaultdict(list)
+    statements = []
     for group in groups:
         name, rows = group["event_type"], group["rows"]
         if group["source"] == METADATA_LOG:
@@ -134,12 +138,33 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
                 partition_rows[name] += rows
             if group["error_code"] is not None:
                 error_codes[name][group["error_code"]] += rows
-        elif group["node"] is not None and group["version"] is not None:
-            last = group["last"]
-            versions[group["node"]].append(((last["file_order"], last["byte_offset"]), group["version"]))
+        elif group["node"] is not None:
+            statements.append(group)
     return EventCounts(
         partition_rows=dict(sorted(partition_rows.items())),
         error_codes={api: dict(sorted(codes.items())) for api, codes in sorted(error_codes.items())},
         metadata_records=dict(sorted(metadata_records.items())),
-        kafka={node: max(printed)[1] for node, printed in versions.items()},
+        kafka=_versions(statements),
+        roles=_roles(statements),
     )
+
+
+def _versions(statements: Iterable[Row]) -> dict[int, str]:
+    printed: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for said in statements:
+        if said["event_type"] == KAFKA_VERSION and said["value"]:
+            printed[said["node"]].append((said["last"]["file_order"], said["last"]["byte_offset"], said["value"]))
+    return {node: max(versions)[2] for node, versions in printed.items()}
+
+
+def _roles(statements: Iterable[Row]) -> dict[int, tuple[str, ...]]:
+    """process.roles where it is set (KRaft); a node that names ZooKeeper is a broker, a controller too if elected."""
+    roles: dict[int, set[str]] = defaultdict(set)
+    for said in statements:
+        if said["event_type"] == CONTROLLER_ELECTED:
+            roles[said["node"]].add("controller")
+        elif said["name"] == PROCESS_ROLES:
+            roles[said["node"]].update(role for role in ROLES if role in (said["value"] or ""))
+        elif said["name"] == ZOOKEEPER and (said["value"] or "null") != "null":
+            roles[said["node"]].add("broker")
+    return {node: tuple(sorted(held)) for node, held in roles.items()}

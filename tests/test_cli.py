@@ -29,7 +29,7 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
     """Replaces the Spark run by a clean report and records what was asked for; runs in an empty directory."""
     asked: list[tuple[Sequence[str], Settings]] = []
 
-    def audited(captures: Sequence[str], chosen: Settings) -> Report:
+    def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
         asked.append((captures, chosen))
         return report_with(PASS)
 
@@ -65,13 +65,13 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_exit_code_follows_the_threshold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fail_on: str, verdict: str, code: int
 ) -> None:
-    monkeypatch.setattr(cli, "audited", lambda captures, chosen: report_with(verdict))
+    monkeypatch.setattr(cli, "audited", lambda *_, **__: report_with(verdict))
     assert cli.main(["audit", "capture", "--fail-on", fail_on]) == code
     assert capsys.readouterr().err == ""
 
 
 def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "audited", lambda captures, chosen: report_with(EXPOSED))
+    monkeypatch.setattr(cli, "audited", lambda *_, **__: report_with(EXPOSED))
     assert cli.main(["audit", "capture"]) == FINDINGS
 
 
@@ -111,7 +111,7 @@ def test_a_mistake_gets_one_line_that_says_what_to_do(
 def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(captures: Sequence[str], chosen: Settings) -> Report:
+    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
         raise ZeroDivisionError("first line\nsecond \x1b[2J line")
 
     monkeypatch.setattr(cli, "audited", broken)
@@ -124,7 +124,7 @@ def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
 
 
 def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(captures: Sequence[str], chosen: Settings) -> Report:
+    def interrupted(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "audited", interrupted)

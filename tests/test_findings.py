@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import random
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pytest
 
 from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
-from epochaudit.findings import Finding, findings
+from epochaudit.findings import Finding, Recording, findings
 
 LOG = b"first line\nsecond \xff line\r\n" + b"x" * 50_000 + b"\n" + "fünfte Zeile\n".encode() + b"no newline at the end"
 
@@ -47,10 +46,9 @@ class Forward(io.RawIOBase):
 
 @pytest.mark.parametrize("stream", [io.BytesIO, Forward])
 def test_a_line_is_read_back_at_its_offset(stream: Any) -> None:
-    places = [Place("server.log", offset) for offset in PLACES]
-    random.Random(7).shuffle(places)
-    read = read_lines(places, lambda _: cast(BinaryIO, stream(LOG)))
-    assert read == {Place("server.log", offset): text for offset, text in PLACES.items()}
+    places = [Place("c", "server.log", offset) for offset in PLACES]
+    read = read_lines(reversed(places), lambda _: cast(BinaryIO, stream(LOG)))
+    assert read == {Place("c", "server.log", offset): text for offset, text in PLACES.items()}
 
 
 def test_lines_close_together_are_each_read_whole() -> None:
@@ -61,8 +59,8 @@ def test_lines_close_together_are_each_read_whole() -> None:
         offsets.append(at)
         at += len(line) + 1
     assert at > 3 * LINE_LIMIT
-    read = read_lines([Place("f", offset) for offset in offsets], lambda _: cast(BinaryIO, Forward(content)))
-    assert [read[Place("f", offset)] for offset in offsets] == lines
+    read = read_lines([Place("c", "f", offset) for offset in offsets], lambda _: cast(BinaryIO, Forward(content)))
+    assert [read[Place("c", "f", offset)] for offset in offsets] == lines
 
 
 def test_a_compressed_file_is_opened_once(tmp_path: Path) -> None:
@@ -70,28 +68,28 @@ def test_a_compressed_file_is_opened_once(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(LOG))
     opened: list[str] = []
 
-    def open_file(file: str) -> BinaryIO:
-        opened.append(file)
-        return cast(BinaryIO, gzip.open(tmp_path / file))
+    def open_file(place: Place) -> BinaryIO:
+        opened.append(place.file)
+        return cast(BinaryIO, gzip.open(tmp_path / place.file))
 
-    read = read_lines([Place(path.name, offset) for offset in PLACES], open_file)
+    read = read_lines([Place("c", path.name, offset) for offset in PLACES], open_file)
     assert list(read.values()) == list(PLACES.values())
     assert opened == ["server.log.gz"]
 
 
 def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:
-    def gone(file: str) -> BinaryIO:
-        raise FileNotFoundError(file)
+    def gone(place: Place) -> BinaryIO:
+        raise FileNotFoundError(place.file)
 
-    assert read_lines([Place("gone.log", 0)], gone) == {}
+    assert read_lines([Place("c", "gone.log", 0)], gone) == {}
 
 
 def test_line_numbers_add_the_lines_of_earlier_splits() -> None:
-    numbers = LineNumbers({("a", 1): 50, ("a", 0): 100, ("a", 2): 7, ("b", 0): 3})
-    assert numbers.absolute("a", 0, 1) == 1
-    assert numbers.absolute("a", 2, 4) == 154
-    assert numbers.absolute("b", 0, 3) == 3
-    assert numbers.absolute("c", 0, 3) is None
+    numbers = LineNumbers({("c", "a", 1): 50, ("c", "a", 0): 100, ("c", "a", 2): 7, ("d", "a", 0): 3})
+    assert numbers.absolute("c", "a", 0, 1) == 1
+    assert numbers.absolute("c", "a", 2, 4) == 154
+    assert numbers.absolute("d", "a", 0, 3) == 3
+    assert numbers.absolute("c", "b", 0, 3) is None
 
 
 def test_times_name_a_zone_only_where_it_is_known() -> None:
@@ -102,16 +100,12 @@ def test_times_name_a_zone_only_where_it_is_known() -> None:
     assert iso_time(10**18, zoned=True) is None
 
 
+def evidence(**changes: Any) -> list[dict[str, Any]]:
+    place = {"node": 1, "file": "server.log", "split": 0, "byte_offset": 0, "line_in_split": 1, "time_ms": 0}
+    return [{"role": "the request", "place": {**place, **changes}}]
+
+
 def row(**changes: Any) -> dict[str, Any]:
-    place = {
-        "role": "the request",
-        "node": 1,
-        "file": "server.log",
-        "split": 0,
-        "byte_offset": 0,
-        "line_in_split": 1,
-        "time_ms": 0,
-    }
     return {
         "rule": "SR-01",
         "verdict": "violation",
@@ -129,13 +123,14 @@ def row(**changes: Any) -> dict[str, Any]:
         "expected": "74",
         "observed": "0",
         "because": ["an epoch was installed"],
-        "evidence": [place],
+        "evidence": evidence(),
         **changes,
     }
 
 
 def found(*rows: dict[str, Any]) -> tuple[Finding, ...]:
-    return findings(rows, lambda _: io.BytesIO(LOG), LineNumbers({("server.log", 0): 5}), lambda _: False)
+    recording = Recording(lambda _: io.BytesIO(LOG), LineNumbers({("c", "server.log", 0): 5}), lambda _: False)
+    return findings(rows, recording)
 
 
 def test_evidence_carries_line_number_time_and_text() -> None:
@@ -161,13 +156,11 @@ def test_order_is_by_severity_rule_and_subject_however_rows_arrive() -> None:
         ("critical", "t-0", 4),
         ("high", "t-0", 17),
     ]
-    random.Random(3).shuffle(rows)
-    assert found(*rows) == ordered
+    assert found(*reversed(rows)) == ordered
 
 
 def test_ids_depend_on_content_and_not_on_where_it_was_read() -> None:
-    moved = row()
-    moved["evidence"] = [{**moved["evidence"][0], "file": "rotated/server.log.1", "line_in_split": 3}]
+    moved = row(evidence=evidence(file="rotated/server.log.1", line_in_split=3))
     assert found(row())[0].finding_id == found(moved)[0].finding_id
     ids = {
         found(row(**change))[0].finding_id
@@ -198,7 +191,7 @@ def test_the_topic_id_replaces_the_name_in_the_id() -> None:
 
 
 def test_findings_alike_are_told_apart_by_an_ordinal() -> None:
-    later = row(evidence=[{**row()["evidence"][0], "time_ms": 5}])
+    later = row(evidence=evidence(time_ms=5))
     first, second = found(later, row())
     assert first.finding_id != second.finding_id
     assert first.evidence[0].time < second.evidence[0].time  # type: ignore[operator]

@@ -8,13 +8,19 @@ from epochaudit.inventory import EventCounts, event_counts
 
 
 def group(source: str, event_type: str, rows: int, **changes: Any) -> dict[str, Any]:
-    nothing = {"error_code": None, "requested": False, "node": None, "version": None, "last": None}
+    nothing = {"error_code": None, "requested": False, "node": None, "name": None, "value": None, "last": None}
     return {"source": source, "event_type": event_type, "rows": rows, **nothing, **changes}
 
 
+def said(
+    node: int, event_type: str, name: str | None, value: str | None, place: tuple[int, int] = (0, 0)
+) -> dict[str, Any]:
+    last = {"file_order": place[0], "byte_offset": place[1]}
+    return group("server_log", event_type, 1, node=node, name=name, value=value, last=last)
+
+
 def version(node: int, printed: str, file_order: int, byte_offset: int) -> dict[str, Any]:
-    last = {"file_order": file_order, "byte_offset": byte_offset}
-    return group("server_log", "KAFKA_VERSION", 1, node=node, version=printed, last=last)
+    return said(node, "KAFKA_VERSION", "kafka", printed, (file_order, byte_offset))
 
 
 def counted(*groups: dict[str, Any]) -> EventCounts:
@@ -47,3 +53,15 @@ def test_a_nodes_version_is_the_one_it_printed_last() -> None:
         version(1, "3.9.1", 0, 900), version(1, "3.10.0", 1, 10), version(1, "3.8.0", 0, 10), version(2, "3.9.1", 0, 0)
     )
     assert counts.kafka == {1: "3.10.0", 2: "3.9.1"}
+
+
+def test_a_nodes_roles_are_those_it_states() -> None:
+    counts = counted(
+        said(1, "CONFIG_VALUE", "process.roles", "[]"),
+        said(1, "CONFIG_VALUE", "zookeeper.connect", "localhost:2181"),
+        said(1, "CONTROLLER_ELECTED", None, None),
+        said(2, "CONFIG_VALUE", "process.roles", "[broker, controller]"),
+        said(2, "CONFIG_VALUE", "zookeeper.connect", "null"),
+        said(3, "CONFIG_VALUE", "process.roles", "broker"),
+    )
+    assert counts.roles == {1: ("broker", "controller"), 2: ("broker", "controller"), 3: ("broker",)}

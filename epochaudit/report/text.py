@@ -73,7 +73,9 @@ def _read(page: Page, inventory: Inventory) -> None:
     clusters = ", ".join(inventory.clusters) or "no cluster"
     size = f"{_plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {_size(inventory.bytes)}"
     page.say((f"{clusters}: {size}", ""), indent=2)
-    lines = f"{inventory.events:,} events; {inventory.ignored:,} lines ignored, {inventory.quarantined:,} quarantined"
+    lines = (
+        f"{inventory.events:,} lines with events, {inventory.ignored:,} ignored, {inventory.quarantined:,} quarantined"
+    )
     page.say((lines, "bold yellow" if inventory.quarantined else ""), indent=2)
     for node in inventory.nodes:
         roles = ", ".join(node.roles) or "role unknown"

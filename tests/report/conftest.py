@@ -67,7 +67,7 @@ def inventory() -> Inventory:
         clusters=("west",),
         nodes=(NodeRead(1, ("broker", "controller"), "3.9.1"), NodeRead(2, ("broker",), None)),
         files=(
-            FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 5_000, 100, 0),
+            FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 1_900, 100, 0),
             FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1),
         ),
         requests={"FETCH": 1_900, "STOP_REPLICA": 2},

@@ -1,0 +1,122 @@
+"""From an audit's tables to a report: the only place where results are brought to the driver."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from pyarrow.fs import FileSystem
+
+from epochaudit.evidence import LineNumbers, Place
+from epochaudit.findings import Recording, findings
+from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.version import VERSION
+
+if TYPE_CHECKING:
+    from epochaudit.auditing import Audit
+    from epochaudit.rules.judge import Tally
+    from epochaudit.rules.rule import Rule
+    from epochaudit.sources.capture import RecordedFile
+
+SPLIT_COLUMNS: Final = (
+    *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
+    "requests",
+)
+
+Row = Mapping[str, Any]
+
+
+def report_of(audit: Audit) -> Report:
+    """The report of an audit: two small aggregates and the findings are collected, the findings' lines read back."""
+    splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
+    counts = event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
+    files = [file for capture in audit.captures for file in capture.files]
+    rows = audit.findings.toArrow().to_pylist()
+    return Report(
+        version=VERSION,
+        inventory=inventory(files, splits, counts),
+        rules=rule_results(audit.rules, audit.tallies),
+        findings=findings(rows, recording(files, splits)),
+    )
+
+
+def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleResult, ...]:
+    """What each rule judged, in the catalogue's order, rules without any subject included."""
+    tally_of = {tally.rule: tally for tally in tallies}
+    return tuple(
+        RuleResult(
+            rule=rule.id,
+            name=rule.name,
+            title=rule.title,
+            kip=rule.kip,
+            severity=rule.severity,
+            verdicts=dict(tally_of[rule.id].counts),
+            unverifiable_reasons=dict(tally_of[rule.id].reasons),
+        )
+        for rule in rules
+    )
+
+
+def inventory(files: Iterable[RecordedFile], splits: Iterable[Row], counts: EventCounts) -> Inventory:
+    """What was read, from the files of the captures, the splits table and the event counts."""
+    by_file: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    requests: dict[str, int] = defaultdict(int)
+    for split in splits:
+        by_file[split["cluster"], split["file"]].append(split)
+        for api, lines in (split["requests"] or {}).items():
+            requests[api] += lines
+    recorded = sorted(files, key=lambda file: (file.cluster, file.path))
+    nodes = sorted({file.node for file in recorded if file.node is not None})
+    return Inventory(
+        clusters=tuple(sorted({file.cluster for file in recorded})),
+        nodes=tuple(NodeRead(node, counts.roles.get(node, ()), counts.kafka.get(node)) for node in nodes),
+        files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in recorded),
+        requests=dict(sorted(requests.items())),
+        partition_rows=counts.partition_rows,
+        error_codes=counts.error_codes,
+        metadata_records=counts.metadata_records,
+    )
+
+
+def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:
+    total: dict[str, int] = defaultdict(int)
+    for split in splits:
+        for name in ("lines", "event_lines", "ignored_lines", "quarantined_lines"):
+            total[name] += split[name] or 0
+    return FileRead(
+        path=file.path,
+        kind=file.kind,
+        node=file.node,
+        bytes=file.size,
+        lines=total["lines"],
+        events=total["event_lines"],
+        ignored=total["ignored_lines"],
+        quarantined=total["quarantined_lines"],
+    )
+
+
+def open_recorded(file: RecordedFile) -> BinaryIO:
+    """The file's decompressed bytes, forward only if it is compressed."""
+    filesystem, path = FileSystem.from_uri(file.uri)
+    opened = (
+        filesystem.open_input_stream(path, compression=file.compression)
+        if file.compression
+        else filesystem.open_input_file(path)
+    )
+    return cast(BinaryIO, opened)
+
+
+def recording(files: Iterable[RecordedFile], splits: Iterable[Row]) -> Recording:
+    """How to read the evidence of these files back."""
+    by_place = {(file.cluster, file.path): file for file in files}
+
+    def file_of(place: Place) -> RecordedFile:
+        return by_place[place.cluster, place.file]
+
+    return Recording(
+        open_file=lambda place: open_recorded(file_of(place)),
+        numbers=LineNumbers({(split["cluster"], split["file"], split["split"]): split["lines"] for split in splits}),
+        zoned=lambda place: file_of(place).time_zone is not None or file_of(place).source == METADATA_LOG,
+    )
