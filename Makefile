@@ -1,0 +1,49 @@
+# setup: the environment in .venv      demo: audits a recorded capture
+# test: everything that must hold      lint: style, types, architecture      wheel: the package
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_CAPTURE := zk-unclean-truncation-3.9
+DEMO := build/demo
+
+.PHONY: setup demo test lint format wheel clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "epochaudit needs Python 3.11 or newer; set PYTHON=python3.x" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; install python3-venv" >&2; exit 2; }
+	@echo "installing into $(VENV) ..." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m epochaudit.session
+	@touch $@
+
+demo: setup
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	@tar -xJf tests/captures/$(DEMO_CAPTURE).tar.xz -C $(DEMO) 2>/dev/null || $(BIN)/python -m tarfile -e tests/captures/$(DEMO_CAPTURE).tar.xz $(DEMO)
+	@echo "An unclean leader election, recorded on a real Kafka 3.9.1 cluster: did its consumers lose records?" >&2
+	@$(BIN)/epochaudit audit $(DEMO)/$(DEMO_CAPTURE); status=$$?; \
+	test $$status -le 1 || exit $$status; \
+	echo "(exit status $$status: 1 means that there are findings, 0 that there are none)" >&2
+
+test: setup lint
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "run make format" >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo 2>&1 | tail -n 3
+
+format: setup
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+wheel: setup
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	@rm -rf $(VENV) build dist

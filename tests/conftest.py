@@ -1,0 +1,51 @@
+"""One Spark session and one unpacked copy of each recorded capture for all tests."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit.session import session
+
+CAPTURES = Path(__file__).parent / "captures"
+
+
+def capture_names() -> list[str]:
+    """The recorded captures that are bundled with the tests."""
+    return sorted(path.name.removesuffix(".tar.xz") for path in CAPTURES.glob("*.tar.xz"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session as the command line starts it."""
+    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """capture(name) -> the folder of that capture, unpacked once. Tests must not write into it."""
+    unpacked: dict[str, Path] = {}
+
+    def unpack(name: str) -> Path:
+        if name not in unpacked:
+            folder = tmp_path_factory.mktemp("captures")
+            with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
+                archive.extractall(folder, filter="data")
+            unpacked[name] = folder / name
+        return unpacked[name]
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def expected() -> Callable[[str], dict[str, Any]]:
+    """expected(name) -> the truth about a capture, kept apart from what is audited."""
+    return lambda name: json.loads((CAPTURES / f"{name}.expected.json").read_text())
