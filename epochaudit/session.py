@@ -175,3 +175,9 @@ def _how_to_install_java() -> str:
         if shutil.which(tool):
             return command
     return "from your system's packages"
+
+if __name__ == "__main__":  # make setup: the one download that pip does not do
+    try:
+        fetch_delta()
+    except SessionError as error:
+        sys.exit(f"epochaudit: {error}")
