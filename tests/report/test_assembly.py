@@ -1,0 +1,115 @@
+"""An audit's tables on Spark become one report on the driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit.events.schema import EVENTS
+from epochaudit.events.views import REF_TYPE
+from epochaudit.inventory import FileRead, NodeRead
+from epochaudit.report.assembly import report_of
+from epochaudit.report.contents import Report
+from epochaudit.rules.catalogue import selected
+from epochaudit.rules.judge import Tally
+from epochaudit.sources.capture import RecordedFile
+
+REQUESTS = ("first line\n", "the stale request\n")
+SPLITS = (
+    "cluster string, file string, split int, lines bigint, event_lines bigint, ignored_lines bigint, "
+    "quarantined_lines bigint, requests map<string, bigint>"
+)
+FINDINGS = (
+    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
+    "group_id string, correlation_id int, rule string, verdict string, reason string, severity string, expected string, "
+    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
+)
+
+
+def event(source: str, event_type: str, **columns: Any) -> dict[str, Any]:
+    place = {"file": "f", "file_order": 0, "byte_offset": 0, "split": 0, "line_in_split": 1, "partition_row": 0}
+    return {"cluster": "c", "node": 2, "source": source, "event_type": event_type, **place, **columns}
+
+
+def rows(spark: SparkSession, schema: Any, given: list[dict[str, Any]]) -> DataFrame:
+    names = spark.createDataFrame([], schema).columns
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in given], schema)
+
+
+@pytest.fixture(scope="module")
+def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    root: Path = tmp_path_factory.mktemp("capture")
+    (root / "kafka-request.log").write_text("".join(REQUESTS))
+    files = (
+        RecordedFile(
+            "kafka-request.log", (root / "kafka-request.log").as_uri(), "request-log-json", "c", 29, 2, "request_log"
+        ),
+        RecordedFile("empty.log", (root / "empty.log").as_uri(), "server-log", "c", 0, 2, "server_log"),
+    )
+    events = [
+        event("request_log", "FETCH", partition=0, in_request=True, error_code=0),
+        event("request_log", "FETCH", partition=1, in_request=False, error_code=74),
+        event("request_log", "FETCH"),
+        event("server_log", "KAFKA_VERSION", name="kafka", value="3.9.1", byte_offset=10),
+        event("server_log", "KAFKA_VERSION", name="kafka", value="3.8.0", byte_offset=5),
+        event("server_log", "CONFIG_VALUE", name="process.roles", value="[broker]"),
+        event("metadata_log", "TOPIC_RECORD", node=None),
+    ]
+    split = {"cluster": "c", "file": "kafka-request.log", "ignored_lines": 0, "quarantined_lines": 0}
+    splits = [
+        {**split, "split": 0, "lines": 1, "event_lines": 1, "requests": {"FETCH": 3, "PRODUCE": 1}},
+        {**split, "split": 1, "lines": 1, "event_lines": 1, "requests": {"FETCH": 1}},
+    ]
+    place = (2, "kafka-request.log", 1, len(REQUESTS[0]), 1, 0)
+    finding = {
+        "cluster": "c",
+        "node": 2,
+        "topic": "t",
+        "rule": "SR-01",
+        "verdict": "violation",
+        "severity": "critical",
+        "expected": "74",
+        "observed": "0",
+        "because": ["why"],
+        "evidence": [("the request", place)],
+    }
+    audit = SimpleNamespace(
+        captures=(SimpleNamespace(files=files),),
+        rules=selected(["SR-01"]),
+        tallies=(Tally("SR-01", {"violation": 1, "unverifiable": 2}, {"no log": 2}),),
+        events=rows(spark, EVENTS, events),
+        splits=rows(spark, SPLITS, splits),
+        findings=rows(spark, FINDINGS, [finding]),
+    )
+    return report_of(cast(Any, audit))
+
+
+def test_every_file_is_listed_with_the_sums_of_its_splits(assembled: Report) -> None:
+    assert assembled.inventory.files == (
+        FileRead("empty.log", "server-log", 2, 0, 0, 0, 0, 0),
+        FileRead("kafka-request.log", "request-log-json", 2, 29, 2, 2, 0, 0),
+    )
+
+
+def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> None:
+    read = assembled.inventory
+    assert read.requests == {"FETCH": 4, "PRODUCE": 1}
+    assert read.partition_rows == {"FETCH": 1}
+    assert read.error_codes == {"FETCH": {0: 1, 74: 1}}
+    assert read.metadata_records == {"TOPIC_RECORD": 1}
+    assert read.nodes == (NodeRead(2, ("broker",), "3.9.1"),)
+
+
+def test_rules_carry_their_tallies(assembled: Report) -> None:
+    (rule,) = assembled.rules
+    assert (rule.rule, rule.count("violation"), rule.count("pass")) == ("SR-01", 1, 0)
+    assert rule.unverifiable_reasons == {"no log": 2}
+
+
+def test_a_findings_line_is_read_back_with_its_number_in_the_whole_file(assembled: Report) -> None:
+    (line,) = assembled.findings[0].evidence
+    assert (line.file, line.line, line.text) == ("kafka-request.log", 2, "the stale request")
