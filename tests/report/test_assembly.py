@@ -25,8 +25,9 @@ SPLITS = (
 )
 FINDINGS = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
-    "group_id string, correlation_id int, rule string, verdict string, reason string, severity string, expected string, "
-    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
+    "group_id string, correlation_id int, rule string, verdict string, reason string, severity string, "
+    "expected string, observed string, because array<string>, "
+    f"evidence array<struct<role:string, place:{REF_TYPE}>>"
 )
 
 
