@@ -36,13 +36,30 @@ class ColumnDoc:
     required: bool
 
 
+@dataclass(frozen=True)
+class Contract:
+    """One table: what one row is, the columns in order, and by which of them the warehouse files it."""
+
+    name: str
+    grain: str
+    version: int
+    partitioned_by: tuple[str, ...]
+    columns: tuple[ColumnDoc, ...]
+
+
 @cache
+def contract(table: str) -> Contract:
+    """The contract in `schemas/<table>.toml`."""
+    read = tomllib.loads((package_data("schemas") / f"{table}.toml").read_text())
+    described = tuple(
+        ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False)) for name, c in read["columns"].items()
+    )
+    return Contract(read["name"], read["grain"], read["version"], tuple(read.get("partitioned_by", ())), described)
+
+
 def columns(table: str) -> tuple[ColumnDoc, ...]:
     """The columns of `schemas/<table>.toml` in order."""
-    contract = tomllib.loads((package_data("schemas") / f"{table}.toml").read_text())
-    return tuple(
-        ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False)) for name, c in contract["columns"].items()
-    )
+    return contract(table).columns
 
 
 @cache
@@ -64,7 +81,7 @@ def _spark_type(ddl: str) -> DataType:
         key, value = ddl[4:-1].split(",", 1)
         return MapType(_spark_type(key.strip()), _spark_type(value.strip()))
     if ddl.startswith("struct<"):
-        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))
+        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))  # no struct or map within a struct
         return StructType([StructField(name.strip(), _spark_type(kind.strip())) for name, kind in fields])
     return _SPARK_SCALARS[ddl]
 
@@ -76,7 +93,7 @@ def _arrow_type(ddl: str) -> pa.DataType:
         key, value = ddl[4:-1].split(",", 1)
         return pa.map_(_arrow_type(key.strip()), _arrow_type(value.strip()))
     if ddl.startswith("struct<"):
-        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))
+        fields = (field.split(":", 1) for field in ddl[7:-1].split(","))  # no struct or map within a struct
         return pa.struct([(name.strip(), _arrow_type(kind.strip())) for name, kind in fields])
     return _ARROW_SCALARS[ddl]
 
