@@ -1,0 +1,403 @@
+"""state-change.log: what a broker applied and refused, in that order, and what a ZooKeeper-mode controller decided.
+
+Lines are written by state.change.logger under ReplicaManager.replicaStateChangeLock, so their order is the order of
+application. Wordings of Kafka 2.0 to 4.1 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
+ReplicaStateMachine, ControllerChannelManager). Lines that tell nothing more than others, of which the per-partition
+"Cached leader info" and "Received response" are the mass, are ignored.
+
+The "Previous leader" and "Previous leader epoch" of a Follower line are never read: from 3.6 Kafka prints them after it
+has assigned the new ones, so they repeat the new leader and epoch.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.log4j import (
+    IDENTITY,
+    NUMBERS,
+    TOPIC_PARTITION,
+    Wording,
+    Wordings,
+    fault,
+    first_logger,
+    looks_cut,
+    message_start,
+)
+from epochaudit.sources.log_time import LogClock
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
+
+COLUMNS: Final = (
+    *IDENTITY, "controller_id", "controller_epoch", "correlation_id", "broker_id", "topic", "topic_id", "partition",
+    "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "leader_recovery_state", "start_offset",
+    "high_watermark", "delete_partition", "name", "reason",
+)  # fmt: skip
+
+_BROKER: Final = rb"\[Broker id=\d+\] "
+_LEADING_BROKER: Final = rb"\[Broker id=(?P<leader>\d+)\] "
+_CONTROLLER: Final = rb"\[Controller id=(?P<controller_id>\d+)(?: epoch=(?P<controller_epoch>-?\d+))?\] "
+_CORRELATED: Final = rb"from controller (?P<controller_id>-?\d+) with correlation id (?P<correlation_id>\d+)"
+_FOR_PARTITION: Final = rb" for partition " + TOPIC_PARTITION
+_FROM: Final = _CORRELATED + rb" epoch (?P<controller_epoch>-?\d+)" + _FOR_PARTITION
+_RECEIVED: Final = (
+    rb" correlation id (?P<correlation_id>\d+) from controller (?P<controller_id>-?\d+)"
+    rb" epoch (?P<controller_epoch>-?\d+)"
+)
+_HANDLED: Final = rb"correlationId (?P<correlation_id>\d+) from controller (?P<controller_id>-?\d+) for \d+ partitions"
+_OLD_CONTROLLER: Final = (
+    _CORRELATED
+    + rb" since its controller epoch (?P<controller_epoch>-?\d+) is old\. Latest known controller epoch is -?\d+"
+)
+_OLDER: Final = (
+    rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
+    rb" is (?:smaller|not higher) than the current leader epoch -?\d+"
+)
+_EQUAL: Final = (  # up to 2.2 one wording refuses older and equal epochs: the same number twice is the equal one
+    rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
+    rb" (?:matches the current leader epoch|is not higher than the current leader epoch (?P=leader_epoch))"
+)
+_OFFLINE: Final = rb" as the local replica for the partition is in an offline log directory"
+_EPOCH_AT: Final = rb" starts at leader epoch (?P<leader_epoch>\d+) from offset (?P<start_offset>-?\d+) with "
+_HIGH_WATERMARK: Final = rb"high watermark (?P<high_watermark>-?\d+)"
+_TOPIC_ID: Final = rb" with topic id (?:None|(?:Some\()?(?P<topic_id>[\w-]{22})\)?)"
+_STATE: Final = (
+    rb"leader=(?P<leader>-?\d+), leaderEpoch=(?P<leader_epoch>-?\d+), isr=\[?(?P<isr>" + NUMBERS + rb")\]?,"
+    rb" (?:partitionEpoch|zkVersion)=(?P<partition_epoch>-?\d+),"
+    rb" replicas=\[?(?P<replicas>" + NUMBERS + rb")\]?, [^)]*\)"
+)
+_NAMED_STATE: Final = (
+    rb"LeaderAndIsrPartitionState\(topicName='(?P<topic>[\w.-]+)', partitionIndex=(?P<partition>\d+),"
+    rb" controllerEpoch=-?\d+, " + _STATE
+)
+_AND_STATE: Final = (
+    rb" and partition state LeaderAndIsrPartitionState\(topicName='[\w.-]+', partitionIndex=\d+,"
+    rb" controllerEpoch=-?\d+, " + _STATE
+)
+_STOPPED: Final = (
+    rb"StopReplicaPartitionState\(partitionIndex=\d+, leaderEpoch=(?P<leader_epoch>-?\d+),"
+    rb" deletePartition=(?P<delete_partition>true|false)\)"
+)
+_OF_REQUEST: Final = rb" with" + _RECEIVED + _FOR_PARTITION + rb" \(last update controller epoch -?\d+\)"
+
+
+def _wordings(*wordings: Wording) -> Wordings:
+    return Wordings(COLUMNS, wordings)
+
+
+def _delta(pattern: bytes, name: str) -> Wording:
+    return Wording("METADATA_DELTA", _BROKER + pattern, name=name)
+
+
+_STARTS: Final = {
+    b"Leader ": _wordings(
+        Wording(  # 3.3 on
+            "LEADER_STARTS",
+            _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _TOPIC_ID + _EPOCH_AT
+            + rb"partition epoch (?P<partition_epoch>-?\d+), " + _HIGH_WATERMARK
+            + rb", ISR \[(?P<isr>" + NUMBERS + rb")\], adding replicas .*",
+        ),
+        Wording(  # 2.6 to 3.2
+            "LEADER_STARTS",
+            _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK
+            + rb" ISR \[(?P<isr>" + NUMBERS + rb")\] addingReplicas .*",
+        ),
+    ),
+    b"Follower ": _wordings(
+        Wording(  # 3.3 on
+            "FOLLOWER_STARTS",
+            _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + rb"partition epoch (?P<partition_epoch>-?\d+) and "
+            + _HIGH_WATERMARK + rb"\. Current leader is (?P<leader>-?\d+)\. .*",
+        ),
+        Wording(  # 2.6 to 3.2
+            "FOLLOWER_STARTS", _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK + rb"\. .*"
+        ),
+    ),
+    b"Creating new partition ": _wordings(
+        Wording("PARTITION_CREATED", _BROKER + rb"Creating new partition " + TOPIC_PARTITION + _TOPIC_ID + rb"\..*"),
+    ),
+    b"Expected partition ": _wordings(
+        Wording(
+            "PARTITION_CREATED",
+            _BROKER + rb"Expected partition " + TOPIC_PARTITION + _TOPIC_ID + rb" to exist, but it was missing\..*",
+        ),
+    ),
+}  # fmt: skip
+
+_LEADER_AND_ISR: Final = {
+    b"Handling LeaderAndIsr request correlationId ": _wordings(
+        Wording("LEADER_AND_ISR_HANDLING", _BROKER + rb"Handling LeaderAndIsr request " + _HANDLED),
+    ),
+    b"Finished LeaderAndIsr request in ": _wordings(
+        Wording("LEADER_AND_ISR_FINISHED", _BROKER + rb"Finished LeaderAndIsr request in \d+ms " + _HANDLED),
+    ),
+    b"Received LeaderAndIsr request ": _wordings(
+        Wording("LEADER_AND_ISR_RECEIVED", _BROKER + rb"Received LeaderAndIsr request " + _NAMED_STATE + _RECEIVED),
+        Wording(  # up to 2.3
+            "LEADER_AND_ISR_RECEIVED",
+            _BROKER + rb"Received LeaderAndIsr request PartitionState\(controllerEpoch=-?\d+, " + _STATE + _RECEIVED
+            + _FOR_PARTITION,
+        ),
+    ),
+    b"Received LeaderAndIsrRequest ": _wordings(
+        Wording(
+            "LEADER_AND_ISR_IGNORED",
+            _BROKER + rb"Received LeaderAndIsrRequest" + _OF_REQUEST
+            + rb" but cannot become follower since the new leader (?P<leader>-?\d+) is unavailable\.",
+            reason="leader_unavailable",
+        ),
+    ),
+    b"Ignoring LeaderAndIsr request ": _wordings(
+        *(
+            Wording("LEADER_AND_ISR_IGNORED", _BROKER + rb"Ignoring LeaderAndIsr request " + ending, reason=reason)
+            for ending, reason in (
+                (_FROM + _EQUAL, "equal_leader_epoch"),
+                (_FROM + _OLDER, "stale_leader_epoch"),
+                (_OLD_CONTROLLER, "stale_controller_epoch"),
+                (_FROM + _OFFLINE, "offline_log_dir"),
+                (
+                    _FROM + rb" as itself is not in assigned replica list (?P<replicas>" + NUMBERS + rb")",
+                    "not_in_replicas",
+                ),
+            )
+        ),
+    ),
+    b"Topic I": _wordings(
+        Wording(
+            "LEADER_AND_ISR_IGNORED",
+            _BROKER + rb"Topic I[Dd] in memory: [\w-]+ does not match the topic I[Dd] for partition " + TOPIC_PARTITION
+            + rb" (?:received|provided in the request): (?P<topic_id>[\w-]{22})\.",
+            reason="inconsistent_topic_id",
+        ),
+    ),
+}  # fmt: skip
+
+_SKIPPED: Final = tuple(
+    wording
+    for role, state in ((rb"leader", rb"the leader"), (rb"follower", rb"a follower"))
+    for begin in (_BROKER + rb"Skipped the become-" + role + rb" state change",)
+    for wording in (
+        Wording(  # 3.3 on
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + _AND_STATE
+            + rb" since it is already " + state + rb" with leader epoch -?\d+\..*",
+            reason="already_in_state",
+        ),
+        Wording(
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + _AND_STATE
+            + rb" since the " + role + rb" is already at a newer partition epoch -?\d+\.",
+            reason="newer_partition_epoch",
+        ),
+        Wording(  # 3.0 to 3.2, KRaft
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" after marking its partition as follower" + _FOR_PARTITION
+            + rb" with id (?P<topic_id>[\w-]{22})" + _AND_STATE + rb"\.",
+            reason="already_in_state",
+        ),
+        Wording(
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + rb" because this partition is already a local leader\.",
+            reason="already_in_state",
+        ),
+        Wording(  # 2.0 to 3.2, ZooKeeper
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" after marking its partition as " + role + _OF_REQUEST
+            + rb" since (?:it is already the leader for the partition\.|"
+            rb"the new leader (?P<leader>-?\d+) is the same as the old leader)",
+            reason="already_in_state",
+        ),
+        Wording(
+            "LEADER_AND_ISR_SKIPPED",
+            begin + _OF_REQUEST
+            + rb"(?: with leader (?P<leader>-?\d+))? since the replica for the partition is offline .*",
+            reason="offline_log_dir",
+        ),
+        Wording(
+            "LEADER_AND_ISR_SKIPPED",
+            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + rb" due to (?:a storage|disk) error .*",
+            reason="offline_log_dir",
+        ),
+    )
+)  # fmt: skip
+
+_STOP_REPLICA: Final = {
+    b"Handling StopReplica request correlationId ": _wordings(
+        Wording("STOP_REPLICA_HANDLING", _BROKER + rb"Handling StopReplica request " + _HANDLED),
+    ),
+    b"Received StopReplica request ": _wordings(
+        Wording(
+            "STOP_REPLICA_RECEIVED", _BROKER + rb"Received StopReplica request " + _STOPPED + _RECEIVED + _FOR_PARTITION
+        ),
+    ),
+    b"Handling stop replica ": _wordings(  # up to 2.5
+        Wording(
+            "STOP_REPLICA_RECEIVED",
+            _BROKER + rb"Handling stop replica \(delete=(?P<delete_partition>true|false)\)" + _FOR_PARTITION,
+        ),
+    ),
+    b"Ignoring StopReplica request (delete=": _wordings(
+        *(
+            Wording(
+                "STOP_REPLICA_IGNORED",
+                _BROKER + rb"Ignoring StopReplica request \(delete=(?P<delete_partition>true|false)\) "
+                + _FROM + ending,
+                reason=reason,
+            )
+            for ending, reason in (
+                (_EQUAL, "equal_leader_epoch"),
+                (_OLDER, "stale_leader_epoch"),
+                (_OFFLINE, "offline_log_dir"),
+                (rb" due to an unexpected .*", "unexpected_error"),
+            )
+        ),
+    ),
+    b"Ignoring StopReplica request from ": _wordings(
+        Wording(
+            "STOP_REPLICA_IGNORED",
+            _BROKER + rb"Ignoring StopReplica request " + _OLD_CONTROLLER,
+            reason="stale_controller_epoch",
+        ),
+    ),
+    b"Received stop replica request from an old ": _wordings(  # up to 2.5
+        Wording(
+            "STOP_REPLICA_IGNORED",
+            _BROKER + rb"Received stop replica request from an old controller epoch (?P<controller_epoch>-?\d+)\."
+            rb" Latest known controller epoch is -?\d+",
+            reason="stale_controller_epoch",
+        ),
+    ),
+    b"Sending StopReplica request StopReplicaPartitionState(": _wordings(
+        Wording(
+            "STOP_REPLICA_SENDING",
+            _CONTROLLER + rb"Sending StopReplica request " + _STOPPED
+            + rb" to broker (?P<broker_id>\d+)" + _FOR_PARTITION,
+        ),
+    ),
+}  # fmt: skip
+
+_METADATA: Final = {
+    b"Add ": _wordings(
+        Wording(
+            "UPDATE_METADATA_APPLIED",
+            _BROKER + rb"Add \d+ partitions and deleted \d+ partitions from metadata cache in response to"
+            rb" UpdateMetadata request sent by controller (?P<controller_id>-?\d+) epoch (?P<controller_epoch>-?\d+)"
+            rb" with correlation id (?P<correlation_id>\d+)",
+        ),
+    ),
+    b"Received update metadata request ": _wordings(
+        Wording(
+            "UPDATE_METADATA_IGNORED",
+            _BROKER + rb"Received update metadata request with correlation id (?P<correlation_id>\d+) from an old"
+            rb" controller (?P<controller_id>-?\d+) with epoch (?P<controller_epoch>-?\d+)\."
+            rb" Latest known controller epoch is -?\d+",
+            reason="stale_controller_epoch",
+        ),
+    ),
+    b"Transitioning ": _wordings(
+        _delta(rb"Transitioning \d+ partition\(s\) to local leaders\.", "transitioning_leaders"),
+        _delta(rb"Transitioning \d+ partition\(s\) to local followers\.", "transitioning_followers"),
+    ),
+    b"Stopped fetchers as part of become-follower for ": _wordings(
+        _delta(rb"Stopped fetchers as part of become-follower for \d+ partitions", "stopped_fetchers"),
+    ),
+    b"Started fetchers as part of become-follower for ": _wordings(
+        _delta(rb"Started fetchers as part of become-follower for \d+ partitions", "started_fetchers"),
+    ),
+}  # fmt: skip
+
+_PARTITION_STATE: Final = {
+    b"Changed partition ": _wordings(
+        Wording(
+            "PARTITION_STATE_CHANGED",
+            _CONTROLLER + rb"Changed partition " + TOPIC_PARTITION + rb" from \w+ to \w+ with state"
+            rb" LeaderAndIsr\(leader=(?P<leader>-?\d+), leaderEpoch=(?P<leader_epoch>-?\d+),"
+            rb" (?:isr|isrWithBrokerEpoch)=List\((?P<isr>[^()]*(?:\([^()]*\)[^()]*)*)\),"
+            rb"(?: leaderRecoveryState=(?P<leader_recovery_state>RECOVERED|RECOVERING),)?"
+            rb" (?:partitionEpoch|zkVersion)=(?P<partition_epoch>-?\d+)\)",
+        ),
+    ),
+    b"Partition ": _wordings(
+        Wording(
+            "PARTITION_STATE_CHANGED",
+            _CONTROLLER + rb"Partition " + TOPIC_PARTITION + rb" state changed to"
+            rb" \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[-\d,]*),"
+            rb"(?:LeaderRecoveryState:(?P<leader_recovery_state>RECOVERED|RECOVERING),)?"
+            rb"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:ZkVersion:(?P<partition_epoch>-?\d+),)?"
+            rb"ControllerEpoch:-?\d+\) after .*",
+        ),
+    ),
+}  # fmt: skip
+
+_LINES: Final = {
+    **_STARTS,
+    **_LEADER_AND_ISR,
+    b"Skipped the become-": _wordings(*_SKIPPED),
+    **_STOP_REPLICA,
+    **_METADATA,
+    **_PARTITION_STATE,
+}
+
+_NOT_WITH: Final = {
+    b"Handling LeaderAndIsr request correlationId ": b" starting the become-",  # per partition; its start tells more
+    b"Changed partition ": b" state from ",  # new, offline or non-existent: no leader and ISR
+}
+
+
+def _by_first_word(lines: dict[bytes, Wordings]) -> dict[bytes, tuple[tuple[bytes, Wordings], ...]]:
+    words: dict[bytes, tuple[tuple[bytes, Wordings], ...]] = {}
+    for beginning, wordings in lines.items():
+        word = beginning.split(b" ", 1)[0]
+        words[word] = (*words.get(word, ()), (beginning, wordings))
+    return words
+
+
+_BY_FIRST_WORD: Final = _by_first_word(_LINES)
+
+
+def recognise(head: bytes) -> bool:
+    """The first whole dated line is one of state.change.logger."""
+    return first_logger(head) == b"state.change.logger"
+
+
+class StateChangeLog:
+    """One row per line that is an event; clock: line order within the file, time to the millisecond as printed."""
+
+    kind: ClassVar[str] = "state-change-log"
+    splittable: ClassVar[bool] = True
+
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+        self._sink = sink
+        self._rows = sink.rows(COLUMNS)
+        self._clock = LogClock(file.time_zone)
+
+    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        start = message_start(text)
+        if not start:
+            return self._quarantine(text, byte_offset, line_in_split) if looks_cut(text) else LineOutcome.IGNORED
+        if not text.endswith(b")"):
+            return self._quarantine(text, byte_offset, line_in_split)
+        begin = text.find(b"] ", start) + 2
+        for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
+            if text.startswith(beginning, begin):
+                if beginning in _NOT_WITH and _NOT_WITH[beginning] in text:
+                    break
+                return self._event(wordings, text, start, byte_offset, line_in_split)
+        return LineOutcome.IGNORED
+
+    def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
+        try:
+            row = wordings.row(text[start:], byte_offset, line, self._clock.read(text))
+        except ValueError:
+            row = None
+        if row is None:
+            return self._quarantine(text, byte_offset, line)
+        self._rows.append(row)
+        return LineOutcome.EVENT
+
+    def _quarantine(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
+        self._sink.quarantine(byte_offset, line, fault(text), text)
+        return LineOutcome.QUARANTINED
+
+
+DECODER: type[LineDecoder] = StateChangeLog
