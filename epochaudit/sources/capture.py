@@ -25,7 +25,7 @@ class RecordedFile:
 
     path: relative to the capture's root, with slashes. uri: where to open it. kind: the recorded format.
     node: id of the process that wrote it, None if unknown or if the file belongs to the cluster (metadata log).
-    size: bytes as stored. source: the events table's name for the kind's stream of events, None for kinds that give none.
+    size: bytes as stored. source: the events table's name for the stream of events, None for kinds that give none.
     file_order: rank among the files of the node and source, oldest first. compression: None, gzip, zstd, bz2 or xz.
     time_zone: IANA name of the zone that its times are printed in, None if not known (read as UTC).
     """

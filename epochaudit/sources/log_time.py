@@ -14,8 +14,8 @@ _STOCK: Final = re.compile(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]")
 class LogClock:
     """Reads `[YYYY-MM-DD HH:MM:SS,mmm]` at the start of lines.
 
-    The printed local time is read as UTC unless a zone is named; an hour that the zone's change of clocks repeats is read as
-    the first. The minute's part is kept between lines: neighbours share it.
+    The printed local time is read as UTC unless a zone is named; an hour that the zone's change of clocks repeats is
+    read as the first. The minute's part is kept between lines: neighbours share it.
     """
 
     def __init__(self, time_zone: str | None = None) -> None:
@@ -44,8 +44,9 @@ class LogClock:
         if not match:
             return None
         *parts, fraction = match.groups()
+        year, month, day, hour, minute, second = map(int, parts)
         try:
-            moment = datetime(*map(int, parts), tzinfo=self._zone)  # type: ignore[arg-type]
+            moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone)
         except ValueError:
             return None
         return round(moment.timestamp()) * 1000 + int((fraction or b"0").ljust(3, b"0")[:3])

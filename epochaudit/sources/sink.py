@@ -23,7 +23,9 @@ SPLIT_ROW: Final = "split"
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
 SPLIT_COLUMNS: Final = ("byte_offset", "time_ms", "statistics")
 TEXT_LIMIT: Final = 2_000  # bytes of a bad line that the quarantine keeps
-LINES_OF_SPLIT: Final = ("bytes", "lines", "event_lines", "ignored_lines", "quarantined_lines", "rows", "first_time_ms", "last_time_ms")
+LINES_OF_SPLIT: Final = (
+    "bytes", "lines", "event_lines", "ignored_lines", "quarantined_lines", "rows", "first_time_ms", "last_time_ms",
+)  # fmt: skip
 
 
 def _scan_schema() -> pa.Schema:
@@ -55,8 +57,8 @@ class LineOutcome(IntEnum):
 class LineDecoder(Protocol):
     """Decodes the lines of one byte range of one file, in order; appends rows to the sink.
 
-    `kind` is the recorded format. `splittable` says that a line can be understood without the lines before it. `line` gets the
-    text without its newline, its offset in the decompressed file and its number within the range, from 1.
+    `kind` is the recorded format. `splittable` says that a line can be understood without the lines before it.
+    `line` gets the text without its newline, its offset in the decompressed file and its number within the range, from 1.
     """
 
     kind: ClassVar[str]
@@ -70,8 +72,8 @@ class LineDecoder(Protocol):
 class RowSink:
     """Collects the rows of one byte range of one file.
 
-    Decoders append tuples to the list that `rows` gives for their column names; cluster, node, source, file, file_order and
-    split are added here. Lists are emptied in place by `drain`, so a decoder may keep a list.
+    Decoders append tuples to the list that `rows` gives for their column names; cluster, node, source, file, file_order
+    and split are added here. Lists are emptied in place by `drain`, so a decoder may keep a list.
     """
 
     def __init__(self, file: RecordedFile, split: int) -> None:

@@ -1,0 +1,86 @@
+"""What every completed request's JSON has around the request and response of its API.
+
+Field names are those of kafka.network.RequestConvertToJson (2.8 to 4.x); unknown fields are skipped while decoding.
+Integers are bounded to their protocol type, so that a garbled number spoils its own line only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+from msgspec import Meta, Struct
+from msgspec.json import Decoder
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Milliseconds = Annotated[float, Meta(ge=-1e12, le=1e12)]
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Row = tuple[object, ...]
+
+ZERO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+class Json(Struct, gc=False, rename="camel"):
+    """A JSON object whose keys are the camel-case form of the field names."""
+
+
+class Header(Json, gc=False):
+    request_api_version: Int32
+    correlation_id: Int32
+    request_api_key_name: str
+    client_id: str | None = None
+
+
+class Client(Json, gc=False, frozen=True):
+    software_name: str | None = None
+    software_version: str | None = None
+
+
+class Completed(Json, Generic[Request, Response], gc=False):
+    """The object after `Completed request:`; a request or response that was not kept is printed as an empty string."""
+
+    request_header: Header
+    request: Request | str
+    response: Response | str
+    total_time_ms: Milliseconds
+    request_queue_time_ms: Milliseconds
+    local_time_ms: Milliseconds
+    connection: str | None = None
+    client_information: Client = Client()
+
+
+class HeaderOnly(Json, gc=False):
+    """The same where only the API's name is wanted; the rest is checked to be JSON."""
+
+    request_header: Header
+
+
+@dataclass(frozen=True)
+class Api:
+    """How one API's completed requests become rows.
+
+    name: the API as printed. event_type: of its rows, the same name if not given. highest_version: the last one known.
+    completed: the type of its lines' JSON. columns: what `rows` gives beside the columns that all requests have.
+    rows(version, request, response): one tuple per partition; `response` is None if it was not kept. A response's
+    top-level code, if it has one, is its `error_code`.
+    """
+
+    name: str
+    highest_version: int
+    completed: Any
+    columns: tuple[str, ...]
+    rows: Callable[[int, Any, Any], Iterable[Row]]
+    event_type: str = ""
+
+    def decoder(self) -> Decoder[Any]:
+        """Decodes the JSON object of a line of this API."""
+        return Decoder(self.completed)
+
+
+def named_id(topic_id: str | None) -> str | None:
+    """A topic id, or None for the zero id that stands for none."""
+    return None if topic_id == ZERO_ID else topic_id

@@ -1,0 +1,24 @@
+"""Puts what a response says of a partition beside what the request asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+def joined(
+    asked: Iterable[tuple[Key, Asked]], answered: Iterable[tuple[Key, Answered]]
+) -> Iterator[tuple[Key, Asked | None, Answered | None]]:
+    """(key, asked, answered) in request order, then what only the response lists; None for a side that lacks the key."""
+    answers = dict(answered)
+    seen = set()
+    for key, question in asked:
+        seen.add(key)
+        yield key, question, answers.get(key)
+    for key, answer in answers.items():
+        if key not in seen:
+            yield key, None, answer

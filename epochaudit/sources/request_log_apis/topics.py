@@ -1,0 +1,140 @@
+"""An administrator's requests: CREATE_TOPICS 0-7, DELETE_TOPICS 0-6, ELECT_LEADERS 0-2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, Json, Row, named_id
+from epochaudit.sources.request_log_apis.joining import joined
+
+
+class Config(Json, gc=False):
+    name: str
+    value: str | None = None
+
+
+class NewTopic(Json, gc=False):
+    name: str
+    configs: list[Config] = []
+
+
+class CreateRequest(Json, gc=False):
+    topics: list[NewTopic]
+
+
+class TopicAnswer(Json, gc=False):
+    error_code: Int32
+    name: str | None = None
+    topic_id: str | None = None
+
+
+class CreateResponse(Json, gc=False):
+    topics: list[TopicAnswer]
+
+
+CREATE_COLUMNS: Final = ("topic", "topic_id", "in_request", "in_response", "error_code", "name", "value")
+
+
+def create_topics(_: int, request: CreateRequest, response: CreateResponse | None) -> Iterable[Row]:
+    """One row per configuration that the request sets for a topic; one with name null for a topic that gets none."""
+    answers = () if response is None else response.topics
+    found: list[Row] = []
+    for topic, configs, answer in joined(
+        ((topic.name, topic.configs) for topic in request.topics), ((answer.name, answer) for answer in answers)
+    ):
+        topic_id, code = (None, None) if answer is None else (named_id(answer.topic_id), answer.error_code)
+        created = (topic, topic_id, configs is not None, answer is not None, code)
+        found.extend((*created, config.name, config.value) for config in configs or ())
+        if not configs:
+            found.append((*created, None, None))
+    return found or [(None, None, False, False, None, None, None)]
+
+
+class DoomedTopic(Json, gc=False):
+    name: str | None = None
+    topic_id: str | None = None
+
+
+class DeleteRequest(Json, gc=False):
+    topics: list[DoomedTopic] = []
+    topic_names: list[str] = []
+
+    def listed(self) -> Iterator[tuple[str | None, str | None]]:
+        """(name, id) of each topic, of which the client gives one; from version 6 on by either, before by name."""
+        for topic in self.topics:
+            yield topic.name, named_id(topic.topic_id)
+        for name in self.topic_names:
+            yield name, None
+
+
+class DeleteResponse(Json, gc=False):
+    responses: list[TopicAnswer]
+
+
+DELETE_COLUMNS: Final = ("topic", "topic_id", "in_request", "in_response", "error_code")
+
+
+def delete_topics(_: int, request: DeleteRequest, response: DeleteResponse | None) -> Iterable[Row]:
+    """One row per topic, with the name or id that the response adds to the one asked for."""
+    answers = [] if response is None else response.responses
+    by_name = {answer.name: answer for answer in answers if answer.name is not None}
+    by_id = {answer.topic_id: answer for answer in answers if named_id(answer.topic_id)}
+    found: list[Row] = []
+    for name, topic_id in request.listed():
+        answer = by_id.get(topic_id) if name is None else by_name.get(name)
+        if answer is None:
+            found.append((name, topic_id, True, False, None))
+        else:
+            found.append((name or answer.name, named_id(answer.topic_id) or topic_id, True, True, answer.error_code))
+    return found or [(None, None, False, False, None)]
+
+
+class ElectedTopic(Json, gc=False):
+    topic: str
+    partitions: list[Int32] = []
+    partition_id: list[Int32] = []  # its name in 2.8
+
+
+class ElectRequest(Json, gc=False):
+    topic_partitions: list[ElectedTopic] | None = None
+    election_type: Int32 = 0
+
+
+class ElectionResult(Json, gc=False):
+    partition_id: Int32
+    error_code: Int32
+
+
+class TopicResults(Json, gc=False):
+    topic: str
+    partition_result: list[ElectionResult]
+
+
+class ElectResponse(Json, gc=False):
+    replica_election_results: list[TopicResults]
+    error_code: Int32 | None = None
+
+
+ELECT_COLUMNS: Final = ("topic", "partition", "in_request", "in_response", "error_code", "name", "value")
+
+
+def elect_leaders(_: int, request: ElectRequest, response: ElectResponse | None) -> Iterable[Row]:
+    """One row per partition, name `electionType` and value 0 (preferred) or 1 (unclean)."""
+    kind = ("electionType", str(request.election_type))
+    listed = request.topic_partitions or ()
+    asked = (((t.topic, partition), True) for t in listed for partition in t.partitions or t.partition_id)
+    results = () if response is None else response.replica_election_results
+    answered = (((t.topic, p.partition_id), (p.error_code,)) for t in results for p in t.partition_result)
+    found = [
+        (*key, question is not None, answer is not None, *(answer or (None,)), *kind)
+        for key, question, answer in joined(asked, answered)
+    ]
+    return found or [(None, None, False, False, None, *kind)]
+
+
+APIS: Final = (
+    Api("CREATE_TOPICS", 7, Completed[CreateRequest, CreateResponse], CREATE_COLUMNS, create_topics),
+    Api("DELETE_TOPICS", 6, Completed[DeleteRequest, DeleteResponse], DELETE_COLUMNS, delete_topics),
+    Api("ELECT_LEADERS", 2, Completed[ElectRequest, ElectResponse], ELECT_COLUMNS, elect_leaders),
+)
