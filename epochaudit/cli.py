@@ -117,6 +117,7 @@ def commands() -> None:
     type=click.Choice(config.SHOWN_ON_REQUEST),
     help="List these verdicts too, as findings; repeatable.",
 )
+@click.option("--warehouse", metavar="DIR", help="Write the run's tables into this directory of Delta tables.")
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option(
@@ -166,9 +167,16 @@ def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) ->
         from epochaudit.report.assembly import report_of
         from epochaudit.session import session
 
-        spark = session(chosen.master, chosen.conf, debug=debug)
+        spark = session(chosen.master, chosen.conf, warehouse=chosen.warehouse is not None, debug=debug)
     with progress(f"auditing {', '.join(captures)}"):
-        return report_of(audit(spark, *captures, select=chosen.select, ignore=chosen.ignore, show=chosen.show))
+        result = audit(spark, *captures, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+        report = report_of(result)
+    if chosen.warehouse is not None:
+        with progress(f"writing {chosen.warehouse}"):
+            from epochaudit import warehouse
+
+            warehouse.write(spark, chosen.warehouse, result, report)
+    return report
 
 
 @contextmanager
@@ -269,7 +277,7 @@ def explain(rule: str) -> None:
     found = _rule(rule)
     page = Page(_width(), colour=_colour())
     page.say((f"{found.id} {found.name}", "bold"))
-    page.say((f"{found.kip}, severity {found.severity}, fence since Kafka {found.since}", ""))
+    page.say((f"{found.kip}, severity {found.severity}, for Kafka {found.since} and later", ""))
     page.blank()
     page.markdown(found.page)
     _print(page.text())

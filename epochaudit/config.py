@@ -40,6 +40,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     fail_on: str = "exposed"
+    warehouse: str | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 

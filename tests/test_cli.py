@@ -135,11 +135,15 @@ def test_the_command_line_goes_before_the_configuration_file(
     audits: list[tuple[Sequence[str], Settings]], tmp_path: Path
 ) -> None:
     (tmp_path / "epochaudit.toml").write_text(
-        'fail-on = "never"\nselect = ["SR"]\nmaster = "local[1]"\n[conf]\n"spark.a" = "1"\n"spark.b" = "1"\n'
+        'fail-on = "never"\nwarehouse = "tables"\nselect = ["SR"]\nmaster = "local[1]"\n[conf]\n"spark.a" = "1"\n"spark.b" = "1"\n'
     )
     assert cli.main(["audit", "c", "--select", "KIP-516", "--conf", "spark.b=2"]) == CLEAN
     assert audits[0][1] == Settings(
-        fail_on="never", select=("KIP-516",), master="local[1]", conf={"spark.a": "1", "spark.b": "2"}
+        fail_on="never",
+        warehouse="tables",
+        select=("KIP-516",),
+        master="local[1]",
+        conf={"spark.a": "1", "spark.b": "2"},
     )
 
 
