@@ -1,7 +1,8 @@
 """What a cluster's logs say about its brokers, its metadata.version and its releases, one row per cluster.
 
-The metadata log is short and has one order: its offsets. Everything that the partition frames need to know about brokers
-is folded into one row per cluster, which meets the partition rows by broadcast and is read with array functions.
+The metadata log is short and has one order: its offsets. Everything that the partition frames need to know about
+brokers is folded into one row per cluster, which meets the partition rows by broadcast and is read with array
+functions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import ref
+from epochaudit.events.views import no_ref, ref
 
 BROKER_RECORDS: Final = (
     "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
@@ -23,6 +24,14 @@ METADATA_VERSION: Final = "metadata.version"
 FIRST_3_3_LEVEL: Final = 4  # 3.3-IV0: only a 3.3 or later binary can have it in force
 SHUTDOWN_RECORDED_LEVEL: Final = 7  # 3.3-IV3: inControlledShutdown is written to the log
 RELEASE_3_3: Final = 303
+
+ACTIVE: Final = "active"
+FENCED: Final = "fenced"
+SHUTTING_DOWN: Final = "shutting_down"
+UNREGISTERED: Final = "unregistered"
+UNKNOWN: Final = "unknown"
+INELIGIBLE: Final = (FENCED, SHUTTING_DOWN, UNREGISTERED)
+WITHOUT_RECORD: Final = "without_record"
 
 FOREVER: Final = 2**62
 
@@ -45,8 +54,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
     """One row per cluster. Clock: position in the metadata log; the node's own clock for releases and elections.
 
     Columns:
-      brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, assumed,
-                    registered, fenced, in_controlled_shutdown, broker_epoch, ref); positions since <= p < until
+      brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
+                    broker_epoch, ref); positions since <= p < until
       levels        metadata.version levels: array of struct(since, level), in order
       raft_leaders  array of struct(raft_epoch, leader)
       releases      array of struct(node, release): 303 for Kafka 3.3
@@ -56,35 +65,26 @@ def cluster_history(events: DataFrame) -> DataFrame:
     rows = events.where(
         (F.col("source") == "metadata_log") | F.col("event_type").isin("KAFKA_VERSION", *ZOOKEEPER_MODE)
     )
-    facts = rows.select("cluster", F.lit(None).cast("int").alias("broker_id"), F.lit(None).cast(_STATES).alias("states"), *_facts())
-    brokers = _broker_states(rows)
-    gathered = facts.unionByName(brokers, allowMissingColumns=True).groupBy("cluster").agg(
-        F.map_from_entries(
-            F.collect_list(F.when(F.col("states").isNotNull(), F.struct("broker_id", "states")))
-        ).alias("brokers"),
+    facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
+    gathered = facts.unionByName(_broker_states(rows), allowMissingColumns=True)
+    return gathered.groupBy("cluster").agg(
+        F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
         F.collect_set("raft_leader").alias("raft_leaders"),
         F.collect_set("release").alias("releases"),
         F.collect_set("election").alias("elections"),
         F.max("log_ms").alias("log_end_ms"),
-        (F.min("log_position") <= 1).alias("from_start"),
-        F.coalesce(F.max("snapshot"), F.lit(False)).alias("has_snapshot"),
-        F.coalesce(F.max("zookeeper_row"), F.lit(False)).alias("zookeeper_rows"),
+        F.max("log_ms").isNotNull().alias("has_metadata_log"),
+        F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
+        (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
     )
-    has_log = F.col("log_end_ms").isNotNull()
-    return gathered.select(
-        "cluster", "brokers", "levels", "raft_leaders", "releases", "elections", "log_end_ms",
-        has_log.alias("has_metadata_log"),
-        F.coalesce(F.col("from_start") | F.col("has_snapshot"), F.lit(False)).alias("log_complete"),
-        (~has_log & F.col("zookeeper_rows")).alias("zookeeper"),
-    )  # fmt: skip
 
 
-_STATES: Final = (
-    "array<struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,assumed:boolean,registered:boolean,fenced:boolean,"
-    "in_controlled_shutdown:boolean,broker_epoch:bigint,"
-    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>>"
+_STATE: Final = (
+    "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
+    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
 )
+_BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
 
 def _facts() -> list[Column]:
@@ -92,8 +92,12 @@ def _facts() -> list[Column]:
     of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
     level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
     return [
-        F.when(level, F.struct(position().alias("since"), F.col("value").try_cast("int").alias("level"))).alias("level"),
-        F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias("raft_leader"),
+        F.when(level, F.struct(position().alias("since"), F.col("value").try_cast("int").alias("level"))).alias(
+            "level"
+        ),
+        F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
+            "raft_leader"
+        ),
         F.when(event_type == "KAFKA_VERSION", F.struct("node", _release().alias("release"))).alias("release"),
         F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
@@ -119,52 +123,61 @@ def _broker_states(rows: DataFrame) -> DataFrame:
         .when(event_type == "FENCE_BROKER_RECORD", F.lit(True))
         .otherwise(F.col("fenced"))
     )
-    shutdown = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False))).otherwise(
-        F.col("in_controlled_shutdown")
-    )
+    shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
     in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset")
     records = rows.where(event_type.isin(*BROKER_RECORDS)).withColumn("position", position())
-    states = records.select(
-        "cluster",
-        "broker_id",
-        F.struct(
-            F.col("position").alias("since"),
-            F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
-            F.col("time_ms").alias("since_ms"),
-            F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
-            F.lit(False).alias("assumed"),
-            (~leaves).alias("registered"),
-            F.last(fenced, ignorenulls=True).over(in_order).alias("fenced"),
-            F.last(shutdown, ignorenulls=True).over(in_order).alias("in_controlled_shutdown"),
-            F.col("broker_epoch"),
-            ref().alias("ref"),
-        ).alias("state"),
+    is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
+    is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)
+    state = F.struct(
+        F.col("position").alias("since"),
+        F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
+        F.col("time_ms").alias("since_ms"),
+        F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
+        F.when(leaves, UNREGISTERED)
+        .when(is_fenced, FENCED)
+        .when(is_shutting_down, SHUTTING_DOWN)
+        .when(~is_fenced, ACTIVE)
+        .otherwise(UNKNOWN)
+        .alias("standing"),
+        "broker_epoch",
+        ref().alias("ref"),
     )
-    listed = states.groupBy("cluster", "broker_id").agg(F.array_sort(F.collect_list("state")).alias("states"))
+    listed = (
+        records.select("cluster", "broker_id", state.alias("state"))
+        .groupBy("cluster", "broker_id")
+        .agg(F.array_sort(F.collect_list("state")).alias("states"))
+    )
     first = F.col("states")[0]
-    return listed.withColumn("states", F.concat(F.array(never_registered(first["since"], first["since_ms"])), F.col("states")))
+    before = never_registered(first["since"], first["since_ms"])
+    return listed.select(
+        "cluster", F.struct("broker_id", F.concat(F.array(before), F.col("states")).alias("states")).alias("broker")
+    )
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:
-    """State of a broker before its first record: not registered if the log is complete, which `known_state` decides."""
+    """State of a broker before its first record."""
+    nowhere = F.lit(None).cast("bigint")
     return F.struct(
         F.lit(-1).cast("bigint").alias("since"),
         until.alias("until"),
         F.lit(0).cast("bigint").alias("since_ms"),
         until_ms.alias("until_ms"),
-        F.lit(True).alias("assumed"),
-        F.lit(False).alias("registered"),
-        F.lit(False).alias("fenced"),
-        F.lit(False).alias("in_controlled_shutdown"),
-        F.lit(None).cast("bigint").alias("broker_epoch"),
-        F.lit(None).cast("struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>").alias("ref"),
+        F.lit(WITHOUT_RECORD).alias("standing"),
+        nowhere.alias("broker_epoch"),
+        no_ref().alias("ref"),
     )
 
 
 def states_of(broker_id: Column) -> Column:
-    """States of a broker, in order; needs: brokers. A broker without any record has the assumed state alone."""
+    """States of a broker, in order; needs: brokers. A broker without any record has only the state before the first."""
     forever = F.lit(FOREVER)
     return F.coalesce(F.col("brokers")[broker_id], F.array(never_registered(forever, forever)))
+
+
+def standing_of(state: Column) -> Column:
+    """Standing in a state; needs: log_complete. Without a record, a broker was not registered if the log is complete."""
+    silent = F.when(F.col("log_complete"), UNREGISTERED).otherwise(UNKNOWN)
+    return F.when(state["standing"] == WITHOUT_RECORD, silent).otherwise(state["standing"])
 
 
 def level_at(place: Column) -> Column:
@@ -178,10 +191,9 @@ def checks_eligibility(node: Column, level: Column) -> Column:
     Needs: releases. By the metadata.version in force, else by the version lines of the node; of all nodes if they agree
     and the node is not known.
     """
-    mine = F.filter("releases", lambda r: node.isNull() | (r["node"] == node))
-    known = F.size(mine) > 0
+    mine = F.filter("releases", lambda r: node.isNull() | (r["node"] == node))["release"]
     return (
         F.when(level >= FIRST_3_3_LEVEL, F.lit(True))
-        .when(known & F.forall(mine, lambda r: r["release"] >= RELEASE_3_3), F.lit(True))
-        .when(known & F.forall(mine, lambda r: r["release"] < RELEASE_3_3), F.lit(False))
+        .when(F.array_min(mine) >= RELEASE_3_3, F.lit(True))
+        .when(F.array_max(mine) < RELEASE_3_3, F.lit(False))
     )

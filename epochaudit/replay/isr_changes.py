@@ -1,21 +1,34 @@
 """Frame `isr_changes`: every AlterPartition at the controller that answered it, with the state the controller can have met.
 
 The answer to a change carries the partition epoch of the record it wrote, so its place in the metadata log is exact. A
-refused request and one that changed nothing leave no record: their place is bracketed. The controller writes the request
-line and the records' CreateTime by one clock, so only states that can have stood between arrival and answer remain; and
-where the answer implies that the request's epochs were the current ones, only the offsets at which they were.
+refused request and one that changed nothing leave no record: their place is bracketed. The controller writes the
+request line and the records' CreateTime by one clock, so only states that can have stood between arrival and answer
+remain; and where the answer implies that the request's epochs were the current ones, only the offsets at which they
+were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import ref
-from epochaudit.replay.cluster_history import FOREVER, RECORD_DELAY_MS, checks_eligibility, cluster_history, level_at, states_of
+from epochaudit.replay.cluster_history import (
+    ACTIVE,
+    FENCED,
+    FOREVER,
+    INELIGIBLE,
+    RECORD_DELAY_MS,
+    SHUTTING_DOWN,
+    UNKNOWN,
+    checks_eligibility,
+    cluster_history,
+    level_at,
+    standing_of,
+    states_of,
+)
 from epochaudit.replay.partition_states import CONTROLLER, RECORD, partition_states
 from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
@@ -44,35 +57,50 @@ def isr_changes(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: position in the metadata log (KRaft), the controller's own clock (ZooKeeper).
     Adds, beside the request's and response's own columns:
-      request_ref          the request's line
-      zookeeper            no metadata log, but signs of a ZooKeeper controller
-      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`; metadata_level and checks_eligibility at the request
-      from_ms, to_ms       arrival and answer on the clock of the records; null if the node's log4j clock can't be related to it
-      covered              the evidence reaches beyond the answer: an absent later state is really absent
-      code                 the top-level error code if there is one, else the partition's
-      committed            the record that the accepted change wrote: struct of the state; committed_ref its place
-      met                  states that the controller can have held, oldest first: array of struct(place, leader_epoch,
+      request_ref          the request's line zookeeper            no metadata log, but signs of a ZooKeeper controller
+      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`; metadata_level and checks_eligibility at the
+      request from_ms, to_ms       arrival and answer on the clock of the records; null if the node's log4j clock can't
+      be related to it covered              the evidence reaches beyond the answer: an absent later state is really
+      absent code                 the top-level error code if there is one, else the partition's committed
+      the record that the accepted change wrote: struct of the state; committed_ref its place met
+      states that the controller can have held, oldest first: array of struct(place, leader_epoch,
                            partition_epoch, leader, isr, replicas …); for an accepted change, the one before its record;
                            null where the partition is in no evidence
-      current              the one of them that has the request's epochs
-      met_leader_epoch, met_partition_epoch, met_leader, met_ref  of the newest of them
-      in_tenure            (ZooKeeper) it is of the node's latest election
-      certainly_stale      in all of them the request's leader or (KRaft) partition epoch is behind
-      certainly_mismatched none of them has the request's epochs
+      current              the one of them that has the request's epochs met_leader_epoch, met_partition_epoch,
+      met_leader, met_ref  of the newest of them in_tenure            (ZooKeeper) it is of the node's latest election
+      certainly_stale      in the oldest of them the request's leader or (KRaft) partition epoch is already behind
       leader_epoch_behind, leader_epoch_ahead, partition_epoch_behind, partition_epoch_ahead  so in some of them
       malformed            in some of them the sender is not the leader, or the ISR not one that this leader may ask for
-      reassigned           one of them completes a reassignment and starts the next leader epoch
-      topic_gone           the metadata log is complete and the topic not in it, or removed before the answer
-      certainly_* and possibly_*  ISR members: fenced, shutting_down, in every or in some state that the controller can have met
-      ineligible_members   members that some such state makes ineligible, for any reason; ineligible_ref the record
+      reassigned           one of them completes a reassignment and starts the next leader epoch topic_gone
+      the metadata log is complete and the topic not in it, or removed before the answer fenced_members,
+      shutting_down_members  ISR members that were ineligible wherever the controller can have been in the metadata
+                           log, for that reason; null where the request has no place in it
+      fenced_at_times, shutting_down_at_times  some member was so, or can have been, at some such place
+      ineligible_members   members that were ineligible at some such place, for any reason; ineligible_ref the record of
+      the first
     """
     requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
     rows = requests.select(*_COLUMNS, ref().alias("request_ref"))
     rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left")
     rows = _identified(rows, events).join(_states_by_partition(events), ["cluster", "identity", "partition"], "left")
     rows = _met(_timed(rows))
-    return _with_members(rows).drop("brokers", "levels", "raft_leaders", "releases", "elections", "states", "named_topic",
-                                    "identified_topic_id", "identity", "topic_key", "members", "since", "until")
+    return _with_members(rows).drop(
+        "brokers",
+        "levels",
+        "raft_leaders",
+        "releases",
+        "elections",
+        "states",
+        "named_topic",
+        "identified_topic_id",
+        "identity",
+        "topic_key",
+        "members",
+        "since",
+        "until",
+        "oldest",
+        "newest",
+    )
 
 
 def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
@@ -98,14 +126,16 @@ def _states_by_partition(events: DataFrame) -> DataFrame:
     )
     ordered = F.array_sort(F.collect_list(F.struct("clock", "tick", state.alias("state"))))
     listed = states.groupBy("cluster", "scope", "identity", "partition").agg(ordered.alias("ordered"))
-    return listed.select("cluster", "identity", "partition", F.transform("ordered", lambda s: s["state"]).alias("states"))
+    return listed.select(
+        "cluster", "identity", "partition", F.transform("ordered", lambda s: s["state"]).alias("states")
+    )
 
 
 def _timed(rows: DataFrame) -> DataFrame:
     """Places arrival and answer on the clock of the records.
 
-    log4j prints local time without a zone, CreateTime is UTC: the zone is what lies, in quarters of an hour, between the
-    node's accepted changes and their records. A ZooKeeper controller's own lines share its clock and zone.
+    log4j prints local time without a zone, CreateTime is UTC: the zone is what lies, in quarters of an hour, between
+    the node's accepted changes and their records. A ZooKeeper controller's own lines share its clock and zone.
     """
     code = F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(F.col("error_code"))
     changed = (code == 0) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
@@ -118,7 +148,9 @@ def _timed(rows: DataFrame) -> DataFrame:
     by_node = Window.partitionBy("cluster", "node")
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = rows.withColumn("own_zone_ms", F.when(fits, zone))  # what does not fit was written by another request
-    agreed = F.min("own_zone_ms").over(by_node) == F.max("own_zone_ms").over(by_node)  # not so across a change of summer time
+    agreed = F.min("own_zone_ms").over(by_node) == F.max("own_zone_ms").over(
+        by_node
+    )  # not so across a change of summer time
     zone_ms = F.coalesce("own_zone_ms", F.when(agreed, F.max("own_zone_ms").over(by_node)))
     rows = rows.withColumn("zone_ms", F.when(F.col("zookeeper"), F.lit(0)).otherwise(zone_ms))
     return rows.withColumns(
@@ -135,39 +167,40 @@ def _met(rows: DataFrame) -> DataFrame:
     zookeeper, epoch, partition_epoch = F.col("zookeeper"), F.col("leader_epoch"), F.col("partition_epoch")
     delay = F.when(zookeeper, F.lit(_CLOCK_GRAIN_MS)).otherwise(F.lit(RECORD_DELAY_MS))
     from_ms, to_ms = F.coalesce("from_ms", F.lit(0)), F.coalesce("to_ms", F.lit(FOREVER))
+    place = F.col("committed.partition_epoch") - 1
 
     def possible(state: Column) -> Column:
         at_node = ~zookeeper | (state["node"] == F.col("node"))
         begun = state["time_ms"] <= to_ms + _CLOCK_GRAIN_MS
-        return at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + delay >= from_ms)
+        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + delay >= from_ms)
+        return F.when(place.isNotNull(), state["partition_epoch"] == place).otherwise(in_time)
 
     def same(state: Column) -> Column:
         return (state["leader_epoch"] == epoch) & (state["partition_epoch"] == partition_epoch)
 
-    def older(state: Column) -> Column:
-        # a ZooKeeper controller answers 0 to a state it already has, whatever the partition epoch
-        return (state["leader_epoch"] > epoch) | (~zookeeper & (state["partition_epoch"] > partition_epoch))
-
-    replaced = F.filter("states", lambda s: s["partition_epoch"] == F.col("committed.partition_epoch") - 1)
-    rows = rows.withColumn("met", F.when(F.col("committed").isNotNull(), replaced).otherwise(F.filter("states", possible)))
-    newest = F.try_element_at("met", F.lit(-1))
-    seen = F.coalesce(F.size("met"), F.lit(0)) > 0
-    return rows.withColumns(
+    rows = rows.withColumn("met", F.filter("states", possible))
+    rows = rows.withColumns(
         {
             "current": F.try_element_at(F.filter("met", same), F.lit(-1)),
-            "met_leader_epoch": newest["leader_epoch"],
-            "met_partition_epoch": newest["partition_epoch"],
-            "met_leader": newest["leader"],
-            "met_ref": newest["state_ref"],
-            "in_tenure": newest["controller_epoch"] == _latest_election(to_ms),
-            "certainly_stale": seen & F.forall("met", older),
-            "certainly_mismatched": seen & ~F.exists("met", same),
-            "leader_epoch_behind": F.exists("met", lambda s: s["leader_epoch"] > epoch),
-            "leader_epoch_ahead": F.exists("met", lambda s: s["leader_epoch"] < epoch),
-            "partition_epoch_behind": F.exists("met", lambda s: s["partition_epoch"] > partition_epoch),
-            "partition_epoch_ahead": F.exists("met", lambda s: s["partition_epoch"] < partition_epoch),
-            "malformed": F.exists("met", _malformed),
-            "reassigned": F.exists("met", lambda s: (s["leader_epoch"] == epoch + 1) & _reassigned(s)),
+            "oldest": F.try_element_at("met", F.lit(1)),
+            "newest": F.try_element_at("met", F.lit(-1)),
+        }
+    )
+    # a ZooKeeper controller answers 0 to a state that it already has, whatever the partition epoch
+    older_partition_epoch = ~zookeeper & (F.col("oldest.partition_epoch") > partition_epoch)
+    return rows.withColumns(
+        {
+            **{f"met_{name}": F.col(f"newest.{name}") for name in ("leader_epoch", "partition_epoch", "leader")},
+            "met_ref": F.col("newest.state_ref"),
+            "in_tenure": F.col("newest.controller_epoch") == _latest_election(to_ms),
+            "certainly_stale": (F.col("oldest.leader_epoch") > epoch) | older_partition_epoch,
+            "leader_epoch_behind": F.col("newest.leader_epoch") > epoch,
+            "leader_epoch_ahead": F.col("oldest.leader_epoch") < epoch,
+            "partition_epoch_behind": F.col("newest.partition_epoch") > partition_epoch,
+            "partition_epoch_ahead": F.col("oldest.partition_epoch") < partition_epoch,
+            "malformed": _malformed(F.coalesce("current", "newest")),
+            "reassigned": (F.col("newest.leader_epoch") > epoch)
+            & (F.col("newest.replicas") != F.col("current.replicas")),
             "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
             "topic_gone": F.col("log_complete")
             & (~F.col("topic_known") | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))),
@@ -178,24 +211,19 @@ def _met(rows: DataFrame) -> DataFrame:
 def _latest_election(until: Column) -> Column:
     """Controller epoch of the answering node's latest election, by its own clock."""
     own = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= until))
-    return F.array_max(F.transform(own, lambda e: e["controller_epoch"]))
+    return F.array_max(own["controller_epoch"])
 
 
 def _malformed(state: Column) -> Column:
     """The request would be INVALID_REQUEST in this state: ReplicationControlManager.validateAlterPartitionData."""
-    recovering = F.coalesce(F.col("leader_recovery_state"), F.lit(0)) == 1
+    recovering = F.coalesce("leader_recovery_state", F.lit(0)) == 1
+    recovered = F.coalesce(state["leader_recovery_state"], F.lit(0)) == 0
     return (
         (state["leader"] != F.col("broker_id"))
         | ~F.array_contains("isr", state["leader"])
-        | (F.size(F.array_except(F.col("isr"), state["replicas"])) > 0)
-        | (recovering & ((F.size("isr") > 1) | (F.coalesce(state["leader_recovery_state"], F.lit(0)) == 0)))
+        | (F.size(F.array_except("isr", state["replicas"])) > 0)
+        | (recovering & (recovered | (F.size("isr") > 1)))
     )
-
-
-def _reassigned(state: Column) -> Column:
-    """The state was made from the one before it by completing a reassignment: other replicas."""
-    before = F.filter("met", lambda s: s["partition_epoch"] == state["partition_epoch"] - 1)
-    return F.try_element_at(before, F.lit(1))["replicas"] != state["replicas"]
 
 
 def _with_members(rows: DataFrame) -> DataFrame:
@@ -204,29 +232,33 @@ def _with_members(rows: DataFrame) -> DataFrame:
     place = F.col("committed.place")
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
-    timed = ~exact & F.col("from_ms").isNotNull()
+    untimed = exact | F.col("from_ms").isNull()
     from_ms, to_ms = F.col("from_ms") - RECORD_DELAY_MS, F.col("to_ms") + _CLOCK_GRAIN_MS
 
     def can_have_stood(state: Column) -> Column:
         there = (state["since"] < F.col("until")) & (state["until"] > F.col("since"))
-        return there & (~timed | ((state["since_ms"] <= to_ms) & (state["until_ms"] >= from_ms)))
+        return there & (untimed | ((state["since_ms"] <= to_ms) & (state["until_ms"] >= from_ms)))
 
     def member(broker_id: Column, index: Column) -> Column:
-        sent = F.coalesce(F.get("isr_broker_epochs", index), F.lit(-1))
         states = F.filter(states_of(broker_id), can_have_stood)
-        return F.struct(broker_id.alias("broker_id"), sent.alias("sent"), states.alias("states"))
+        sent = F.coalesce(F.get("isr_broker_epochs", index), F.lit(-1))
+        others = F.array_except(states["broker_epoch"], F.array(sent))
+        return F.struct(
+            broker_id.alias("broker_id"),
+            F.array_distinct(F.transform(states, standing_of)).alias("standings"),
+            ((sent != -1) & (F.size(others) > 0)).alias("other_incarnation"),
+            F.try_element_at(states["ref"], F.lit(-1)).alias("ref"),
+        )
 
-    rows = rows.withColumns({"since": since, "until": until})
-    rows = rows.withColumn("members", F.when(F.col("since").isNotNull(), F.transform("isr", member)))
-    rows = rows.withColumns(_standing())
-    level = level_at(F.coalesce("since", F.lit(FOREVER)))
-    rows = rows.withColumn("metadata_level", level)
-    checks = F.when(F.col("api_version") >= ELIGIBILITY_CHECK_VERSION, F.lit(True)).otherwise(
-        checks_eligibility(F.col("node"), F.col("metadata_level"))
+    rows = rows.withColumns(
+        {"since": since, "until": until, "metadata_level": level_at(F.coalesce(since, F.lit(FOREVER)))}
     )
+    rows = rows.withColumn("members", F.when(F.col("since").isNotNull(), F.transform("isr", member)))
+    new_version = F.when(F.col("api_version") >= ELIGIBILITY_CHECK_VERSION, F.lit(True))
     return rows.withColumns(
         {
-            "checks_eligibility": checks,
+            **_standing(),
+            "checks_eligibility": F.coalesce(new_version, checks_eligibility(F.col("node"), F.col("metadata_level"))),
             "committed_ref": F.col("committed.state_ref"),
             "group_id": F.lit(None).cast("string"),
         }
@@ -234,37 +266,23 @@ def _with_members(rows: DataFrame) -> DataFrame:
 
 
 def _standing() -> dict[str, Column]:
-    def known(state: Column) -> Column:
-        return ~(state["assumed"] & ~F.col("log_complete")) & state["fenced"].isNotNull()
+    doubtful = F.array(F.lit(ACTIVE), F.lit(UNKNOWN))
 
-    def fenced(state: Column) -> Column:
-        return known(state) & state["registered"] & state["fenced"]
+    def at_times(member: Column, *standings: str) -> Column:
+        return F.arrays_overlap(member["standings"], F.array(*(F.lit(standing) for standing in standings)))
 
-    def shutting_down(state: Column) -> Column:
-        return known(state) & state["registered"] & F.coalesce(state["in_controlled_shutdown"], F.lit(False))
+    def ineligible(member: Column) -> Column:
+        """So wherever the controller can have been."""
+        return ~F.arrays_overlap(member["standings"], doubtful)
 
-    def ineligible(state: Column, sent: Column) -> Column:
-        other_incarnation = (sent != -1) & (sent != state["broker_epoch"])
-        return known(state) & (~state["registered"] | state["fenced"] | shutting_down(state) | other_incarnation)
-
-    def ids(condition: Callable[[Column], Column]) -> Column:
-        return F.transform(F.filter("members", condition), lambda m: m["broker_id"])
-
-    def always(m: Column, holds: Callable[[Column], Column]) -> Column:
-        return (F.size(m["states"]) > 0) & F.forall(m["states"], holds)
-
-    def at_times(m: Column, holds: Callable[[Column], Column]) -> Column:
-        return (F.size(m["states"]) == 0) | F.exists(m["states"], lambda s: ~known(s) | holds(s))
-
-    def named(m: Column) -> Column:
-        return F.exists(m["states"], lambda s: ineligible(s, m["sent"]))
-
-    culprit = F.try_element_at(F.filter("members", named), F.lit(1))
+    fenced = F.filter("members", lambda m: ineligible(m) & at_times(m, FENCED))
+    shutting_down = F.filter("members", lambda m: ineligible(m) & at_times(m, SHUTTING_DOWN) & ~at_times(m, FENCED))
+    named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["other_incarnation"])
     return {
-        "certainly_fenced": ids(lambda m: always(m, fenced)),
-        "possibly_fenced": ids(lambda m: at_times(m, fenced)),
-        "certainly_shutting_down": ids(lambda m: always(m, shutting_down) & ~always(m, fenced)),
-        "possibly_shutting_down": ids(lambda m: at_times(m, lambda s: shutting_down(s) & ~s["fenced"])),
-        "ineligible_members": ids(named),
-        "ineligible_ref": F.try_element_at(F.filter(culprit["states"], lambda s: ineligible(s, culprit["sent"])), F.lit(1))["ref"],
+        "fenced_members": fenced["broker_id"],
+        "shutting_down_members": shutting_down["broker_id"],
+        "fenced_at_times": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
+        "shutting_down_at_times": F.exists("members", lambda m: at_times(m, SHUTTING_DOWN, UNKNOWN)),
+        "ineligible_members": named["broker_id"],
+        "ineligible_ref": F.try_element_at(named["ref"], F.lit(1)),
     }

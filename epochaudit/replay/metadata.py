@@ -11,7 +11,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.replay.cluster_history import checks_eligibility, cluster_history, level_at, states_of
+from epochaudit.replay.cluster_history import (
+    INELIGIBLE,
+    checks_eligibility,
+    cluster_history,
+    level_at,
+    standing_of,
+    states_of,
+)
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
@@ -21,16 +28,18 @@ _BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas"
 def metadata(events: DataFrame) -> DataFrame:
     """One row per statement of a partition's committed state: see `partition_states` for grain, clocks and state columns.
 
-    Needs: the events table. `node` is the controller that made the change (KRaft: the raft leader of the record's epoch,
-    null if the log does not name it), null elsewhere. Adds, beside the columns of `partition_states`:
-      previous_*            leader, leader_epoch, partition_epoch, isr, replicas of the row before; previous_ref its place
-      starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it
-      recreated             the topic name has had several topic ids
-      metadata_level        metadata.version level in force at the record; log_complete as in `cluster_history`
-      checks_eligibility    the controller is 3.3 or later: true, false, null = not in the evidence
-      fenced_members, shutting_down_members, unregistered_members, unknown_members
-                            ISR members by what their registration says at the record's place (KRaft)
-      ineligible_ref        the record that made the first such member so
+    Needs: the events table. `node` is the controller that made the change (KRaft: the raft leader of the record's
+    epoch, null if the log does not name it), null elsewhere. Adds, beside the columns of `partition_states`:
+      previous_*            leader, leader_epoch, partition_epoch, isr, replicas of the row before; previous_ref its
+      place starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it recreated
+      the topic name has had several topic ids metadata_level        metadata.version level in force at the record;
+      log_complete as in `cluster_history` checks_eligibility    the controller is 3.3 or later: true, false, null = not
+      in the evidence members               ISR members: array of struct(broker_id, standing, ref): active, fenced,
+      shutting_down, unregistered or
+                            unknown by their registration at the record's place, and the record that says so (KRaft)
+      standings             the distinct standings of the members ineligible_members    those that are fenced,
+      shutting_down or unregistered, as texts "3 fenced"; ineligible_ref the record of
+                            the first
     """
     states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR)
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
@@ -49,7 +58,17 @@ def metadata(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
         }
     )
-    return _with_standing(rows).drop("brokers", "levels", "raft_leaders", "releases", "elections", "before", "members", "topic_key")
+    return rows.withColumns(_standing()).drop(
+        "brokers",
+        "levels",
+        "raft_leaders",
+        "releases",
+        "elections",
+        "before",
+        "topic_key",
+        "named_topic",
+        "identified_topic_id",
+    )
 
 
 def _controller() -> Column:
@@ -60,38 +79,18 @@ def _controller() -> Column:
 
 
 def _member(broker_id: Column) -> Column:
-    """An ISR member and its state at the record's place; the state is null if the log is not complete and says nothing."""
+    """An ISR member and its standing at the record's place."""
     place = F.col("clock")
     there = F.filter(states_of(broker_id), lambda state: (state["since"] <= place) & (state["until"] > place))
-    return F.struct(broker_id.alias("broker_id"), F.try_element_at(there, F.lit(1)).alias("state"))
+    state = F.try_element_at(there, F.lit(1))
+    return F.struct(broker_id.alias("broker_id"), standing_of(state).alias("standing"), state["ref"].alias("ref"))
 
 
-def _with_standing(rows: DataFrame) -> DataFrame:
-    def ids(condition: Column) -> Column:
-        return F.transform(condition, lambda member: member["broker_id"])
-
-    def unknown(member: Column) -> Column:
-        state = member["state"]
-        return state["broker_epoch"].isNull() & (state["assumed"] & ~F.col("log_complete")) | state["fenced"].isNull()
-
-    def unregistered(member: Column) -> Column:
-        return ~unknown(member) & ~member["state"]["registered"]
-
-    def fenced(member: Column) -> Column:
-        return ~unknown(member) & member["state"]["registered"] & member["state"]["fenced"]
-
-    def shutting_down(member: Column) -> Column:
-        return ~unknown(member) & member["state"]["registered"] & F.coalesce(member["state"]["in_controlled_shutdown"], F.lit(False))
-
-    ineligible = F.filter("members", lambda m: unregistered(m) | fenced(m) | shutting_down(m))
-    return rows.withColumns(
-        {
-            "fenced_members": ids(F.filter("members", fenced)),
-            "shutting_down_members": ids(F.filter("members", shutting_down)),
-            "unregistered_members": ids(F.filter("members", unregistered)),
-            "unknown_members": ids(F.filter("members", unknown)),
-            "ineligible_members": ids(ineligible),
-            "ineligible_ref": F.try_element_at(ineligible, F.lit(1))["state"]["ref"],
-            "checks_eligibility": checks_eligibility(F.col("node"), F.col("metadata_level")),
-        }
-    )
+def _standing() -> dict[str, Column]:
+    ineligible = F.filter("members", lambda member: member["standing"].isin(*INELIGIBLE))
+    return {
+        "standings": F.array_distinct("members.standing"),
+        "ineligible_members": F.transform(ineligible, lambda m: F.concat_ws(" ", m["broker_id"], m["standing"])),
+        "ineligible_ref": F.try_element_at(ineligible["ref"], F.lit(1)),
+        "checks_eligibility": checks_eligibility(F.col("node"), F.col("metadata_level")),
+    }

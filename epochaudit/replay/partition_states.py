@@ -1,8 +1,9 @@
 """The committed states of partitions, from the three places that state them.
 
-scope `record`         PartitionRecord and PartitionChangeRecord of the metadata log, in log order (KRaft)
-scope `controller`     "Changed partition … with state" lines of ZooKeeper controllers, by controller epoch and log order
-scope `leader_and_isr` LeaderAndIsr partitions that a broker answered 0, by (partition epoch, leader epoch): a set of states
+scope `record`         PartitionRecord and PartitionChangeRecord of the metadata log, in log order (KRaft) scope
+`controller`     "Changed partition … with state" lines of ZooKeeper controllers, by controller epoch and log order
+scope `leader_and_isr` LeaderAndIsr partitions that a broker answered 0, by (partition epoch, leader epoch): a set of
+states
                        that were once committed; the order in which brokers got them says nothing
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import ref
@@ -35,9 +36,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
     """One row per statement of a partition's committed state, of the scopes asked for.
 
     Adds:
-      scope, identity      what the partition is told by: topic id in the log, name at a controller, id or name in LeaderAndIsr
-      clock, tick          order within (cluster, scope, identity, partition)
-      leader, leader_epoch, partition_epoch, isr, replicas, elr, leader_recovery_state
+      scope, identity      what the partition is told by: topic id in the log, name at a controller, id or name in
+      LeaderAndIsr clock, tick          order within (cluster, scope, identity, partition) leader, leader_epoch,
+      partition_epoch, isr, replicas, elr, leader_recovery_state
                            the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs null if no
                            PartitionRecord of the partition is recorded before. ClearElrRecord is not applied to elr.
       before               the same and state_ref as a struct, as of the row before; null for the first
@@ -48,7 +49,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
     """
     group = ("cluster", "scope", "identity", "partition")
     in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
-    rows = events.where(_states_something(scopes)).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    rows = events.where(_states_something(scopes)).select(
+        *_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref")
+    )
     again = (F.col("scope") == RECORD) & F.coalesce(F.lag("clock").over(in_order) == F.col("clock"), F.lit(False))
     rows = rows.withColumn("again", again).where(~F.col("again"))
     merged = _merged(rows, in_order)
@@ -63,7 +66,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
 
 def _states_something(scopes: tuple[str, ...]) -> Column:
     event_type = F.col("event_type")
-    accepted = (F.col("request_error_code") == 0) & (F.col("error_code") == 0) & (F.col("leader") != LEADER_DURING_DELETE)
+    accepted = (
+        (F.col("request_error_code") == 0) & (F.col("error_code") == 0) & (F.col("leader") != LEADER_DURING_DELETE)
+    )
     conditions = {
         RECORD: event_type.isin(*PARTITION_RECORDS),
         CONTROLLER: event_type == "PARTITION_STATE_CHANGED",
@@ -78,14 +83,20 @@ def _states_something(scopes: tuple[str, ...]) -> Column:
 def _scope() -> Column:
     event_type = F.col("event_type")
     return (
-        F.when(event_type == "PARTITION_STATE_CHANGED", CONTROLLER).when(event_type == "LEADER_AND_ISR", LEADER_AND_ISR).otherwise(RECORD)
+        F.when(event_type == "PARTITION_STATE_CHANGED", CONTROLLER)
+        .when(event_type == "LEADER_AND_ISR", LEADER_AND_ISR)
+        .otherwise(RECORD)
     )
 
 
 def _place() -> list[Column]:
     scope = _scope()
     of_controller, of_request = scope == CONTROLLER, scope == LEADER_AND_ISR
-    clock = F.when(of_controller, F.col("controller_epoch")).when(of_request, F.col("partition_epoch")).otherwise(position())
+    clock = (
+        F.when(of_controller, F.col("controller_epoch"))
+        .when(of_request, F.col("partition_epoch"))
+        .otherwise(position())
+    )
     # file_order and byte_offset as one number: a log file stays far below 2^44 bytes
     line = F.col("file_order").cast("bigint") * 2**44 + F.col("byte_offset")
     tick = F.when(of_controller, line).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
@@ -96,12 +107,15 @@ def _place() -> list[Column]:
     ]
 
 
-def _merged(rows: DataFrame, in_order: Window) -> DataFrame:
+def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     """Folds PartitionChangeRecords: partitionEpoch + 1 always, leaderEpoch + 1 if and only if the leader field is set."""
     event_type = F.col("event_type")
     change, whole = event_type == "PARTITION_CHANGE_RECORD", event_type == "PARTITION_RECORD"
     sets_leader = change & F.col("leader").isNotNull()
-    kept = {name: F.last(name, ignorenulls=True).over(in_order) for name in ("leader", "isr", "replicas", "leader_recovery_state")}
+    kept = {
+        name: F.last(name, ignorenulls=True).over(in_order)
+        for name in ("leader", "isr", "replicas", "leader_recovery_state")
+    }
     elr = F.when(whole, F.coalesce("elr", F.array().cast("array<int>"))).otherwise(F.col("elr"))
     rows = rows.withColumns(
         {
@@ -112,8 +126,13 @@ def _merged(rows: DataFrame, in_order: Window) -> DataFrame:
             "changes": F.count(F.when(change, 1)).over(in_order),
         }
     )
-    base = F.when(whole, F.struct((F.col("leader_epoch") - F.col("elections")).alias("leader_epoch"),
-                                  (F.col("partition_epoch") - F.col("changes")).alias("partition_epoch")))
+    base = F.when(
+        whole,
+        F.struct(
+            (F.col("leader_epoch") - F.col("elections")).alias("leader_epoch"),
+            (F.col("partition_epoch") - F.col("changes")).alias("partition_epoch"),
+        ),
+    )
     rows = rows.withColumn("base", F.last(base, ignorenulls=True).over(in_order))
     epochs = {
         "leader_epoch": F.col("base.leader_epoch") + F.col("elections"),

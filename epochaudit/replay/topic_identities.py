@@ -20,9 +20,15 @@ def topic_identities(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     refused = (event_type == "LEADER_AND_ISR") & ((F.col("request_error_code") != 0) | (F.col("error_code") != 0))
     removed = F.when(event_type == "REMOVE_TOPIC_RECORD", F.col("time_ms"))
-    facts = events.where(event_type.isin(*NAMING, "REMOVE_TOPIC_RECORD") & F.col("topic_id").isNotNull() & ~F.coalesce(refused, F.lit(False)))
+    facts = events.where(
+        event_type.isin(*NAMING, "REMOVE_TOPIC_RECORD")
+        & F.col("topic_id").isNotNull()
+        & ~F.coalesce(refused, F.lit(False))
+    )
     keys = F.array_compact(F.array(F.col("topic_id"), topic_key_of_name(F.col("topic"))))
-    keyed = facts.select("cluster", "topic", "topic_id", removed.alias("removed_ms"), F.explode(keys).alias("topic_key"))
+    keyed = facts.select(
+        "cluster", "topic", "topic_id", removed.alias("removed_ms"), F.explode(keys).alias("topic_key")
+    )
     gathered = keyed.groupBy("cluster", "topic_key").agg(
         F.min("topic").alias("named_topic"),
         F.min("topic_id").alias("first_id"),

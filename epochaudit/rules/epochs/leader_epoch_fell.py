@@ -1,0 +1,64 @@
+"""EP-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("EP-01", frame="metadata", kip="KIP-320", severity=CRITICAL, since="all")
+class LeaderEpochFell(Rule):
+    """The leader epoch of a partition went down.
+
+    ## What it checks
+    Within one topic id the leader epoch never falls. KRaft: a PartitionRecord of a known partition, in the log or in a
+    snapshot, against the state that the records before it amount to; PartitionChangeRecords carry no epoch, they raise
+    it by one when they set the leader. ZooKeeper: the states that controllers report, by controller epoch and line
+    order, and the LeaderAndIsr partitions that brokers accepted, which ordered by partition epoch must not fall in
+    leader epoch.
+
+    ## Why it matters
+    Every fence of KIP-320 and KIP-570 compares leader epochs. If they fall, the stale side is taken for the current
+    one.
+
+    ## Evidence needed
+    The metadata log; or controllers' state-change.log, or brokers' request logs with LeaderAndIsr.
+
+    ## What is allowed
+    A topic created again has a new topic id and starts at 0. A controller's lines name topics without id: a state at
+    leader and partition epoch 0 starts anew, and passes where the name is known to have had several ids, else it is
+    unverifiable. Jumps by more than one are gaps in the evidence. Refused LeaderAndIsr requests, and the order in which
+    brokers received accepted ones, say nothing.
+
+    ## Example
+    The controller reports orders-0 in leader epoch 6, then in leader epoch 5 with a later partition epoch.
+
+    ## References
+    PartitionRegistration.merge; LeaderAndIsr.newLeaderAndIsr; KIP-320, Leader Epoch.
+    """
+
+    evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
+    expected = "a leader epoch of at least {previous_leader_epoch}"
+    observed = "leader epoch {leader_epoch}"
+    because = (
+        "{topic}-{partition} was committed in leader epoch {previous_leader_epoch}, partition epoch {previous_partition_epoch}",
+        "the later state has leader epoch {leader_epoch}, partition epoch {partition_epoch}",
+    )
+
+    def applies(self) -> Column:
+        return col("scope").isin(RECORD, CONTROLLER, LEADER_AND_ISR)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        nameless = (col("scope") == LEADER_AND_ISR) & col("topic_id").isNull()
+        return first_of(
+            unverifiable(col("leader_epoch").isNull(), "the partition's first record is not in the evidence"),
+            passed(col("previous_leader_epoch").isNull()),
+            passed(col("leader_epoch") >= col("previous_leader_epoch")),
+            passed(col("starts_anew") & col("recreated")),
+            unverifiable(col("starts_anew"), "nothing proves that the topic was created again"),
+            unverifiable(nameless, "without topic ids the topic's incarnations cannot be told apart"),
+            otherwise=violation(),
+        )

@@ -1,0 +1,60 @@
+"""EP-02."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.replay.partition_states import LEADER_AND_ISR
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("EP-02", frame="metadata", kip="KIP-841", severity=HIGH, since="all")
+class PartitionEpochFell(Rule):
+    """The partition epoch of a partition went down, or stood for two states.
+
+    ## What it checks
+    Every committed change of a partition raises its partition epoch: by one per PartitionChangeRecord, by one per write
+    of the znode (zkVersion) in ZooKeeper mode. Within one topic id it never falls, and one partition epoch never has
+    two leader epochs.
+
+    ## Why it matters
+    The partition epoch is what AlterPartition is compared with. If it falls or repeats, an ISR that was decided on an
+    older state passes as current.
+
+    ## Evidence needed
+    The metadata log; or controllers' state-change.log, or brokers' request logs with LeaderAndIsr.
+
+    ## What is allowed
+    A topic created again starts at 0, as for EP-01. A controller may report one state in two lines. Jumps are ISR
+    changes that its state-change.log does not report. Brokers may receive LeaderAndIsr in any order.
+
+    ## Example
+    The controller reports orders-0 with partition epoch 9, then with partition epoch 7.
+
+    ## References
+    PartitionRegistration.merge; KafkaZkClient.updateLeaderAndIsr; KIP-497; KIP-841, AlterPartition RPC.
+    """
+
+    evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
+    expected = "a partition epoch above {previous_partition_epoch}, or the same state again"
+    observed = "partition epoch {partition_epoch} with leader epoch {leader_epoch}"
+    because = (
+        "{topic}-{partition} was committed with partition epoch {previous_partition_epoch}, leader epoch {previous_leader_epoch}",
+        "the later state has partition epoch {partition_epoch}, leader epoch {leader_epoch}",
+    )
+
+    def applies(self) -> Column:
+        return (col("scope") != LEADER_AND_ISR) | col("topic_id").isNotNull()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        epoch, before = col("partition_epoch"), col("previous_partition_epoch")
+        return first_of(
+            unverifiable(epoch.isNull(), "the partition's first record is not in the evidence"),
+            passed(before.isNull()),
+            passed(epoch > before),
+            passed((epoch == before) & (col("leader_epoch") == col("previous_leader_epoch"))),
+            passed(col("starts_anew") & col("recreated")),
+            unverifiable(col("starts_anew"), "nothing proves that the topic was created again"),
+            otherwise=violation(),
+        )

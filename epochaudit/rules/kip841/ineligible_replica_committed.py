@@ -1,0 +1,82 @@
+"""IS-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.replay.cluster_history import UNKNOWN
+from epochaudit.replay.partition_states import RECORD
+from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+
+@rule("IS-06", frame="metadata", kip="KIP-841", severity=CRITICAL, since="3.3")
+class IneligibleReplicaCommitted(Rule):
+    """A committed ISR names a replica that was fenced, in controlled shutdown or not registered.
+
+    ## What it checks
+    Every partition record of the metadata log: each member of the ISR that stands after it must be registered, unfenced
+    and not in controlled shutdown at the record's offset.
+
+    ## Why it matters
+    The ISR is the set from which the next leader is taken and which acks=all waits for. A member that is not there
+    makes writes wait, makes a copy count that may not exist, and can be elected without running.
+
+    ## Evidence needed
+    The metadata log, from its start or from a snapshot. Nothing else.
+
+    ## What is allowed
+    The last man: without eligible leader replicas an ISR is never emptied, so [b] with leader -1 stays when b goes;
+    with them the ISR is empty. Events are judged by offset: fencing writes the partitions first and the fencing last,
+    controlled shutdown and unfencing write the broker's record first, and one batch may hold several events. Partitions
+    copied from ZooKeeper (a first record with epochs above 0) keep the ISR they had there: unverifiable. Controlled
+    shutdown is in the log since metadata.version 3.3-IV3. Controllers before 3.3 do not check: exposed.
+
+    ## Example
+    Offset 49 fences broker 3; the record at offset 50 sets ISR [1, 2, 3] for orders-0.
+
+    ## References
+    KIP-841, invariant 1; ReplicationControlManager.generateLeaderAndIsrUpdates, PartitionChangeBuilder; KAFKA-13916,
+    KAFKA-14140.
+    """
+
+    evidence = {
+        "the committed record": "state_ref",
+        "the record that made the replica ineligible": "ineligible_ref",
+        "the partition's record before": "previous_ref",
+    }
+    expected = "an ISR of registered, unfenced brokers that are not shutting down"
+    observed = "ISR {isr} at metadata offset {metadata_offset}"
+    because = (
+        "by the metadata log, at offset {metadata_offset} these members were not eligible: {ineligible_members}",
+        "the record leaves {topic}-{partition} with leader {leader}, leader epoch {leader_epoch}, partition epoch {partition_epoch} and "
+        "ISR {isr}",
+    )
+
+    def applies(self) -> Column:
+        return col("scope") == RECORD
+
+    def verdict(self) -> tuple[Branch, ...]:
+        ineligible = F.size("ineligible_members") > 0
+        imported = (
+            (col("event_type") == "PARTITION_RECORD")
+            & ~F.coalesce("in_snapshot", F.lit(False))
+            & (col("partition_epoch") > 0)
+        )
+        return first_of(
+            unverifiable(col("isr").isNull(), "the partition's earlier records are not in the evidence"),
+            passed((F.size("isr") == 1) & (col("leader") == -1)),
+            unverifiable(
+                ~ineligible & F.array_contains("standings", UNKNOWN),
+                "the registration of a member is not in the evidence",
+            ),
+            passed(~ineligible),
+            unverifiable(imported, "the partition was copied from ZooKeeper with the ISR it had there"),
+            exposed(~col("checks_eligibility")),
+            violation(col("checks_eligibility")),
+            otherwise=unverifiable(None, "the controller's Kafka version is not in the evidence"),
+        )
+
+    def severity_of(self) -> Column:
+        return F.when(~col("checks_eligibility"), HIGH)
