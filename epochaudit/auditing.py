@@ -1,8 +1,8 @@
 """The audit as a library: a recorded capture goes in, verdicts and findings come out as DataFrames.
 
-    from epochaudit import audit
-    result = audit(spark, "captures/last-night")
-    result.findings.show()
+from epochaudit import audit
+result = audit(spark, "captures/last-night")
+result.findings.show()
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def audit(
     read = read_captures(spark, captures)
     judgements = judged(read.events, rules, {*REPORTED, *show})
     findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements]).persist()
-    findings.write.format("noop").mode("overwrite").save()  # the one pass: fills the observations and the persisted rows
+    findings.write.format("noop").mode(
+        "overwrite"
+    ).save()  # the one pass: fills the observations and the persisted rows
     tallies = tuple(sorted((t for judgement in judgements for t in judgement.tallies()), key=lambda t: t.rule))
     return Audit(
         captures, rules, read.events, read.quarantine, read.splits, _verdict_table(spark, tallies), findings, tallies

@@ -44,13 +44,14 @@ DELTA: Final[Mapping[str, str]] = {
 }
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 # Everything that Spark ships itself, and catalogs that are not used here.
-DELTA_EXCLUDES: Final = (
-    "org.*:*,com.*:*,io.netty:*,commons*:*,javax.*:*,jakarta.*:*,net.*:*,io.unitycatalog:*,io.delta:delta-kernel-unitycatalog"
-)
+DELTA_EXCLUDES: Final = "org.*:*,com.*:*,io.netty:*,commons*:*,javax.*:*,jakarta.*:*,net.*:*,io.unitycatalog:*,io.delta:delta-kernel-unitycatalog"
 
 SMALL_CAPTURE: Final = 64 * 1024 * 1024
 # Compiling a plan's code takes longer than interpreting it over a few thousand rows.
-INTERPRETED: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+INTERPRETED: Final[Mapping[str, str]] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 class SessionError(Exception):
@@ -86,7 +87,9 @@ def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
     """Settings that depend on the capture's size; a setting that the session refuses stays as it is."""
     if bytes_to_read < SMALL_CAPTURE:
         for key, value in INTERPRETED.items():
-            with suppress(Exception):  # Connect servers may forbid a key; the plan then is compiled, which is only slower
+            with suppress(
+                Exception
+            ):  # Connect servers may forbid a key; the plan then is compiled, which is only slower
                 spark.conf.set(key, value)
 
 
@@ -153,7 +156,9 @@ def _require_java() -> None:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     if match is None:
-        raise SessionError(f"{java} -version says nothing; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}")
+        raise SessionError(
+            f"{java} -version says nothing; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}"
+        )
     if int(match[1]) < OLDEST_JAVA:
         raise SessionError(f"Java {match[1]} is too old; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}")
 
@@ -175,6 +180,7 @@ def _how_to_install_java() -> str:
         if shutil.which(tool):
             return command
     return "from your system's packages"
+
 
 if __name__ == "__main__":  # make setup: the one download that pip does not do
     try:

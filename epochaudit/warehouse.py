@@ -103,7 +103,9 @@ def _create(path: str, table: str, described: Iterable[ColumnDoc]) -> str:
     partitioned = ", ".join(f"`{name}`" for name in about.partitioned_by)
     clause = f" PARTITIONED BY ({partitioned})" if partitioned else ""
     location = path.replace("`", "``")
-    return f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({fields}) USING delta{clause} COMMENT {_quoted(about.grain)}"
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({fields}) USING delta{clause} COMMENT {_quoted(about.grain)}"
+    )
 
 
 def _quoted(text: str) -> str:

@@ -52,7 +52,8 @@ def contract(table: str) -> Contract:
     """The contract in `schemas/<table>.toml`."""
     read = tomllib.loads((package_data("schemas") / f"{table}.toml").read_text())
     described = tuple(
-        ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False)) for name, c in read["columns"].items()
+        ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False))
+        for name, c in read["columns"].items()
     )
     return Contract(read["name"], read["grain"], read["version"], tuple(read.get("partitioned_by", ())), described)
 

@@ -18,8 +18,19 @@ from epochaudit.events.views import of_types, ref
 
 REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
-ANCHORS: Final = ("LEADER_AND_ISR_HANDLING", "STOP_REPLICA_HANDLING", "UPDATE_METADATA_APPLIED", "UPDATE_METADATA_IGNORED")
-PROCESS: Final = ("PROCESS_STARTING", "PROCESS_SHUTTING_DOWN", "KAFKA_VERSION", "BROKER_REGISTERED", "STALE_BROKER_EPOCH")
+ANCHORS: Final = (
+    "LEADER_AND_ISR_HANDLING",
+    "STOP_REPLICA_HANDLING",
+    "UPDATE_METADATA_APPLIED",
+    "UPDATE_METADATA_IGNORED",
+)
+PROCESS: Final = (
+    "PROCESS_STARTING",
+    "PROCESS_SHUTTING_DOWN",
+    "KAFKA_VERSION",
+    "BROKER_REGISTERED",
+    "STALE_BROKER_EPOCH",
+)
 
 EPOCH_DURING_DELETE: Final = -2
 LEADER_DURING_DELETE: Final = -2
@@ -83,9 +94,14 @@ def _placed(events: DataFrame) -> DataFrame:
     by_correlation = Window.partitionBy("cluster", "node", "api", "controller_id", "correlation_id").orderBy(
         "time_ms", F.col("is_request").cast("int")
     )
-    by_time = Window.partitionBy("cluster", "node").orderBy("started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset")
+    by_time = Window.partitionBy("cluster", "node").orderBy(
+        "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
+    )
     anchor = F.last(
-        F.when(event_type.isin(*ANCHORS), F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref"))), ignorenulls=True
+        F.when(
+            event_type.isin(*ANCHORS), F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref"))
+        ),
+        ignorenulls=True,
     ).over(by_correlation)
     rows = rows.withColumn("anchor", F.when(F.col("is_request"), anchor))
     rows = rows.withColumn(
@@ -170,7 +186,14 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("seq", F.row_number().over(by_partition))
     before, after = _before(by_partition), by_partition.rowsBetween(1, Window.unboundedFollowing)
     row = F.struct(
-        "seq", "process", "leader", "leader_epoch", "topic_id", "controller_epoch", "replicas", F.col("own_ref").alias("ref")
+        "seq",
+        "process",
+        "leader",
+        "leader_epoch",
+        "topic_id",
+        "controller_epoch",
+        "replicas",
+        F.col("own_ref").alias("ref"),
     )
     lai_accepted = (event_type == "LEADER_AND_ISR") & ok & (F.col("error_code") == 0)
     delete_accepted = (event_type == "STOP_REPLICA") & ok & (F.col("error_code") == 0) & F.col("delete_partition")

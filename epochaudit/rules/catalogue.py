@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 
 import epochaudit.rules as rules_package
 from epochaudit.rules.rule import Rule
@@ -21,7 +22,7 @@ def catalogue() -> tuple[Rule, ...]:
     for module in pkgutil.walk_packages(rules_package.__path__, prefix=f"{rules_package.__name__}."):
         importlib.import_module(module.name)
     rules = sorted((cls() for cls in _subclasses(Rule) if "id" in vars(cls)), key=lambda rule: rule.id)
-    doubled = {a.id for a, b in zip(rules, rules[1:], strict=False) if a.id == b.id}
+    doubled = {a.id for a, b in pairwise(rules) if a.id == b.id}
     if doubled:
         raise ValueError(f"two rules share the id {', '.join(sorted(doubled))}")
     return tuple(rules)
@@ -39,11 +40,7 @@ def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Ru
     Raises UnknownRule for a word that matches nothing.
     """
     wanted, unwanted = _words(select), _words(ignore)
-    return tuple(
-        rule
-        for rule in catalogue()
-        if (not wanted or wanted & _names(rule)) and not unwanted & _names(rule)
-    )
+    return tuple(rule for rule in catalogue() if (not wanted or wanted & _names(rule)) and not unwanted & _names(rule))
 
 
 def _names(rule: Rule) -> set[str]:

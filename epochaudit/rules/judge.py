@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from epochaudit.rules.rule import PASS, UNVERIFIABLE, VERDICTS, Branch, Rule
+from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
 
-SUBJECT: Final = ("cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id", "correlation_id")
+SUBJECT: Final = (
+    "cluster",
+    "node",
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "client_id",
+    "group_id",
+    "correlation_id",
+)
 
+_OF_PARTITION: Final = (
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+)  # mean nothing when the subject is a whole request
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -54,11 +70,16 @@ def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Jud
     expected, observed, because and evidence (array of role and place). The frame's columns do not leave this function.
     """
     branches = {rule.id: rule.verdict() for rule in rules}
-    reasons = {id: tuple(dict.fromkeys(b.reason for b in arms if b.verdict == UNVERIFIABLE and b.reason)) for id, arms in branches.items()}
+    reasons = {
+        id: tuple(dict.fromkeys(b.reason for b in arms if b.verdict == UNVERIFIABLE and b.reason))
+        for id, arms in branches.items()
+    }
     judged = frame.withColumns({_column(rule): _verdict(rule, branches[rule.id]) for rule in rules})
     observation = Observation()
     counted = judged.observe(observation, *_metrics(rules, reasons))
-    outcomes = F.array(*(F.struct(F.lit(rule.id).alias("rule"), F.col(_column(rule)).alias("outcome")) for rule in rules))
+    outcomes = F.array(
+        *(F.struct(F.lit(rule.id).alias("rule"), F.col(_column(rule)).alias("outcome")) for rule in rules)
+    )
     kept = F.filter(outcomes, lambda o: o["outcome"]["verdict"].isin(*keep))
     one = counted.withColumn("judged", F.explode(kept))
     return Judgement(one.select(*_finding(rules)), tuple(rules), observation, reasons)
@@ -100,31 +121,40 @@ def _metrics(rules: Sequence[Rule], reasons: Mapping[str, Sequence[str]]) -> lis
 
 def _finding(rules: Sequence[Rule]) -> list[Column]:
     chosen = F.col("judged.rule")
+    per_request = [rule.id for rule in rules if rule.per_request]
     subject = [
-        F.when(chosen.isin(*request_level), F.lit(None)).otherwise(F.col(name)).alias(name)
-        if name in ("topic", "topic_id", "partition", "leader_epoch") and (request_level := [r.id for r in rules if r.per_request])
+        F.when(~chosen.isin(*per_request), F.col(name)).alias(name)
+        if per_request and name in _OF_PARTITION
         else F.col(name)
         for name in SUBJECT
     ]
-    by_rule = {
-        "severity": lambda r: F.lit(r.severity) if r.severity_of() is None else F.coalesce(r.severity_of(), F.lit(r.severity)),
-        "expected": lambda r: render(r.expected),
-        "observed": lambda r: render(r.observed),
-        "because": lambda r: F.array(*(render(line) for line in r.because)),
-        "evidence": lambda r: _evidence(r.evidence),
-    }
-    texts = []
-    for name, build in by_rule.items():
-        column = F.lit(None)
-        for rule in rules:
-            column = F.when(chosen == rule.id, build(rule)).otherwise(column)
-        texts.append(column.alias(name))
     outcome = F.col("judged.outcome")
-    return [*subject, chosen.alias("rule"), outcome["verdict"].alias("verdict"), outcome["reason"].alias("reason"), *texts]
+    texts = [_by_rule(chosen, rules, text).alias(name) for name, text in _TEXTS.items()]
+    return [
+        *subject,
+        chosen.alias("rule"),
+        outcome["verdict"].alias("verdict"),
+        outcome["reason"].alias("reason"),
+        *texts,
+    ]
+
+
+def _by_rule(chosen: Column, rules: Sequence[Rule], text: Callable[[Rule], Column]) -> Column:
+    column = F.lit(None)
+    for rule in rules:
+        column = F.when(chosen == rule.id, text(rule)).otherwise(column)
+    return column
+
+
+def _severity(rule: Rule) -> Column:
+    of_finding = rule.severity_of()
+    return F.lit(rule.severity) if of_finding is None else F.coalesce(of_finding, F.lit(rule.severity))
 
 
 def _evidence(roles: Mapping[str, str]) -> Column:
-    places = F.array(*(F.struct(F.lit(role).alias("role"), F.col(column).alias("place")) for role, column in roles.items()))
+    places = F.array(
+        *(F.struct(F.lit(role).alias("role"), F.col(column).alias("place")) for role, column in roles.items())
+    )
     return F.filter(places, lambda e: e["place"].isNotNull())
 
 
@@ -138,12 +168,18 @@ def render(template: str) -> Column:
     return F.concat(*parts, F.lit(template[end:]))
 
 
+_TEXTS: Final[Mapping[str, Callable[[Rule], Column]]] = {
+    "severity": _severity,
+    "expected": lambda rule: render(rule.expected),
+    "observed": lambda rule: render(rule.observed),
+    "because": lambda rule: F.array(*(render(line) for line in rule.because)),
+    "evidence": lambda rule: _evidence(rule.evidence),
+}
+
+
 def by_frame(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
     """The rules of each frame, in catalogue order."""
     frames: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         frames[rule.frame].append(rule)
     return dict(frames)
-
-
-__all__ = ["PASS", "SUBJECT", "Judgement", "Tally", "by_frame", "judge", "render"]

@@ -69,7 +69,9 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _case(cluster: str, rule: str, body: list[str], schema: StructType) -> Case:
-    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in body if line.lstrip().startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")] for line in body if line.lstrip().startswith("|")
+    ]
     header, rows = rows[0], rows[2:]
     if unknown := set(header) - {"#"} - set(schema.names):
         raise ValueError(f"{cluster}: no such column {', '.join(sorted(unknown))}")

@@ -55,7 +55,9 @@ class StaleBrokerEpochAccepted(Rule):
         refused = col("request_error_code") == 77
         stale = col("broker_epoch") < col("own_broker_epoch")
         return first_of(
-            unverifiable(col("own_broker_epoch").isNull(), "the broker's own epoch is not in the evidence (server.log)"),
+            unverifiable(
+                col("own_broker_epoch").isNull(), "the broker's own epoch is not in the evidence (server.log)"
+            ),
             fenced(stale & refused),
             violation(stale | refused),
             otherwise=passed(),

@@ -57,7 +57,8 @@ class StaleControllerEpochAccepted(Rule):
         stale = col("controller_epoch") < col("met_controller_epoch")
         return first_of(
             unverifiable(
-                col("met_controller_epoch").isNull(), "no earlier control request of this broker process is in the evidence"
+                col("met_controller_epoch").isNull(),
+                "no earlier control request of this broker process is in the evidence",
             ),
             unverifiable(
                 stale & ~refused & col("met_overlaps"),

@@ -13,7 +13,9 @@ from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, pas
 def hits_new_incarnation() -> Column:
     """The deletion reached a replica of a topic created anew under the name, whose own deletion nobody had announced."""
     deletes = (col("leader_epoch") == EPOCH_DURING_DELETE) & col("delete_partition")
-    return F.coalesce(deletes & col("reborn") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False))
+    return F.coalesce(
+        deletes & col("reborn") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False)
+    )
 
 
 @rule("SR-07", frame="control", kip="KIP-516", severity=CRITICAL, since="2.6")

@@ -58,7 +58,9 @@ class EqualEpochStopReplicaMisjudged(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         accepts = col("kafka_version") >= 3_004_001
         return first_of(
-            unverifiable(col("kafka_version").isNull(), "the broker's Kafka version is not in the evidence (server.log)"),
+            unverifiable(
+                col("kafka_version").isNull(), "the broker's Kafka version is not in the evidence (server.log)"
+            ),
             passed(accepts & (col("error_code") == 0)),
             fenced(~accepts & (col("error_code") == 74)),
             unverifiable(

@@ -69,7 +69,9 @@ class StaleLeaderAndIsrAccepted(Rule):
             ),
             violation(epoch < installed),
             passed(~refused),
-            unverifiable(installed.isNull(), "refused as stale, but the leader epoch that the broker held is not in the evidence"),
+            unverifiable(
+                installed.isNull(), "refused as stale, but the leader epoch that the broker held is not in the evidence"
+            ),
             unverifiable(
                 epoch <= col("accepted_leader_epoch"),
                 "refused at an epoch that had been accepted, though its installation is not in the evidence",

@@ -41,7 +41,9 @@ class StaleStopReplicaAccepted(Rule):
         "the leader epoch the broker had installed": "installed_ref",
         "the broker's own line": "line_ref",
     }
-    expected = "partition error 74 (FENCED_LEADER_EPOCH) for leader epoch {leader_epoch}, below {installed_leader_epoch}"
+    expected = (
+        "partition error 74 (FENCED_LEADER_EPOCH) for leader epoch {leader_epoch}, below {installed_leader_epoch}"
+    )
     observed = "partition error {error_code}"
     because = (
         "broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}",
@@ -71,7 +73,9 @@ class StaleStopReplicaAccepted(Rule):
             ),
             violation(epoch < installed),
             passed((epoch > installed) & (code == 0)),
-            violation((epoch > installed) & (code == 74) & (epoch > F.coalesce(col("accepted_leader_epoch"), installed))),
+            violation(
+                (epoch > installed) & (code == 74) & (epoch > F.coalesce(col("accepted_leader_epoch"), installed))
+            ),
             passed((code == 0) & col("deleted_since_installed")),
             otherwise=unverifiable(None, "the leader epoch that the broker held is not in the evidence"),
         )

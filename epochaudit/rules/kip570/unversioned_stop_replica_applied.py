@@ -41,8 +41,12 @@ class UnversionedStopReplicaApplied(Rule):
         "the LeaderAndIsr it undid": "accepted_ref",
         "the broker still a replica afterwards": "alive_ref",
     }
-    expected = "the replica of {topic}-{partition} keeps running: leader epoch {accepted_leader_epoch} names broker {node}"
-    observed = "StopReplica version {api_version} without epoch, deletePartition {delete_partition}, answered {error_code}"
+    expected = (
+        "the replica of {topic}-{partition} keeps running: leader epoch {accepted_leader_epoch} names broker {node}"
+    )
+    observed = (
+        "StopReplica version {api_version} without epoch, deletePartition {delete_partition}, answered {error_code}"
+    )
     because = (
         "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} that names it a replica",
         "StopReplica {correlation_id} of controller {controller_id} came after it and was applied",
@@ -66,7 +70,9 @@ class UnversionedStopReplicaApplied(Rule):
             passed(col("deletion_announced") | moved_away | col("shutting_down")),
             passed(~asked_to_host),
             unverifiable(col("accepted_ref").isNull(), "no accepted LeaderAndIsr of the partition is in the evidence"),
-            unverifiable(~col("accepted_in_process"), "the broker restarted since the last LeaderAndIsr of the partition"),
+            unverifiable(
+                ~col("accepted_in_process"), "the broker restarted since the last LeaderAndIsr of the partition"
+            ),
             unverifiable(
                 col("ordered_by") == "time",
                 "the request has no line in state-change.log, so its place among the LeaderAndIsr requests is not certain",
