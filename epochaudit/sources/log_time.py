@@ -8,38 +8,27 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 _TIMESTAMP: Final = re.compile(rb"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[,.](\d{1,9}))?")
-_STOCK: Final = re.compile(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]")
+_FRACTIONS: Final = {b"%03d]" % fraction: fraction for fraction in range(1000)}  # the end of the stock pattern `[%d]`
+_KEPT_SECONDS: Final = 10_000
 
 
 class LogClock:
-    """Reads `[YYYY-MM-DD HH:MM:SS,mmm]` at the start of lines.
+    """Reads `[YYYY-MM-DD HH:MM:SS,mmm]` at the start of lines, and variants of other layouts.
 
     The printed local time is read as UTC unless a zone is named; an hour that the zone's change of clocks repeats is
-    read as the first. The minute's part is kept between lines: neighbours share it.
+    read as the first. What was reckoned for a second is kept: neighbouring lines share it.
     """
 
     def __init__(self, time_zone: str | None = None) -> None:
         self._zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
-        self._minutes: dict[bytes, int | None] = {}
+        self._seconds: dict[bytes, int] = {}
 
     def read(self, line: bytes) -> int | None:
         """Milliseconds of the timestamp that the line starts with; None if it starts with none."""
-        minute = self._minutes.get(line[:17], -1)
-        if minute == -1:
-            minute = self._minutes[line[:17]] = self._minute(line)
-            if len(self._minutes) > 4096:
-                self._minutes.clear()
-        if minute is None or not _STOCK.match(line):
-            return self._any_layout(line)
-        return minute + int(line[18:20]) * 1000 + int(line[21:24])
+        second, fraction = self._seconds.get(line[:21]), _FRACTIONS.get(line[21:25])
+        return self._read(line) if second is None or fraction is None else second + fraction
 
-    def _minute(self, line: bytes) -> int | None:
-        if not _STOCK.match(line):
-            return None
-        whole = self._any_layout(line)
-        return None if whole is None else whole - int(line[18:20]) * 1000 - int(line[21:24])
-
-    def _any_layout(self, line: bytes) -> int | None:
+    def _read(self, line: bytes) -> int | None:
         match = _TIMESTAMP.match(line)
         if not match:
             return None
@@ -49,4 +38,9 @@ class LogClock:
             moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone)
         except ValueError:
             return None
-        return round(moment.timestamp()) * 1000 + int((fraction or b"0").ljust(3, b"0")[:3])
+        milliseconds = round(moment.timestamp()) * 1000
+        if line[20:21] == b",":
+            if len(self._seconds) > _KEPT_SECONDS:
+                self._seconds.clear()
+            self._seconds[line[:21]] = milliseconds
+        return milliseconds + int((fraction or b"0").ljust(3, b"0")[:3])

@@ -9,7 +9,7 @@ are checked to be JSON and counted.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -28,7 +28,7 @@ from epochaudit.sources.request_log_apis import (
     topics,
 )
 from epochaudit.sources.request_log_apis.envelope import Api, HeaderOnly, Row
-from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
+from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -45,12 +45,22 @@ REQUEST_COLUMNS: Final = (
 )  # fmt: skip
 
 MARK: Final = b"Completed request:{"
+OBJECT: Final = len(MARK) - 1  # where the object starts, from the mark on
+PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
 LOGGER: Final = b" (kafka.request.logger)"
 _RECOGNISED: Final = re.compile(rb"^\[?\d{4}-\d\d-\d\d[ T][^\n]{0,120}Completed request:\{\"", re.MULTILINE)
 _TIMESTAMP: Final = re.compile(rb"\[?\d{4}-\d\d-\d\d[ T]")
 _WHOLE_LINE: Final = re.compile(rb" \([\w.$]+\)$")
 _CONTINUATION: Final = re.compile(rb"\s|$|(?:Caused by|Suppressed|[\w$]+(?:\.[\w$]+)+)(?::|$)")
+
+
+Decode = tuple[Api, Callable[[bytes], Any], Callable[[Row], None]]
+EVENT, IGNORED, QUARANTINED = LineOutcome  # as plain names: they are looked up for each line
+
+
+class Unreadable(Exception):
+    """Why a request that is whole can't become rows."""
 
 
 def recognise(head: bytes) -> bool:
@@ -69,90 +79,93 @@ class RequestLogDecoder:
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
-        self._sink = sink
+        self._quarantine = sink.quarantine
         self._time = LogClock(file.time_zone).read
-        self._header: Decoder[HeaderOnly] = Decoder(HeaderOnly)
-        self._apis: dict[bytes, tuple[Api, Decoder[Any], Callable[[Row], None]]] = {}
+        self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
+        self._apis: dict[bytes, Decode] = {}
         for api in APIS.values():
             append = sink.rows(REQUEST_COLUMNS + api.columns).append
-            self._apis[api.name.encode()] = (api, api.decoder(), append)
-        self.requests: Counter[str] = Counter()
+            self._apis[api.name.encode()] = (api, api.decoder().decode, append)
+        self.requests: dict[str, int] = defaultdict(int)
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
-        mark = text.find(MARK, 0, 200)
+        return self._decode(text, 0, len(text), byte_offset, line_in_split)
+
+    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
+        """Many lines at once; see BlockDecoder."""
+        find, decode = data.find, self._decode
+        tally = [0, 0, 0]
+        start, size = 0, len(data)
+        while start < size:
+            stop = find(b"\n", start)
+            if stop < 0:
+                stop = size
+            tally[decode(data, start, stop, byte_offset + start, line_in_split)] += 1
+            line_in_split += 1
+            start = stop + 1
+        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
+
+    def _decode(self, data: bytes, start: int, stop: int, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """The line data[start:stop]."""
+        mark = data.find(MARK, start, min(start + PREFIX, stop))
         if mark < 0:
-            return self._other(text, byte_offset, line_in_split)
-        json = text[mark + len(MARK) - 1 : -len(LOGGER)] if text.endswith(LOGGER) else _object(text, mark)
-        name = json.find(NAME) + len(NAME)
-        api = self._apis.get(json[name : json.find(b'"', name)])
+            return self._other(data[start:stop], byte_offset, line_in_split)
+        first = mark + OBJECT
+        last = stop - len(LOGGER) if data.endswith(LOGGER, first, stop) else data.rfind(b"}", first, stop) + 1
+        name = data.find(NAME, first, stop) + len(NAME)
+        api = self._apis.get(data[name : data.find(b'"', name, stop)])
         try:
             if api is None:
-                header = self._header.decode(json).request_header
-                self.requests[header.request_api_key_name] += 1
-                return LineOutcome.IGNORED
-            reason = self._request(*api, json, text, byte_offset, line_in_split)
+                self.requests[self._name_only.decode(data[first:last]).request_header.request_api_key_name] += 1
+                return IGNORED
+            self._request(api, data[first:last], self._time(data[start:mark]), byte_offset, line_in_split)
         except (MsgspecError, UnicodeDecodeError) as error:
             reason = f"not the JSON of a completed request: {error}"
-        if reason:
-            self._sink.quarantine(byte_offset, line_in_split, reason, text)
-            return LineOutcome.QUARANTINED
-        return LineOutcome.EVENT
+        except Unreadable as error:
+            reason = str(error)
+        else:
+            return EVENT
+        self._quarantine(byte_offset, line_in_split, reason, data[start:stop])
+        return QUARANTINED
 
-    def _request(
-        self,
-        api: Api,
-        decoder: Decoder[Any],
-        append: Callable[[Row], None],
-        json: bytes,
-        text: bytes,
-        byte_offset: int,
-        line_in_split: int,
-    ) -> str | None:
-        """Append the request's rows; the reason why it can't be read, if so."""
-        completed = decoder.decode(json)
-        header, request, response, client = (
-            completed.request_header, completed.request, completed.response, completed.client_information,
-        )  # fmt: skip
+    def _request(self, decode: Decode, json: bytes, time_ms: int | None, byte_offset: int, line_in_split: int) -> None:
+        """Append the request's rows."""
+        api, decoded, append = decode
+        line = decoded(json)
+        header, request, response, client = line.request_header, line.request, line.response, line.client_information
         version = header.request_api_version
         if not 0 <= version <= api.highest_version:
-            return f"unknown version {version} of {api.name}: {api.highest_version} is the highest known"
-        time_ms = self._time(text)
+            raise Unreadable(f"unknown version {version} of {api.name}: {api.highest_version} is the highest known")
         if time_ms is None:
-            return "no readable timestamp"
-        self.requests[api.name] += 1
-        total_us = round(completed.total_time_ms * 1000)
-        common = (
-            api.event_type or api.name, byte_offset, line_in_split, time_ms, version, header.correlation_id,
-            header.client_id, completed.connection, client.software_name, client.software_version, total_us,
-            round(completed.request_queue_time_ms * 1000), round(completed.local_time_ms * 1000),
-            (time_ms * 1000 - total_us) // 1000, getattr(response, "error_code", None),
-        )  # fmt: skip
+            raise Unreadable("no readable timestamp")
         if request.__class__ is str:
-            return "the request itself was not kept"
+            raise Unreadable("the line does not tell the request itself")
         if response.__class__ is str:
             response = None
+        self.requests[api.name] += 1
+        total_us = int(line.total_time_ms * 1000 + 0.5)
+        common = (
+            api.event_type or api.name, byte_offset, line_in_split, time_ms, version, header.correlation_id,
+            header.client_id, line.connection, client.software_name, client.software_version, total_us,
+            int(line.request_queue_time_ms * 1000 + 0.5), int(line.local_time_ms * 1000 + 0.5),
+            (time_ms * 1000 - total_us) // 1000, getattr(response, "error_code", None),
+        )  # fmt: skip
         for ordinal, row in enumerate(api.rows(version, request, response)):
-            append((*common, ordinal, *row))
-        return None
+            append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
 
     def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""
         if _TIMESTAMP.match(text):
-            if _WHOLE_LINE.search(text) and b"Completed request:" not in text[:200]:
-                return LineOutcome.IGNORED
+            if _WHOLE_LINE.search(text) and b"Completed request:" not in text[:PREFIX]:
+                return IGNORED
             reason = "cut off before the request"
         elif _CONTINUATION.match(text) and text.isascii():
-            return LineOutcome.IGNORED
+            return IGNORED
         else:
             reason = "neither a log line nor the continuation of one"
-        self._sink.quarantine(byte_offset, line_in_split, reason, text)
-        return LineOutcome.QUARANTINED
-
-
-def _object(text: bytes, mark: int) -> bytes:
-    """The JSON object of a line that does not end as the stock pattern does."""
-    return text[mark + len(MARK) - 1 : text.rfind(b"}") + 1]
+        self._quarantine(byte_offset, line_in_split, reason, text)
+        return QUARANTINED
 
 
 DECODER: type[LineDecoder] = RequestLogDecoder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -57,8 +57,8 @@ class LineOutcome(IntEnum):
 class LineDecoder(Protocol):
     """Decodes the lines of one byte range of one file, in order; appends rows to the sink.
 
-    `kind` is the recorded format. `splittable` says that a line can be understood without the lines before it.
-    `line` gets the text without its newline, its offset in the decompressed file and its number within the range, from 1.
+    `kind` is the recorded format. `splittable` says that a line can be understood without the lines before it. `line`
+    gets the text without its newline, its offset in the decompressed file and its number within the range, from 1.
     """
 
     kind: ClassVar[str]
@@ -67,6 +67,19 @@ class LineDecoder(Protocol):
     def __init__(self, file: RecordedFile, sink: RowSink) -> None: ...
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome: ...
+
+
+BlockTally = tuple[int, int, int]  # lines that gave events, were ignored, were quarantined
+
+
+@runtime_checkable
+class BlockDecoder(LineDecoder, Protocol):
+    """A LineDecoder that also takes many lines at once, for formats whose volume makes a call per line too dear.
+
+    `block` gets whole lines with their newlines, the offset of the first and its number within the range.
+    """
+
+    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally: ...
 
 
 class RowSink:

@@ -9,12 +9,12 @@ from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, 
 from epochaudit.sources.request_log_apis.joining import joined
 
 
-class BrokerState(Json, gc=False):
+class BrokerState(Json):
     broker_id: Int32
     broker_epoch: Int64 = -1
 
 
-class Partition(Json, gc=False):
+class Partition(Json):
     partition_index: Int32
     leader_epoch: Int32
     new_isr: list[Int32] | None = None
@@ -32,7 +32,7 @@ class Partition(Json, gc=False):
         return (self.leader_epoch, epoch, isr, epochs, self.leader_recovery_state)
 
 
-class Answer(Json, gc=False):
+class Answer(Json):
     partition_index: Int32
     error_code: Int32
     leader_id: Int32
@@ -46,7 +46,7 @@ class Answer(Json, gc=False):
         return (self.error_code, self.leader_id, self.leader_epoch, epoch, self.isr)
 
 
-class TopicKey(Json, gc=False):
+class TopicKey(Json):
     """`name` to 3.2, `topicName` since, `topicId` from version 2."""
 
     name: str | None = None
@@ -57,21 +57,21 @@ class TopicKey(Json, gc=False):
         return (self.topic_name or self.name, named_id(self.topic_id))
 
 
-class Topic(TopicKey, gc=False, kw_only=True):
+class Topic(TopicKey, kw_only=True):
     partitions: list[Partition]
 
 
-class AnsweredTopic(TopicKey, gc=False, kw_only=True):
+class AnsweredTopic(TopicKey, kw_only=True):
     partitions: list[Answer]
 
 
-class Request(Json, gc=False):
+class Request(Json):
     broker_id: Int32
     broker_epoch: Int64
     topics: list[Topic]
 
 
-class Response(Json, gc=False):
+class Response(Json):
     error_code: Int32
     topics: list[AnsweredTopic] = []
 

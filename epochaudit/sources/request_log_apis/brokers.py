@@ -8,12 +8,12 @@ from typing import Final
 from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, Int64, Json, Row
 
 
-class RegistrationRequest(Json, gc=False):
+class RegistrationRequest(Json):
     broker_id: Int32
     incarnation_id: str
 
 
-class RegistrationResponse(Json, gc=False):
+class RegistrationResponse(Json):
     error_code: Int32
     broker_epoch: Int64 = -1
 
@@ -23,7 +23,7 @@ def registration(_: int, request: RegistrationRequest, response: RegistrationRes
     return [(request.broker_id, request.incarnation_id, None if response is None else response.broker_epoch)]
 
 
-class HeartbeatRequest(Json, gc=False):
+class HeartbeatRequest(Json):
     broker_id: Int32
     broker_epoch: Int64
     current_metadata_offset: Int64
@@ -31,7 +31,7 @@ class HeartbeatRequest(Json, gc=False):
     want_shut_down: bool
 
 
-class HeartbeatResponse(Json, gc=False):
+class HeartbeatResponse(Json):
     error_code: Int32
     is_fenced: bool = True
     should_shut_down: bool = False
@@ -50,17 +50,17 @@ def heartbeat(_: int, request: HeartbeatRequest, response: HeartbeatResponse | N
     return [(request.broker_id, request.broker_epoch, *wish, *granted)]
 
 
-class ShutdownRequest(Json, gc=False):
+class ShutdownRequest(Json):
     broker_id: Int32
     broker_epoch: Int64 | None = None
 
 
-class RemainingPartition(Json, gc=False):
+class RemainingPartition(Json):
     topic_name: str
     partition_index: Int32
 
 
-class ShutdownResponse(Json, gc=False):
+class ShutdownResponse(Json):
     error_code: Int32
     remaining_partitions: list[RemainingPartition] = []
 

@@ -8,11 +8,11 @@ from typing import Final
 from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, Json, Row, named_id
 
 
-class Request(Json, gc=False):
+class Request(Json):
     """Not looked into: the response lists what matters."""
 
 
-class Partition(Json, gc=False):
+class Partition(Json):
     partition_index: Int32
     error_code: Int32
     leader_id: Int32
@@ -22,14 +22,14 @@ class Partition(Json, gc=False):
     offline_replicas: list[Int32] | None = None
 
 
-class Topic(Json, gc=False):
+class Topic(Json):
     error_code: Int32
     partitions: list[Partition]
     name: str | None = None
     topic_id: str | None = None
 
 
-class Response(Json, gc=False):
+class Response(Json):
     topics: list[Topic]
     error_code: Int32 | None = None  # version 13
 

@@ -11,7 +11,7 @@ from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, 
 from epochaudit.sources.request_log_apis.joining import joined
 
 
-class TopicKey(Json, gc=False):
+class TopicKey(Json):
     """Named, or from version 10 of OFFSET_COMMIT and OFFSET_FETCH by id."""
 
     name: str | None = None
@@ -21,17 +21,17 @@ class TopicKey(Json, gc=False):
         return (self.name, named_id(self.topic_id))
 
 
-class CommittedPartition(Json, gc=False):
+class CommittedPartition(Json):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 | None = None
 
 
-class CommittedTopic(TopicKey, gc=False, kw_only=True):
+class CommittedTopic(TopicKey, kw_only=True):
     partitions: list[CommittedPartition]
 
 
-class CommitRequest(Json, gc=False):
+class CommitRequest(Json):
     group_id: str
     topics: list[CommittedTopic]
     member_id: str | None = None
@@ -39,16 +39,16 @@ class CommitRequest(Json, gc=False):
     generation_id_or_member_epoch: Int32 | None = None  # its name since 3.6
 
 
-class PartitionCode(Json, gc=False):
+class PartitionCode(Json):
     partition_index: Int32
     error_code: Int32
 
 
-class TopicCodes(TopicKey, gc=False, kw_only=True):
+class TopicCodes(TopicKey, kw_only=True):
     partitions: list[PartitionCode]
 
 
-class CommitResponse(Json, gc=False):
+class CommitResponse(Json):
     topics: list[TopicCodes]
 
 
@@ -78,41 +78,41 @@ def offset_commit(_: int, request: CommitRequest, response: CommitResponse | Non
     return found or [(*sender, None, None, None, False, False, None, None, None)]
 
 
-class WantedTopic(TopicKey, gc=False, kw_only=True):
+class WantedTopic(TopicKey, kw_only=True):
     partition_indexes: list[Int32]
 
 
-class WantedGroup(Json, gc=False):
+class WantedGroup(Json):
     group_id: str
     topics: list[WantedTopic] | None = None
     member_id: str | None = None
     member_epoch: Int32 | None = None
 
 
-class OffsetFetchRequest(Json, gc=False):
+class OffsetFetchRequest(Json):
     group_id: str | None = None
     topics: list[WantedTopic] | None = None
     groups: list[WantedGroup] = []
 
 
-class FetchedPartition(Json, gc=False):
+class FetchedPartition(Json):
     partition_index: Int32
     committed_offset: Int64
     error_code: Int32
     committed_leader_epoch: Int32 | None = None
 
 
-class FetchedTopic(TopicKey, gc=False, kw_only=True):
+class FetchedTopic(TopicKey, kw_only=True):
     partitions: list[FetchedPartition]
 
 
-class FetchedGroup(Json, gc=False):
+class FetchedGroup(Json):
     group_id: str
     topics: list[FetchedTopic]
     error_code: Int32 = 0
 
 
-class OffsetFetchResponse(Json, gc=False):
+class OffsetFetchResponse(Json):
     topics: list[FetchedTopic] = []
     whole: Int32 | None = field(default=None, name="errorCode")
     groups: list[FetchedGroup] = []
@@ -134,15 +134,15 @@ Wanted = tuple[str | None, str | None, str | None, int]
 
 def offset_fetch(_: int, request: OffsetFetchRequest, response: OffsetFetchResponse | None) -> Iterable[Row]:
     """One row per group and partition; a request for all partitions of a group lists none."""
-    members = {group.group_id: (group.member_id, group.member_epoch) for group in request.groups}
+    members: dict[str | None, Row] = {g.group_id: (g.member_id, g.member_epoch) for g in request.groups}
     found: list[Row] = []
     for key, question, answer in joined(_wanted(request), _fetched(request, response)):
         group, *subject = key
-        member = members.get(group or "", (None, None))
+        member = members.get(group, (None, None))
         found.append((group, *member, *subject, question is not None, answer is not None, *(answer or (None,) * 3)))
     if found:
         return found
-    groups: dict[str | None, Row] = {**members} or {request.group_id: (None, None)}
+    groups = members or {request.group_id: (None, None)}
     return [(group, *member, None, None, None, False, False, None, None, None) for group, member in groups.items()]
 
 

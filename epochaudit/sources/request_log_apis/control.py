@@ -14,7 +14,7 @@ CONTROLLER_COLUMNS: Final = ("controller_id", "controller_epoch", "is_kraft_cont
 Key = tuple[str | None, int]
 
 
-class ControlRequest(Json, gc=False):
+class ControlRequest(Json):
     controller_id: Int32
     controller_epoch: Int32
     broker_epoch: Int64 | None = None
@@ -24,8 +24,8 @@ class ControlRequest(Json, gc=False):
         return (self.controller_id, self.controller_epoch, self.is_kraft_controller, self.broker_epoch)
 
 
-class PartitionState(Json, gc=False):
-    """Of LeaderAndIsr and UpdateMetadata; the latter and, to Kafka 3.2, the former call the partition epoch zkVersion."""
+class PartitionState(Json):
+    """Of LeaderAndIsr and UpdateMetadata; the latter and, up to 3.2, the former call the partition epoch zkVersion."""
 
     partition_index: Int32
     controller_epoch: Int32
@@ -47,13 +47,13 @@ class PartitionState(Json, gc=False):
         return (self.controller_epoch, self.leader, self.leader_epoch, epoch, self.isr, self.replicas)
 
 
-class TopicState(Json, gc=False):
+class TopicState(Json):
     topic_name: str
     partition_states: list[PartitionState]
     topic_id: str | None = None
 
 
-class StatesRequest(ControlRequest, gc=False):
+class StatesRequest(ControlRequest):
     topic_states: list[TopicState] = []
     ungrouped_partition_states: list[PartitionState] = []
     type: Int32 | None = None
@@ -68,18 +68,18 @@ class StatesRequest(ControlRequest, gc=False):
             yield state.topic_name, None, state
 
 
-class PartitionError(Json, gc=False):
+class PartitionError(Json):
     partition_index: Int32
     error_code: Int32
     topic_name: str | None = None
 
 
-class TopicErrors(Json, gc=False):
+class TopicErrors(Json):
     topic_id: str
     partition_errors: list[PartitionError]
 
 
-class ControlResponse(Json, gc=False):
+class ControlResponse(Json):
     error_code: Int32
     partition_errors: list[PartitionError] = []
     topics: list[TopicErrors] = []
@@ -132,11 +132,11 @@ def _codes(response: ControlResponse | None) -> Iterable[tuple[Key, tuple[int | 
     return codes.items()
 
 
-class Broker(Json, gc=False):
+class Broker(Json):
     id: Int32
 
 
-class UpdateMetadataRequest(StatesRequest, gc=False):
+class UpdateMetadataRequest(StatesRequest):
     live_brokers: list[Broker] = []
 
 
@@ -156,24 +156,24 @@ def update_metadata(version: int, request: UpdateMetadataRequest, _: ControlResp
     return found or [(*sender, *NO_PARTITION, *(None,) * 7)]
 
 
-class StoppedPartition(Json, gc=False):
+class StoppedPartition(Json):
     partition_index: Int32
     topic_name: str | None = None
     leader_epoch: Int32 | None = None
     delete_partition: bool | None = None
 
 
-class StoppedTopic(Json, gc=False):
+class StoppedTopic(Json):
     topic_name: str
     partition_states: list[StoppedPartition]
 
 
-class UnversionedTopic(Json, gc=False):
+class UnversionedTopic(Json):
     name: str
     partition_indexes: list[Int32]
 
 
-class StopReplicaRequest(ControlRequest, gc=False):
+class StopReplicaRequest(ControlRequest):
     delete_partitions: bool | None = None
     ungrouped_partitions: list[StoppedPartition] = []
     topics: list[UnversionedTopic] = []
@@ -207,8 +207,11 @@ def stop_replica(_: int, request: StopReplicaRequest, response: ControlResponse 
     return found or [(*sender, None, None, False, False, None, None, request.delete_partitions)]
 
 
+LeaderAndIsr = Completed[StatesRequest, ControlResponse]
+StopReplica = Completed[StopReplicaRequest, ControlResponse]
+UpdateMetadata = Completed[UpdateMetadataRequest, ControlResponse]
 APIS: Final = (
-    Api("LEADER_AND_ISR", 7, Completed[StatesRequest, ControlResponse], LEADER_AND_ISR_COLUMNS, leader_and_isr),
-    Api("STOP_REPLICA", 4, Completed[StopReplicaRequest, ControlResponse], STOP_REPLICA_COLUMNS, stop_replica),
-    Api("UPDATE_METADATA", 8, Completed[UpdateMetadataRequest, ControlResponse], UPDATE_METADATA_COLUMNS, update_metadata),
+    Api("LEADER_AND_ISR", 7, LeaderAndIsr, LEADER_AND_ISR_COLUMNS, leader_and_isr),
+    Api("STOP_REPLICA", 4, StopReplica, STOP_REPLICA_COLUMNS, stop_replica),
+    Api("UPDATE_METADATA", 8, UpdateMetadata, UPDATE_METADATA_COLUMNS, update_metadata),
 )

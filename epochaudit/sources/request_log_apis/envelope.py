@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.json import Decoder
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -28,19 +28,18 @@ class Json(Struct, gc=False, rename="camel"):
     """A JSON object whose keys are the camel-case form of the field names."""
 
 
-class Header(Json, gc=False):
+class Header(Json):
     request_api_version: Int32
     correlation_id: Int32
-    request_api_key_name: str
     client_id: str | None = None
 
 
-class Client(Json, gc=False, frozen=True):
+class Client(Json):
     software_name: str | None = None
     software_version: str | None = None
 
 
-class Completed(Json, Generic[Request, Response], gc=False):
+class Completed(Json, Generic[Request, Response]):
     """The object after `Completed request:`; a request or response that was not kept is printed as an empty string."""
 
     request_header: Header
@@ -50,13 +49,17 @@ class Completed(Json, Generic[Request, Response], gc=False):
     request_queue_time_ms: Milliseconds
     local_time_ms: Milliseconds
     connection: str | None = None
-    client_information: Client = Client()
+    client_information: Client = field(default_factory=Client)
 
 
-class HeaderOnly(Json, gc=False):
+class ApiName(Json):
+    request_api_key_name: str
+
+
+class HeaderOnly(Json):
     """The same where only the API's name is wanted; the rest is checked to be JSON."""
 
-    request_header: Header
+    request_header: ApiName
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 
 
-class Partition(Json, gc=False):
+class Partition(Json):
     partition: Int32
     fetch_offset: Int64
     current_leader_epoch: Int32 | None = None
@@ -16,24 +15,24 @@ class Partition(Json, gc=False):
     log_start_offset: Int64 | None = None
 
 
-class Topic(Json, gc=False):
+class Topic(Json):
     partitions: list[Partition]
     topic: str | None = None
     topic_id: str | None = None
 
 
-class Forgotten(Json, gc=False):
+class Forgotten(Json):
     partitions: list[Int32]
     topic: str | None = None
     topic_id: str | None = None
 
 
-class ReplicaState(Json, gc=False):
+class ReplicaState(Json):
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
 
 
-class Request(Json, gc=False):
+class Request(Json):
     topics: list[Topic]
     replica_id: Int32 | None = None
     replica_state: ReplicaState | None = None
@@ -43,20 +42,20 @@ class Request(Json, gc=False):
     forgotten_topics_data: list[Forgotten] = []
 
 
-class EpochEndOffset(Json, gc=False):
+class EpochEndOffset(Json):
     epoch: Int32 = -1
     end_offset: Int64 = -1
 
 
-class LeaderIdAndEpoch(Json, gc=False):
+class LeaderIdAndEpoch(Json):
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
 
 
-class Answer(Json, gc=False):
+class Answer(Json):
     error_code: Int32
     high_watermark: Int64
-    partition_index: Int32 = -1
+    partition_index: Int32 | None = None
     partition: Int32 = -1  # its name in 2.8
     last_stable_offset: Int64 | None = None
     log_start_offset: Int64 | None = None
@@ -67,14 +66,14 @@ class Answer(Json, gc=False):
     record_set_size_in_bytes: Int64 | None = None  # its name in 2.8
 
 
-class Answers(Json, gc=False):
+class Answers(Json):
     topic: str | None = None
     topic_id: str | None = None
     partitions: list[Answer] = []
     partition_responses: list[Answer] = []  # its name in 2.8
 
 
-class Response(Json, gc=False):
+class Response(Json):
     responses: list[Answers]
     error_code: Int32 | None = None
     session_id: Int32 | None = None
@@ -87,30 +86,33 @@ COLUMNS: Final = (
     "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "diverging_end_offset",
     "hinted_leader", "hinted_leader_epoch", "preferred_read_replica", "records_size",
 )  # fmt: skip
-NOT_ASKED: Final = (None,) * 4
+Subject = tuple[str | None, str | None, int]  # topic, topic_id, partition
+
+# in_request, in_response, forgotten; where nothing was asked or answered, with the nulls for that
 NOT_ANSWERED: Final = (None,) * 10
-NO_PARTITION: Final = (None, None, None, False, False, False, *NOT_ASKED, *NOT_ANSWERED)
+ASKED_AND_ANSWERED: Final = (True, True, False)
+ASKED_ONLY: Final = (True, False, False)
+ANSWERED_ONLY: Final = (False, True, False, None, None, None, None)
+FORGOTTEN: Final = (False, False, True, *(None,) * 4, *NOT_ANSWERED)
+NO_PARTITION: Final = (None, None, None, False, False, False, *(None,) * 4, *NOT_ANSWERED)
+
 TAGGED_FIELDS: Final = 12  # first version with divergingEpoch and currentLeader
+REPLICA_STATE: Final = 15  # first version with replicaState in place of replicaId
+NO_HINTS: Final = (-1, -1, -1, -1)
+HINTS_UNKNOWN: Final = (None, None, None, None)
 
 
-def rows(version: int, request: Request, response: Response | None) -> Iterable[Row]:
+def rows(version: int, request: Request, response: Response | None) -> list[Row]:
     """One row per partition: asked for, then answered only, then forgotten; if there is none, one without partition."""
     fetch = _fetch(version, request, response)
-    answers = {} if response is None or not response.responses else _answers(version, response)
-    found: list[Row] = []
-    for topic in request.topics:
-        key, topic_id = topic.topic_id or topic.topic, named_id(topic.topic_id)
-        for p in topic.partitions:
-            asked = (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch, p.log_start_offset)
-            answer = answers.pop((key, p.partition), None) if answers else None
-            subject = (topic.topic, topic_id, p.partition, True, answer is not None, False)
-            found.append(fetch + subject + asked + (answer[2] if answer else NOT_ANSWERED))
-    for (_, partition), (topic_name, topic_id, answered) in answers.items():
-        found.append((*fetch, topic_name, topic_id, partition, False, True, False, *NOT_ASKED, *answered))
-    for gone in request.forgotten_topics_data:
-        for partition in gone.partitions:
-            subject = (gone.topic, named_id(gone.topic_id), partition, False, False, True)
-            found.append(fetch + subject + NOT_ASKED + NOT_ANSWERED)
+    answers = [] if response is None else _answers(version, response.responses)
+    if request.topics:
+        found = _joined(fetch, request.topics, answers)
+    else:
+        found = [fetch + subject + ANSWERED_ONLY + answer for subject, answer in answers]
+    for topic in request.forgotten_topics_data:
+        name = (topic.topic, named_id(topic.topic_id))
+        found.extend(fetch + name + (partition,) + FORGOTTEN for partition in topic.partitions)
     return found or [fetch + NO_PARTITION]
 
 
@@ -122,29 +124,46 @@ def _fetch(version: int, request: Request, response: Response | None) -> Row:
     state = request.replica_state
     if state is not None:
         return (state.replica_id, state.replica_epoch, request.isolation_level, session_id, request.session_epoch)
-    if version >= 15:
+    if version >= REPLICA_STATE:
         return (-1, -1, request.isolation_level, session_id, request.session_epoch)
     return (request.replica_id, None, request.isolation_level, session_id, request.session_epoch)
 
 
-def _answers(version: int, response: Response) -> dict[tuple[str | None, int], tuple[str | None, str | None, Row]]:
-    answers = {}
-    for topic in response.responses:
-        key, topic_id = topic.topic_id or topic.topic, named_id(topic.topic_id)
+def _joined(fetch: Row, topics: list[Topic], answers: list[tuple[Subject, Row]]) -> list[Row]:
+    """Rows of the partitions asked for, in request order, then of those that only the response lists."""
+    unasked = dict(answers)
+    found = []
+    for topic in topics:
+        name, topic_id = topic.topic, named_id(topic.topic_id)
         for p in topic.partitions:
-            answers[key, p.partition_index] = (topic.topic, topic_id, _answered(version, p, p.records_size_in_bytes))
-        for p in topic.partition_responses:
-            answers[key, p.partition] = (topic.topic, topic_id, _answered(version, p, p.record_set_size_in_bytes))
-    return answers
+            subject = (name, topic_id, p.partition)
+            asked = (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch, p.log_start_offset)
+            answer = unasked.pop(subject, None)
+            if answer is None:
+                found.append(fetch + subject + ASKED_ONLY + asked + NOT_ANSWERED)
+            else:
+                found.append(fetch + subject + ASKED_AND_ANSWERED + asked + answer)
+    found.extend(fetch + subject + ANSWERED_ONLY + answer for subject, answer in unasked.items())
+    return found
 
 
-def _answered(version: int, p: Answer, records_size: int | None) -> Row:
-    hints: tuple[int | None, ...] = (-1, -1, -1, -1) if version >= TAGGED_FIELDS else (None, None, None, None)
-    if p.diverging_epoch is not None or p.current_leader is not None:
-        end, leader = p.diverging_epoch or EpochEndOffset(), p.current_leader or LeaderIdAndEpoch()
-        hints = (end.epoch, end.end_offset, leader.leader_id, leader.leader_epoch)
-    read = (p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset)
-    return (*read, *hints, p.preferred_read_replica, records_size)
+def _answers(version: int, topics: list[Answers]) -> list[tuple[Subject, Row]]:
+    found: list[tuple[Subject, Row]] = []
+    no_hints = NO_HINTS if version >= TAGGED_FIELDS else HINTS_UNKNOWN
+    for topic in topics:
+        name, topic_id = topic.topic, named_id(topic.topic_id)
+        for p in topic.partitions or topic.partition_responses:
+            hints = no_hints if p.diverging_epoch is None and p.current_leader is None else _hints(p)
+            size = p.record_set_size_in_bytes if p.records_size_in_bytes is None else p.records_size_in_bytes
+            read = (p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset)
+            index = p.partition if p.partition_index is None else p.partition_index
+            found.append(((name, topic_id, index), (*read, *hints, p.preferred_read_replica, size)))
+    return found
+
+
+def _hints(p: Answer) -> tuple[int, int, int, int]:
+    end, leader = p.diverging_epoch or EpochEndOffset(), p.current_leader or LeaderIdAndEpoch()
+    return (end.epoch, end.end_offset, leader.leader_id, leader.leader_epoch)
 
 
 APIS: Final = (Api("FETCH", 18, Completed[Request, Response], COLUMNS, rows),)

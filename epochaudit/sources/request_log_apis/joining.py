@@ -13,7 +13,7 @@ Answered = TypeVar("Answered")
 def joined(
     asked: Iterable[tuple[Key, Asked]], answered: Iterable[tuple[Key, Answered]]
 ) -> Iterator[tuple[Key, Asked | None, Answered | None]]:
-    """(key, asked, answered) in request order, then what only the response lists; None for a side that lacks the key."""
+    """(key, asked, answered) in request order, then what only the response lists; None where a side lacks the key."""
     answers = dict(answered)
     seen = set()
     for key, question in asked:

@@ -12,24 +12,24 @@ SUBJECT: Final = ("topic", "partition", "in_request", "in_response")
 NO_PARTITION: Final = (None, None, False, False)
 
 
-class TimePartition(Json, gc=False):
+class TimePartition(Json):
     partition_index: Int32
     timestamp: Int64
     current_leader_epoch: Int32 | None = None
 
 
-class TimeTopic(Json, gc=False):
+class TimeTopic(Json):
     name: str
     partitions: list[TimePartition]
 
 
-class ListOffsetsRequest(Json, gc=False):
+class ListOffsetsRequest(Json):
     replica_id: Int32
     topics: list[TimeTopic]
     isolation_level: Int32 | None = None
 
 
-class TimeAnswer(Json, gc=False):
+class TimeAnswer(Json):
     """Version 0 answers a list of offsets in place of one: not kept."""
 
     partition_index: Int32
@@ -38,12 +38,12 @@ class TimeAnswer(Json, gc=False):
     leader_epoch: Int32 | None = None
 
 
-class TimeAnswers(Json, gc=False):
+class TimeAnswers(Json):
     name: str
     partitions: list[TimeAnswer]
 
 
-class ListOffsetsResponse(Json, gc=False):
+class ListOffsetsResponse(Json):
     topics: list[TimeAnswers]
 
 
@@ -72,35 +72,35 @@ def list_offsets(_: int, request: ListOffsetsRequest, response: ListOffsetsRespo
     return found or [(*sender, *NO_PARTITION, *(None,) * 5)]
 
 
-class EpochPartition(Json, gc=False):
+class EpochPartition(Json):
     partition: Int32
     leader_epoch: Int32
     current_leader_epoch: Int32 | None = None
 
 
-class EpochTopic(Json, gc=False):
+class EpochTopic(Json):
     topic: str
     partitions: list[EpochPartition]
 
 
-class EpochRequest(Json, gc=False):
+class EpochRequest(Json):
     topics: list[EpochTopic]
     replica_id: Int32 | None = None
 
 
-class EpochAnswer(Json, gc=False):
+class EpochAnswer(Json):
     partition: Int32
     error_code: Int32
     end_offset: Int64
     leader_epoch: Int32 | None = None
 
 
-class EpochAnswers(Json, gc=False):
+class EpochAnswers(Json):
     topic: str
     partitions: list[EpochAnswer]
 
 
-class EpochResponse(Json, gc=False):
+class EpochResponse(Json):
     topics: list[EpochAnswers]
 
 

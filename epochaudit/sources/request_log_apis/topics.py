@@ -9,27 +9,27 @@ from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, 
 from epochaudit.sources.request_log_apis.joining import joined
 
 
-class Config(Json, gc=False):
+class Config(Json):
     name: str
     value: str | None = None
 
 
-class NewTopic(Json, gc=False):
+class NewTopic(Json):
     name: str
     configs: list[Config] = []
 
 
-class CreateRequest(Json, gc=False):
+class CreateRequest(Json):
     topics: list[NewTopic]
 
 
-class TopicAnswer(Json, gc=False):
+class TopicAnswer(Json):
     error_code: Int32
     name: str | None = None
     topic_id: str | None = None
 
 
-class CreateResponse(Json, gc=False):
+class CreateResponse(Json):
     topics: list[TopicAnswer]
 
 
@@ -51,12 +51,12 @@ def create_topics(_: int, request: CreateRequest, response: CreateResponse | Non
     return found or [(None, None, False, False, None, None, None)]
 
 
-class DoomedTopic(Json, gc=False):
+class DoomedTopic(Json):
     name: str | None = None
     topic_id: str | None = None
 
 
-class DeleteRequest(Json, gc=False):
+class DeleteRequest(Json):
     topics: list[DoomedTopic] = []
     topic_names: list[str] = []
 
@@ -68,7 +68,7 @@ class DeleteRequest(Json, gc=False):
             yield name, None
 
 
-class DeleteResponse(Json, gc=False):
+class DeleteResponse(Json):
     responses: list[TopicAnswer]
 
 
@@ -90,28 +90,28 @@ def delete_topics(_: int, request: DeleteRequest, response: DeleteResponse | Non
     return found or [(None, None, False, False, None)]
 
 
-class ElectedTopic(Json, gc=False):
+class ElectedTopic(Json):
     topic: str
     partitions: list[Int32] = []
     partition_id: list[Int32] = []  # its name in 2.8
 
 
-class ElectRequest(Json, gc=False):
+class ElectRequest(Json):
     topic_partitions: list[ElectedTopic] | None = None
     election_type: Int32 = 0
 
 
-class ElectionResult(Json, gc=False):
+class ElectionResult(Json):
     partition_id: Int32
     error_code: Int32
 
 
-class TopicResults(Json, gc=False):
+class TopicResults(Json):
     topic: str
     partition_result: list[ElectionResult]
 
 
-class ElectResponse(Json, gc=False):
+class ElectResponse(Json):
     replica_election_results: list[TopicResults]
     error_code: Int32 | None = None
 
