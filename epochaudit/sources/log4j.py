@@ -12,6 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.log_time import LogClock
+from epochaudit.sources.sink import LineOutcome, RowSink
+
 IDENTITY: Final = ("event_type", "byte_offset", "line_in_split", "partition_row", "time_ms")
 
 LOGGER: Final = rb" \([\w.$]+\)"
@@ -151,3 +155,26 @@ class Wordings:
             if values is not None:
                 return (wording.event_type, byte_offset, line, 0, time_ms, *map(values.get, self._columns))
         return None
+
+
+class Log4jLines:
+    """What the decoders of log4j logs share: a line becomes a row by its wordings, or is put aside with the reason."""
+
+    def __init__(self, columns: tuple[str, ...], file: RecordedFile, sink: RowSink) -> None:
+        self._sink = sink
+        self._rows = sink.rows(columns)
+        self._clock = LogClock(file.time_zone)
+
+    def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
+        try:
+            row = wordings.row(text[start:], byte_offset, line, self._clock.read(text))
+        except ValueError:
+            return self._quarantine(text, byte_offset, line, "holds a number that is out of its range")
+        if row is None:
+            return self._quarantine(text, byte_offset, line, fault(text))
+        self._rows.append(row)
+        return LineOutcome.EVENT
+
+    def _quarantine(self, text: bytes, byte_offset: int, line: int, reason: str) -> LineOutcome:
+        self._sink.quarantine(byte_offset, line, reason, text)
+        return LineOutcome.QUARANTINED

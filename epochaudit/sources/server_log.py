@@ -12,12 +12,14 @@ A message may go on over further lines, which have no date: stack traces, and th
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Final
 
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.log4j import (
     IDENTITY,
     TOPIC_PARTITION,
+    Log4jLines,
     Wording,
     Wordings,
     fault,
@@ -25,7 +27,6 @@ from epochaudit.sources.log4j import (
     looks_cut,
     message_start,
 )
-from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
 
 COLUMNS: Final = (
@@ -96,7 +97,7 @@ def _stale_broker_epoch(name: str, printed: bytes) -> Wording:
 
 _BY_LOGGER: Final[dict[bytes, tuple[tuple[bytes, Wordings], ...]]] = {
     b"org.apache.kafka.common.utils.AppInfoParser": (
-        (b"Kafka version", _wordings(Wording("KAFKA_VERSION", rb"Kafka version ?: (?P<value>\S+)", name="kafka"))),
+        (b"Kafka version", _wordings(Wording("KAFKA_VERSION", rb"Kafka version ?: (?P<value>[\w.+-]+)", name="kafka"))),
     ),
     b"kafka.server.KafkaServer": (
         (b" starting (", _wordings(Wording("PROCESS_STARTING", rb"(?:\[KafkaServer id=-?\d+\] )?starting"))),
@@ -197,15 +198,11 @@ _BY_LOGGER: Final[dict[bytes, tuple[tuple[bytes, Wordings], ...]]] = {
     ),
 }
 _MARKS: Final = tuple(mark for told in _BY_LOGGER.values() for mark, _ in told)
-_SERVER_LOGGERS: Final = (
-    b"kafka.",
-    b"org.apache.kafka.controller.",
-    b"org.apache.kafka.image.",
-    b"org.apache.kafka.metadata.",
-    b"org.apache.kafka.queue.",
-    b"org.apache.kafka.raft.",
-    b"org.apache.kafka.server.",
-    b"org.apache.kafka.storage.",
+_SERVER_CLASS: Final = (
+    re.compile(  # a class of the server, not of a client: the Python client's loggers are kafka.* too
+        rb" \((?:kafka\.(?:cluster|controller|coordinator|log|migration|network|raft|server|utils|zk|zookeeper)"
+        rb"|org\.apache\.kafka\.(?:controller|coordinator|image|metadata|raft|server|storage))\.[\w.]*[A-Z][\w$]*\)"
+    )
 )
 _OTHER_LOGS: Final = (b"kafka.request.logger", b"kafka.authorizer.logger")
 
@@ -215,10 +212,10 @@ def recognise(head: bytes) -> bool:
     first = first_logger(head)
     if first is None or first in _OTHER_LOGS or first == b"state.change.logger":
         return False
-    return any(b" (" + logger in head for logger in _SERVER_LOGGERS)
+    return _SERVER_CLASS.search(head) is not None
 
 
-class ServerLog:
+class ServerLog(Log4jLines):
     """One row per line that is an event; clock: line order within the file, time to the millisecond as printed.
 
     A byte range that begins within a config dump gives its settings without a time.
@@ -228,10 +225,8 @@ class ServerLog:
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
-        self._sink = sink
-        self._rows = sink.rows(COLUMNS)
+        super().__init__(COLUMNS, file, sink)
         self._settings = sink.rows(SETTING_COLUMNS)
-        self._clock = LogClock(file.time_zone)
         self._in_config_dump = True
         self._dump_time_ms: int | None = None
 
@@ -247,30 +242,20 @@ class ServerLog:
                 return self._event(wordings, text, start, byte_offset, line_in_split)
         return LineOutcome.IGNORED
 
-    def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
-        try:
-            row = wordings.row(text[start:], byte_offset, line, self._clock.read(text))
-        except ValueError:
-            row = None
-        if row is None:
-            return self._quarantine(text, byte_offset, line)
-        self._rows.append(row)
-        return LineOutcome.EVENT
-
     def _unclosed(self, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
         """A message that goes on over further lines, or a line that was cut: bad only if it should be an event."""
         if text.startswith(_CONFIG_DUMP, start):
             self._in_config_dump, self._dump_time_ms = True, self._clock.read(text)
             return LineOutcome.IGNORED
         if any(mark in text for mark in _MARKS):
-            return self._quarantine(text, byte_offset, line)
+            return self._quarantine(text, byte_offset, line, fault(text))
         return LineOutcome.IGNORED
 
     def _undated(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         if self._in_config_dump and text[:1] == b"\t":
             return self._setting(text, byte_offset, line)
         self._in_config_dump = False
-        return self._quarantine(text, byte_offset, line) if looks_cut(text) else LineOutcome.IGNORED
+        return self._quarantine(text, byte_offset, line, fault(text)) if looks_cut(text) else LineOutcome.IGNORED
 
     def _setting(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         key, separator, value = text[1:].partition(b" = ")
@@ -279,13 +264,9 @@ class ServerLog:
         try:
             printed = None if value == _UNPRINTED else value.decode()
         except UnicodeDecodeError:
-            return self._quarantine(text, byte_offset, line)
+            return self._quarantine(text, byte_offset, line, fault(text))
         self._settings.append(("CONFIG_VALUE", byte_offset, line, 0, self._dump_time_ms, key.decode(), printed))
         return LineOutcome.EVENT
-
-    def _quarantine(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
-        self._sink.quarantine(byte_offset, line, fault(text), text)
-        return LineOutcome.QUARANTINED
 
 
 DECODER: type[LineDecoder] = ServerLog

@@ -18,6 +18,7 @@ from epochaudit.sources.log4j import (
     IDENTITY,
     NUMBERS,
     TOPIC_PARTITION,
+    Log4jLines,
     Wording,
     Wordings,
     fault,
@@ -25,7 +26,6 @@ from epochaudit.sources.log4j import (
     looks_cut,
     message_start,
 )
-from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
 
 COLUMNS: Final = (
@@ -360,23 +360,25 @@ def recognise(head: bytes) -> bool:
     return first_logger(head) == b"state.change.logger"
 
 
-class StateChangeLog:
+class StateChangeLog(Log4jLines):
     """One row per line that is an event; clock: line order within the file, time to the millisecond as printed."""
 
     kind: ClassVar[str] = "state-change-log"
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
-        self._sink = sink
-        self._rows = sink.rows(COLUMNS)
-        self._clock = LogClock(file.time_zone)
+        super().__init__(COLUMNS, file, sink)
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         start = message_start(text)
         if not start:
-            return self._quarantine(text, byte_offset, line_in_split) if looks_cut(text) else LineOutcome.IGNORED
+            return (
+                self._quarantine(text, byte_offset, line_in_split, fault(text))
+                if looks_cut(text)
+                else LineOutcome.IGNORED
+            )
         if not text.endswith(b")"):
-            return self._quarantine(text, byte_offset, line_in_split)
+            return self._quarantine(text, byte_offset, line_in_split, fault(text))
         begin = text.find(b"] ", start) + 2
         for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
             if text.startswith(beginning, begin):
@@ -384,20 +386,6 @@ class StateChangeLog:
                     break
                 return self._event(wordings, text, start, byte_offset, line_in_split)
         return LineOutcome.IGNORED
-
-    def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
-        try:
-            row = wordings.row(text[start:], byte_offset, line, self._clock.read(text))
-        except ValueError:
-            row = None
-        if row is None:
-            return self._quarantine(text, byte_offset, line)
-        self._rows.append(row)
-        return LineOutcome.EVENT
-
-    def _quarantine(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
-        self._sink.quarantine(byte_offset, line, fault(text), text)
-        return LineOutcome.QUARANTINED
 
 
 DECODER: type[LineDecoder] = StateChangeLog

@@ -1,0 +1,75 @@
+"""Runs a line decoder over text and shows what it made of it, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.sink import LineOutcome, RowSink
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """`events`: the columns of each row that are not null. `quarantined`: (line, reason). `outcomes`: one per line."""
+
+    events: list[dict[str, object]]
+    quarantined: list[tuple[int, str]]
+    outcomes: list[LineOutcome]
+
+
+def decode(module: ModuleType, *lines: str | bytes) -> Decoded:
+    """Feed the lines to the module's decoder as one file."""
+    file = RecordedFile(path="log", uri="log", kind=module.DECODER.kind, cluster="c", size=0)
+    sink = RowSink(file, split=0)
+    decoder = module.DECODER(file, sink)
+    outcomes, offset = [], 0
+    for number, line in enumerate(lines, 1):
+        text = line.encode() if isinstance(line, str) else line
+        outcomes.append(decoder.line(text, offset, number))
+        offset += len(text) + 1
+    events: list[dict[str, object]] = []
+    quarantined: list[tuple[int, str]] = []
+    for batch in sink.drain():
+        for row in batch.to_pylist():
+            if row["row_kind"] == "event":
+                events.append({column: value for column, value in row.items() if value is not None})
+            else:
+                quarantined.append((row["line_in_split"], row["quarantined"]["reason"]))
+    return Decoded(sorted(events, key=lambda event: str(event["byte_offset"]).zfill(20)), quarantined, outcomes)
+
+
+PLACE = {
+    "row_kind",
+    "cluster",
+    "file",
+    "file_order",
+    "split",
+    "byte_offset",
+    "line_in_split",
+    "partition_row",
+    "time_ms",
+}
+
+
+def only_event(module: ModuleType, line: str) -> dict[str, object]:
+    """The columns of the one event that the line is, without those that say where it stands."""
+    decoded = decode(module, line)
+    assert decoded.outcomes == [LineOutcome.EVENT], decoded.quarantined
+    [event] = decoded.events
+    return {column: value for column, value in event.items() if column not in PLACE}
+
+
+def ignored(module: ModuleType, line: str | bytes) -> bool:
+    """The line tells nothing: no row, no quarantine."""
+    decoded = decode(module, line)
+    return decoded.outcomes == [LineOutcome.IGNORED] and not decoded.events and not decoded.quarantined
+
+
+def quarantine_reason(module: ModuleType, line: str | bytes) -> str:
+    """Why the line was put aside."""
+    decoded = decode(module, line)
+    assert decoded.outcomes == [LineOutcome.QUARANTINED]
+    assert not decoded.events
+    [(_, reason)] = decoded.quarantined
+    return reason
