@@ -82,7 +82,7 @@ class StaleAlterPartitionAccepted(Rule):
                 ~(F.coalesce(F.size("met"), F.lit(0)) > 0),
                 "the partition's state before the request is not in the evidence",
             ),
-            passed(succeeded & col("current").isNotNull()),
+            passed(succeeded & col("current").isNotNull() & (_placed() | zookeeper)),
             *_accepted_by_zookeeper(zookeeper & succeeded),
             violation(succeeded & col("certainly_stale")),
             violation(succeeded & _certain()),
@@ -110,15 +110,24 @@ def _refused() -> tuple[Branch, ...]:
     ahead = col("leader_epoch_ahead") | col("partition_epoch_ahead")
     certain = _certain() & ~col("zookeeper") & col("checks_eligibility").isNotNull()
     return (
+        unverifiable(
+            code.isin(FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, NOT_CONTROLLER) & ~_placed(),
+            "no accepted change of this node tells how its log's clock relates to the metadata log's",
+        ),
         passed((code == FENCED_LEADER_EPOCH) & (col("api_version") < 2) & col("reassigned")),
         fenced((code == FENCED_LEADER_EPOCH) & stale_epoch),
         fenced((code == INVALID_UPDATE_VERSION) & stale_partition_epoch),
-        fenced((code == NOT_CONTROLLER) & ahead & ~before_3_3),
+        fenced((code == NOT_CONTROLLER) & ahead & ~F.coalesce(before_3_3, F.lit(False))),
         fenced((code == INVALID_REQUEST) & col("malformed")),
         violation(certain & (code == FENCED_LEADER_EPOCH) & ~stale_epoch),
         violation(certain & (code == INVALID_UPDATE_VERSION) & ~stale_partition_epoch),
         violation(certain & (code == NOT_CONTROLLER) & (~ahead | before_3_3)),
     )
+
+
+def _placed() -> Column:
+    """The request stands at the record it wrote, or between two times of the records' clock."""
+    return col("committed").isNotNull() | col("from_ms").isNotNull()
 
 
 def _certain() -> Column:
