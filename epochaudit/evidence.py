@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
 
+from epochaudit.sources.opening import DAMAGED
+
 TEXT_LIMIT: Final = 2_000  # characters of a line that a report keeps
 LINE_LIMIT: Final = 4 * TEXT_LIMIT  # bytes read for it: a character takes at most four
 SKIP: Final = 1 << 20  # bytes read at once on the way forward in a compressed file
@@ -59,7 +61,7 @@ def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
         try:
             with open_file(wanted[0]) as stream:
                 texts.update(_lines_at(stream, wanted))
-        except (OSError, EOFError, ValueError):
+        except DAMAGED:
             continue
     return texts
 
@@ -75,10 +77,23 @@ def _lines_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place
             _advance(stream, position + len(ahead), offset)
             ahead = b""
         position = offset
-        while len(ahead) < LINE_LIMIT and (more := stream.read(LINE_LIMIT - len(ahead))):
-            ahead += more
+        ahead = _line_start(stream, ahead)
         if ahead:
             yield place, cut(ahead.split(b"\n", 1)[0].removesuffix(b"\r").decode("utf-8", errors="replace"))
+
+
+def _line_start(stream: BinaryIO, ahead: bytes) -> bytes:
+    """`ahead` filled up until it holds a whole line or as much of one as is shown; a damaged stream ends at the defect."""
+    read = getattr(stream, "read1", stream.read)  # read1 gives what there is before it meets a defect
+    while len(ahead) < LINE_LIMIT and b"\n" not in ahead:
+        try:
+            more = read(LINE_LIMIT - len(ahead))
+        except DAMAGED:
+            break
+        if not more:
+            break
+        ahead += more
+    return ahead
 
 
 def _advance(stream: BinaryIO, position: int, target: int) -> None:

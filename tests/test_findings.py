@@ -11,6 +11,7 @@ import pytest
 
 from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
 from epochaudit.findings import Finding, Recording, findings
+from epochaudit.sources.opening import open_plain
 
 LOG = b"first line\nsecond \xff line\r\n" + b"x" * 50_000 + b"\n" + "fünfte Zeile\n".encode() + b"no newline at the end"
 
@@ -75,6 +76,14 @@ def test_a_compressed_file_is_opened_once(tmp_path: Path) -> None:
     read = read_lines([Place("c", path.name, offset) for offset in PLACES], open_file)
     assert list(read.values()) == list(PLACES.values())
     assert opened == ["server.log.gz"]
+
+
+def test_a_damaged_file_shows_what_comes_before_the_defect(tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(b"a whole line\n" + bytes(range(256)) * 400)[:-300])
+    places = [Place("c", "server.log.gz", 0), Place("c", "server.log.gz", 10_000_000)]
+    read = read_lines(places, lambda _: open_plain(str(path), "gzip"))
+    assert read == {places[0]: "a whole line"}
 
 
 def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
-
-from pyarrow.fs import FileSystem
+from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.sources.opening import open_plain
 from epochaudit.version import VERSION
 
 if TYPE_CHECKING:
@@ -97,17 +96,6 @@ def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:
     )
 
 
-def open_recorded(file: RecordedFile) -> BinaryIO:
-    """The file's decompressed bytes, forward only if it is compressed."""
-    filesystem, path = FileSystem.from_uri(file.uri)
-    opened = (
-        filesystem.open_input_stream(path, compression=file.compression)
-        if file.compression
-        else filesystem.open_input_file(path)
-    )
-    return cast(BinaryIO, opened)
-
-
 def recording(files: Iterable[RecordedFile], splits: Iterable[Row]) -> Recording:
     """How to read the evidence of these files back."""
     by_place = {(file.cluster, file.path): file for file in files}
@@ -116,7 +104,7 @@ def recording(files: Iterable[RecordedFile], splits: Iterable[Row]) -> Recording
         return by_place[place.cluster, place.file]
 
     return Recording(
-        open_file=lambda place: open_recorded(file_of(place)),
+        open_file=lambda place: open_plain(file_of(place).uri, file_of(place).compression),
         numbers=LineNumbers({(split["cluster"], split["file"], split["split"]): split["lines"] for split in splits}),
         zoned=lambda place: file_of(place).time_zone is not None or file_of(place).source == METADATA_LOG,
     )

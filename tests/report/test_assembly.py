@@ -47,9 +47,9 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     (root / "kafka-request.log").write_text("".join(REQUESTS))
     files = (
         RecordedFile(
-            "kafka-request.log", (root / "kafka-request.log").as_uri(), "request-log-json", "c", 29, 2, "request_log"
+            "kafka-request.log", str(root / "kafka-request.log"), "request-log-json", "c", 29, 2, "request_log"
         ),
-        RecordedFile("empty.log", (root / "empty.log").as_uri(), "server-log", "c", 0, 2, "server_log"),
+        RecordedFile("empty.log", str(root / "empty.log"), "server-log", "c", 0, 2, "server_log"),
     )
     events = [
         event("request_log", "FETCH", partition=0, in_request=True, error_code=0),
