@@ -35,8 +35,9 @@ PROCESS: Final = (
 EPOCH_DURING_DELETE: Final = -2
 LEADER_DURING_DELETE: Final = -2
 
-# A "Handling" line is written between arrival and completion; log4j stamps both to the millisecond, off by one at most.
-_CLOCK_GRAIN_MS: Final = 2
+# The request log's time is when the line was written, after the answer had been sent: 109 ms after it on a busy broker, so the
+# arrival that follows from it may lie that much after the request's own "Handling" line.
+_WRITING_LAG_MS: Final = 2_000
 
 _COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split", "partition_row",
@@ -105,7 +106,7 @@ def _placed(events: DataFrame) -> DataFrame:
     ).over(by_correlation)
     rows = rows.withColumn("anchor", F.when(F.col("is_request"), anchor))
     rows = rows.withColumn(
-        "anchor", F.when(F.col("anchor.time_ms") >= F.col("arrival_ms") - _CLOCK_GRAIN_MS, F.col("anchor"))
+        "anchor", F.when(F.col("anchor.time_ms") >= F.col("arrival_ms") - _WRITING_LAG_MS, F.col("anchor"))
     )  # the controller's correlation ids start again at 0: an older line of the same id is not this request's
     nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
     return rows.withColumns(

@@ -23,7 +23,7 @@ LOW: Final = "low"
 INFO: Final = "info"
 SEVERITIES: Final = (CRITICAL, HIGH, MEDIUM, LOW, INFO)
 
-PASS: Final = "pass"
+PASS: Final = "pass"  # noqa: S105
 FENCED: Final = "fenced"
 VIOLATION: Final = "violation"
 EXPOSED: Final = "exposed"
