@@ -1,0 +1,74 @@
+"""Frame `fetches`: every partition of every Fetch with the leader epoch it was asked in and the one the broker held.
+
+An incremental Fetch lists only the partitions that changed; the broker keeps the parameters of the others (KIP-227). A
+partition that stands in the answer alone is judged by what the session's last request that listed it said.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic, topic_key
+
+_COLUMNS: Final = (
+    "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
+    "session_id", "session_epoch", "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "hinted_leader_epoch",
+)  # fmt: skip
+
+
+def fetches(events: DataFrame) -> DataFrame:
+    """One row per (Fetch, partition that the answer lists), Raft fetches of the metadata topic left out.
+
+    Needs: the events table. Clock: the serving node's host; only a row that a request left to its session is shuffled.
+    Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
+    api_version, replica_id, error_code, session_id, session_epoch, fetch_offset (null where left to the session),
+    current_leader_epoch (of the request or its session), epoch_source (request, session, or unknown: the session is older
+    than the capture), and what `with_held_epochs` adds.
+    """
+    rows = of_types(events, "FETCH").where(F.col("in_response") & F.col("partition").isNotNull() & is_user_topic())
+    listed = rows.where("in_request").select(*_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source"))
+    left_to_session = _from_session(rows.where("NOT in_request").select(*_COLUMNS, ref().alias("fetch_ref")), events)
+    served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    return served.withColumns(
+        {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+    )
+
+
+def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Fills current_leader_epoch from the session's last request that listed the partition; adds epoch_source.
+
+    In a session the epoch of a partition changes rarely: what travels is one row per session, partition and epoch.
+    """
+    key = ("cluster", "node", "session_id", "topic_key", "partition")
+    listing = of_types(events, "FETCH").where(F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0))
+    listing = (
+        listing.withColumn("topic_key", topic_key())
+        .groupBy(*key, "current_leader_epoch")
+        .agg(F.min("session_epoch").alias("since"))
+        .groupBy(*key)
+        .agg(F.collect_list(F.struct("since", F.col("current_leader_epoch").alias("epoch"))).alias("listings"))
+    )
+    before = F.filter("listings", lambda listed: listed["since"] < F.col("session_epoch"))
+    joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
+    return (
+        joined.withColumn("last_listed", F.array_max(before))
+        .withColumns(
+            {
+                "current_leader_epoch": F.col("last_listed.epoch"),
+                "epoch_source": F.when(F.col("last_listed").isNotNull(), "session").otherwise("unknown"),
+                "fetch_offset": F.lit(None).cast("bigint"),
+            }
+        )
+        .drop("topic_key", "listings", "last_listed")
+    )
+
+
+def sessions_lose_epochs() -> Column:
+    """The answer belongs to an incremental fetch of a broker whose session cache drops the leader epoch (KAFKA-9338)."""
+    return (F.col("session_epoch") > 0) & F.col("kafka_version").between(2_001_000, 2_004_001)

@@ -1,0 +1,173 @@
+"""Which leader epoch a broker held for a partition, and from when to when.
+
+A broker states each change by a "starts at leader epoch" line in its own log. The line is written before the epoch takes
+effect (Partition.makeLeader, makeFollower hold leaderIsrUpdateLock from there on), so a change is an interval: from
+the line to the end of the handler. Inside it the old epoch and the new one may both judge a request.
+
+Clock: one host. Times of the lines are compared only with times of requests of the same node.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
+from epochaudit.replay.kept import kept
+
+STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
+
+# Codes after which the broker holds the topic id that a LeaderAndIsr named: applied, or known already at that epoch.
+_TOPIC_ID_AGREED: Final = (0, 11)
+
+# Two clocks of one host, both printed to the millisecond, and a response logged after it was sent.
+GRAIN_MS: Final = 2
+# A KRaft delta writes no closing line after the last leader it starts; flushing the epoch cache takes tens of ms.
+_DELTA_MS: Final = 250
+_HANDLER_MS: Final = 60_000
+
+
+@kept
+def replica_starts(events: DataFrame) -> DataFrame:
+    """One row per "starts at leader epoch" line of a replica.
+
+    Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
+    high_watermark, partition_epoch, isr, file_order, byte_offset, own_ref, from_ms (the line), settled_ms (the epoch has
+    surely taken effect) and until_ms (no longer held after that: the next change has settled, or the process started
+    anew; null: held to the end). A topic id that the line lacks is the one the node last named for the partition.
+    Clock: the node's own log order, and its host's time.
+    """
+    lines = with_identity(_named(_with_handler_end(events)), topic_incarnations(events)).where(
+        F.col("event_type").isin(*STARTS)
+    )
+    starting = (
+        of_types(events, "PROCESS_STARTING")
+        .groupBy("cluster", "node")
+        .agg(F.collect_set("time_ms").alias("process_starts"))
+    )
+    lines = lines.join(F.broadcast(starting), ["cluster", "node"], "left")
+    following = Window.partitionBy("cluster", "node", "topic", "partition").orderBy("from_ms", "file_order", "byte_offset")
+    restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
+    return lines.withColumns(
+        {
+            "is_leader": F.col("event_type") == "LEADER_STARTS",
+            "leader": F.when(F.col("event_type") == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
+            "until_ms": F.least(F.lead("settled_ms").over(following), restarted),
+        }
+    ).drop("process_starts", "handler_end_ms", "event_type")
+
+
+def _with_handler_end(events: DataFrame) -> DataFrame:
+    """Lines of the replica state machine and accepted LeaderAndIsr rows, each line with the end of its handler."""
+    rows = of_types(
+        events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA"
+    ).where(F.col("node").isNotNull())
+    rows = rows.select(
+        "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
+        "high_watermark", "partition_epoch", "isr", "file_order", "byte_offset", "time_ms", "arrival_ms", "request_error_code",
+        "error_code", ref().alias("own_ref"),
+    )  # fmt: skip
+    later = (
+        Window.partitionBy("cluster", "node", "source")
+        .orderBy(F.desc("file_order"), F.desc("byte_offset"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    finished = F.last(F.when(F.col("event_type") == "LEADER_AND_ISR_FINISHED", F.col("time_ms")), ignorenulls=True)
+    delta = F.last(F.when(F.col("event_type") == "METADATA_DELTA", F.col("time_ms")), ignorenulls=True)
+    return rows.withColumn(
+        "handler_end_ms",
+        F.coalesce(
+            F.least(finished.over(later), F.col("time_ms") + _HANDLER_MS),
+            F.least(delta.over(later), F.col("time_ms") + _DELTA_MS),
+            F.col("time_ms") + _DELTA_MS,
+        ),
+    )
+
+
+def _named(rows: DataFrame) -> DataFrame:
+    """Gives lines without a topic id the id that the node last named for the partition: lines, and LeaderAndIsr it accepted."""
+    is_request = F.col("event_type") == "LEADER_AND_ISR"
+    names = ~is_request | ((F.col("request_error_code") == 0) & F.col("error_code").isin(*_TOPIC_ID_AGREED))
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        "from_ms", F.col("source") != "request_log", "file_order", "byte_offset"
+    )
+    placed = rows.where(F.col("topic").isNotNull() & names).withColumn(
+        "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
+    )
+    return placed.withColumns(
+        {
+            "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
+            "settled_ms": F.greatest("handler_end_ms", "from_ms"),
+        }
+    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code")
+
+
+@kept
+def held_epochs(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition): all the leader epochs the replica held, to be broadcast.
+
+    topic_key is the topic id and, once more, the name (then with the epochs of all its incarnations).
+    Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, ref);
+    kafka_version of the node as major*1,000,000 + minor*1,000 + patch, the lowest seen.
+    """
+    starts = replica_starts(events)
+    keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
+    entry = F.struct(
+        "leader_epoch", "is_leader", "topic", "topic_id", "from_ms", "settled_ms", "until_ms", F.col("own_ref").alias("ref")
+    )
+    held = (
+        starts.withColumn("topic_key", F.explode(keys))
+        .groupBy("cluster", "node", "topic_key", "partition")
+        .agg(F.collect_list(entry).alias("held"))
+    )
+    return held.join(F.broadcast(_versions(events)), ["cluster", "node"], "left")
+
+
+def _versions(events: DataFrame) -> DataFrame:
+    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2, 3)]
+    version = part[0] * 1_000_000 + part[1] * 1_000 + part[2]
+    return of_types(events, "KAFKA_VERSION").groupBy("cluster", "node").agg(F.min(version).alias("kafka_version"))
+
+
+def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
+    """Adds what the serving node held while it worked on the request. Grain unchanged, rows are not shuffled.
+
+    Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
+    Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none known);
+    held_complete: the epoch at arrival is known, so that no other epoch is possible; held_leader: only as leader;
+    held_ref: the line that started held_max; kafka_version. Completes topic and topic_id from the replica that was hosted.
+    """
+    possible = F.filter(
+        "held",
+        lambda e: (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
+        & (e["until_ms"].isNull() | (e["until_ms"] >= F.col("arrival_ms") - GRAIN_MS)),
+    )
+    joined = (
+        rows.withColumn("topic_key", topic_key())
+        .join(F.broadcast(held), ["cluster", "node", "topic_key", "partition"], "left")
+        .withColumn("possible", possible)
+    )
+    highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"])))
+    return (
+        joined.withColumns(
+            {
+                "held_min": F.array_min(F.transform("possible", lambda e: e["leader_epoch"])),
+                "held_max": highest["leader_epoch"],
+                "held_ref": highest["ref"],
+                "held_complete": F.coalesce(
+                    F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms"), F.lit(False)
+                ),
+                "held_leader": F.forall("possible", lambda e: e["is_leader"]),
+                "topic": F.coalesce("topic", F.get("possible", F.lit(0))["topic"], F.get("held", F.lit(0))["topic"]),
+                "topic_id": F.coalesce("topic_id", _only_topic_id()),
+            }
+        )
+    ).drop("topic_key", "held", "possible")
+
+
+def _only_topic_id() -> Column:
+    ids = F.array_distinct(F.transform("possible", lambda e: e["topic_id"]))
+    return F.when(F.size(ids) == 1, F.get(ids, F.lit(0)))

@@ -1,0 +1,84 @@
+"""Everything that was recorded about who led a partition in which leader epoch, from all sources, as one kind of row.
+
+A refused request states nothing: only requests answered 0 at the top level and for the partition, lines that a broker or
+controller wrote about its own decision, and committed metadata records do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.held_epochs import replica_starts
+from epochaudit.replay.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.kept import kept
+from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
+
+RECOVERING: Final = 1
+
+# Metadata 7 and 8 carry leader epochs that a client must not rely on (MetadataResponse.hasReliableLeaderEpochs).
+RELIABLE_METADATA_VERSION: Final = 9
+
+_RECORDED: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "leader", "isr", "elr",
+    "leader_recovery_state", "own_ref",
+)  # fmt: skip
+_STATE: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "several_incarnations", "partition", "leader_epoch", "partition_epoch",
+    "leader", "isr", "elr", "leader_recovery_state", "start_offset", "high_watermark", "file_order", "byte_offset", "own_ref",
+)  # fmt: skip
+
+
+@kept
+def leader_states(events: DataFrame) -> DataFrame:
+    """One row per recorded statement "in leader epoch E the leader is L".
+
+    Columns: cluster, node (who states it; null for a record), event_type, topic, topic_id, several_incarnations (the name
+    alone tells no topic), partition, leader_epoch, partition_epoch, leader (-1 none), isr, elr, leader_recovery_state,
+    start_offset and high_watermark (of LEADER_STARTS), file_order, byte_offset, own_ref.
+    Clock: leader epoch, then partition epoch; both count per topic id.
+    """
+    none = F.lit(None)
+    starts = replica_starts(events).where(F.col("leader").isNotNull())
+    leads = F.col("is_leader")
+    starts = starts.withColumns(
+        {
+            "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
+            "elr": none.cast("array<int>"),
+            "leader_recovery_state": none.cast("int"),
+            "start_offset": F.when(leads, F.col("start_offset")),
+            "high_watermark": F.when(leads, F.col("high_watermark")),
+        }
+    ).select(*_STATE)
+    return starts.unionByName(_stated(events))
+
+
+def _stated(events: DataFrame) -> DataFrame:
+    """Answered requests, controller lines and committed records."""
+    rows = of_types(events, "ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION").withColumn("own_ref", ref())
+    changed, metadata, unclean = (F.col("event_type") == name for name in ("ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION"))
+    rows = rows.where(_answered() | unclean).withColumns(
+        {
+            "leader": F.when(changed, F.col("response_leader")).otherwise(F.col("leader")),
+            "leader_epoch": F.when(changed | metadata, F.col("response_leader_epoch")).otherwise(F.col("leader_epoch")),
+            "partition_epoch": F.when(changed, F.col("response_partition_epoch")),
+            "isr": F.when(changed, F.col("response_isr")),
+            "leader_recovery_state": F.when(unclean, RECOVERING),
+        }
+    )
+    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).withColumn("own_ref", F.col("state_ref"))
+    stated = with_identity(
+        states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events)
+    )
+    missing = {name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")}
+    return stated.where((F.col("leader") >= -1) & (F.col("leader_epoch") >= 0)).withColumns(missing).select(*_STATE)
+
+
+def _answered() -> Column:
+    """Answers that state a leader. Metadata answers -1 also for a leader that is merely unreachable: no statement."""
+    changed = (F.col("event_type") == "ALTER_PARTITION") & (F.col("error_code") == 0)
+    told = (F.col("event_type") == "METADATA") & (F.col("api_version") >= RELIABLE_METADATA_VERSION) & (F.col("leader") >= 0)
+    return (changed & (F.coalesce("request_error_code", F.lit(0)) == 0)) | told

@@ -1,0 +1,67 @@
+"""Frame `leadership`: which leaders were recorded for each leader epoch of a partition."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic
+from epochaudit.replay.leader_states import leader_states
+
+
+def leadership(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic incarnation, partition, leader epoch) that anything was recorded about.
+
+    Needs: the events table. Clock: none; an epoch has one leader, whoever states it and whenever.
+    Columns: the subject columns (node null: the statement is the cluster's), statements (their number), lowest_leader and
+    highest_leader (equal when all agree, -1 = none), lowest_leader_stated_by, highest_leader_stated_by (event types) with
+    lowest_leader_ref, highest_leader_ref; several_incarnations.
+    """
+    facts = leader_states(events).select(
+        "cluster", "topic", "topic_id", "several_incarnations", "partition", "leader_epoch", "leader", "event_type", "own_ref"
+    )
+    facts = facts.unionByName(_hints(events)).withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
+    fact = F.struct("leader", "event_type", "own_ref")
+    by_epoch = facts.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
+        F.max("topic").alias("topic"),
+        F.max("several_incarnations").alias("several_incarnations"),
+        F.count("leader").alias("statements"),
+        F.min(fact).alias("lowest"),
+        F.max(fact).alias("highest"),
+    )
+    return by_epoch.withColumns(
+        {
+            "node": F.lit(None).cast("int"),
+            "client_id": F.lit(None).cast("string"),
+            "group_id": F.lit(None).cast("string"),
+            "correlation_id": F.lit(None).cast("int"),
+            "lowest_leader": F.col("lowest.leader"),
+            "lowest_leader_stated_by": F.col("lowest.event_type"),
+            "lowest_leader_ref": F.col("lowest.own_ref"),
+            "highest_leader": F.col("highest.leader"),
+            "highest_leader_stated_by": F.col("highest.event_type"),
+            "highest_leader_ref": F.col("highest.own_ref"),
+        }
+    ).drop("lowest", "highest", "named")
+
+
+def _hints(events: DataFrame) -> DataFrame:
+    """Leaders named in Fetch answers 6 and 74 (KIP-951).
+
+    Leader and epoch of a hint are read without a lock (KafkaApis.getCurrentLeader): a hint counts only when the serving
+    node was in the middle of no transition.
+    """
+    rows = of_types(events, "FETCH").where((F.col("hinted_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0) & is_user_topic())
+    rows = rows.select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "event_type", "hinted_leader",
+        "hinted_leader_epoch", ref().alias("own_ref"),
+    )  # fmt: skip
+    settled = with_held_epochs(rows, held_epochs(events)).where(
+        F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    )
+    return settled.select(
+        "cluster", "topic", "topic_id", F.lit(False).alias("several_incarnations"), "partition",
+        F.col("hinted_leader_epoch").alias("leader_epoch"), F.col("hinted_leader").alias("leader"), "event_type", "own_ref",
+    )  # fmt: skip

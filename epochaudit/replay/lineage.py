@@ -1,0 +1,133 @@
+"""Frame `lineage`: where each leader epoch of a partition starts, how its leader was elected, what was exposed before it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic
+from epochaudit.replay.leader_states import RECOVERING, leader_states
+
+
+def lineage(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic incarnation, partition, leader epoch).
+
+    Needs: the events table. Clock: leader epoch, then partition epoch.
+    Columns: the subject columns (node = the leader), several_incarnations, leader (-1 none), start_offset with start_ref (the
+    leader's line), election (clean, unclean, unknown, or first for the lowest epoch recorded), election_ref, previous_isr,
+    previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out) with exposed_ref and
+    exposed_leader_epoch.
+    """
+    stated = leader_states(events).where(F.col("event_type") != "METADATA")
+    exposures = _exposed_high_watermarks(events)
+    rows = stated.unionByName(exposures, allowMissingColumns=True)
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    exposed = F.max("exposure").over(lower)
+    return (
+        with_elections(by_epoch(rows))
+        .withColumn("exposed", exposed)
+        .withColumns(
+            {
+                "exposed_high_watermark": F.col("exposed.high_watermark"),
+                "exposed_leader_epoch": F.col("exposed.leader_epoch"),
+                "exposed_ref": F.col("exposed.own_ref"),
+                "client_id": F.lit(None).cast("string"),
+                "group_id": F.lit(None).cast("string"),
+                "correlation_id": F.lit(None).cast("int"),
+            }
+        )
+        .drop("exposed", "exposure", "named")
+    )
+
+
+def by_epoch(states: DataFrame) -> DataFrame:
+    """Statements (`leader_states`, and exposures) merged: one row per leader epoch, with its first and its last state."""
+    starts = F.col("event_type") == "LEADER_STARTS"
+    has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
+    state = F.struct("partition_epoch", "isr", "elr", "own_ref")
+    line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref")
+    exposure = F.struct("high_watermark", "leader_epoch", "own_ref")
+    merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
+    merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
+        F.max("topic").alias("topic"),
+        F.max("several_incarnations").alias("several_incarnations"),
+        F.max("leader").alias("leader"),
+        F.min(F.when(starts, line)).alias("line"),
+        F.min(F.when(has_state, state)).alias("first_state"),
+        F.max(F.when(has_state, state)).alias("last_state"),
+        F.max(F.when(F.col("leader_recovery_state") == RECOVERING, F.col("own_ref"))).alias("unclean_ref"),
+        F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
+    )
+    return merged.withColumns(
+        {
+            "node": F.coalesce("line.node", F.when(F.col("leader") >= 0, F.col("leader"))),
+            "start_offset": F.col("line.start_offset"),
+            "start_ref": F.col("line.own_ref"),
+        }
+    ).drop("line")
+
+
+def _of_partition() -> WindowSpec:
+    return Window.partitionBy("cluster", "named", "topic_id", "partition").orderBy("leader_epoch")
+
+
+def with_elections(epochs: DataFrame) -> DataFrame:
+    """Adds election, election_ref, previous_isr, previous_leader_epoch.
+
+    Clean: the leader was a member of the ISR that stood one partition epoch before the epoch's first state (or of the ELR,
+    when that ISR was empty). A leader that recovers from an unclean election says so (leaderRecoveryState). Without the
+    state immediately before, the election is unknown: the ISR may have shrunk in between.
+    """
+    previous = F.lag("last_state").over(_of_partition())
+    before, first = F.col("previous_state"), F.col("first_state")
+    adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
+    leader = F.coalesce("leader", "node")
+    return (
+        epochs.withColumns({"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())})
+        .withColumns(
+            {
+                "election": F.when(F.col("unclean_ref").isNotNull(), "unclean")
+                .when(F.col("previous_leader_epoch").isNull(), "first")
+                .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
+                .when(_eligible(before, leader), "clean")
+                .otherwise("unclean"),
+                "election_ref": F.coalesce("unclean_ref", "first_state.own_ref"),
+                "previous_isr": before["isr"],
+            }
+        )
+        .drop("first_state", "last_state", "previous_state", "unclean_ref")
+    )
+
+
+def _eligible(before: Column, leader: Column) -> Column:
+    by_elr = (F.size(before["isr"]) == 0) & F.coalesce(F.array_contains(before["elr"], leader), F.lit(False))
+    return F.array_contains(before["isr"], leader) | by_elr
+
+
+def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
+    """One row per (serving node, file, partition, leader epoch): the highest high watermark it gave out as leader.
+
+    Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
+    stays a hash aggregation; `max_by` picks the same row for each field of the reference.
+    """
+    rows = of_types(events, "FETCH").where((F.col("error_code") == 0) & (F.col("high_watermark") >= 0) & is_user_topic())
+    rows = rows.select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "split",
+        "byte_offset", "line_in_split",
+    )  # fmt: skip
+    served = with_held_epochs(rows, held_epochs(events)).where(
+        F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
+    )
+    highest = {
+        field: F.max_by(field, "high_watermark").alias(field)
+        for field in ("split", "byte_offset", "line_in_split", "time_ms")
+    }
+    exposed = served.groupBy(
+        "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
+    ).agg(F.max("high_watermark").alias("high_watermark"), *highest.values())
+    own_ref = F.struct("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
+    return exposed.select(
+        "cluster", "topic", "topic_id", "partition", "leader_epoch", "high_watermark", own_ref.alias("own_ref")
+    )

@@ -1,0 +1,332 @@
+"""Frame `positions`: each consumer's first fetch under a new leader epoch, beside the history it read its position from.
+
+A consumer does not say in which leader epoch it read the record before its position. The epoch of the broker that gave it
+the record is an upper bound: if a later epoch, whose history is still part of the log, starts below the position, the
+position belongs to records that were truncated.
+
+Clock: one client's fetches are ordered by the leader epoch that served them, within one broker by its request log. Two
+brokers' clocks are never compared, nor one client's correlation ids at two brokers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.kept import kept
+from epochaudit.replay.leader_states import leader_states
+from epochaudit.replay.lineage import by_epoch, with_elections
+
+CONSUMER: Final = -1
+
+_CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "topic_id", "partition")
+_PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
+_REF: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
+_FIRST: Final = (
+    "fetch_offset", "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "current_leader_epoch",
+    "last_fetched_epoch", "diverging_epoch",
+)  # fmt: skip
+_LAST_READ: Final = ("split", "byte_offset", "line_in_split", "time_ms")
+
+
+def positions(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition, leader epoch) whose position came from an older epoch or a committed offset.
+
+    A client instance is a client id at one host in one software version. Columns: the subject columns (node = the broker
+    that served the first fetch answered 0 in leader_epoch), fetch_offset, fetch_ref, api_version, current_leader_epoch,
+    position_epoch (upper bound of the epoch of the record before the position), position_epoch_stated (the committed
+    offset named it), position_ref (where the position came from), committed_ref, resumed, kafka_version;
+    crossed, divergence_offset, last_lost_offset, crossed_epoch, crossed_ref (the leader's line); crossing_uncertain: an
+    unclean election after the crossed epoch may have undone it; epochs_missing: the start of an epoch between is not
+    recorded; detected: how the client noticed, null if it did not; shared_client_id.
+    """
+    histories = _histories(events)
+    subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
+    subjects = _with_position(_with_first_fetch(subjects))
+    subjects = _with_commit_bound(subjects, _commit_bounds(histories))
+    return _with_crossing(subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed")), _epoch_starts(events))
+
+
+@kept
+def _histories(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition): its reads per epoch and connection, its marks, resumes and commits.
+
+    marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), reset (ListOffsets).
+    Read twice by `positions`: kept.
+    """
+    per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
+    kind = F.col("kind")
+    place = F.struct(*_REF)
+    read = F.struct(
+        F.col("leader_epoch"), F.col("first_fetch_offset"), F.col("node"), F.col("file"), F.col("file_order"),
+        *(F.col(f"first_{name}").alias(name) for name in _FIRST if name != "fetch_offset"), "last_byte_offset", "read_from",
+        "high_watermark", "kafka_version", F.struct("node", "file", *(F.col(f"read_{name}").alias(name) for name in _LAST_READ))
+        .alias("read_ref"),
+    )  # fmt: skip
+    mark = F.struct(
+        "kind", "leader_epoch", "node", "file_order", F.col("first_byte_offset").alias("byte_offset"), "answered_offset"
+    )
+    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
+    return per_epoch.groupBy(*_CLIENT).agg(
+        F.collect_list(F.when(kind == "read", read)).alias("reads"),
+        F.collect_list(F.when(kind.isin("out_of_range", "validated", "reset"), mark)).alias("marks"),
+        F.collect_list(F.when(kind == "resumed", group)).alias("resumes"),
+        F.collect_list(F.when(kind == "committed", group)).alias("commits"),
+    )
+
+
+def _per_epoch(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition, kind of answer, serving epoch, file and connection).
+
+    An incremental Fetch that the answer passes over was accepted and had nothing to deliver. read_from is the lowest offset
+    at which records were delivered, -1 where the request left it to the session.
+    Fetches are aggregated where they are read; all buffers have a fixed width, so that it stays a hash aggregation. In one
+    file `min_by` and `max_by` over the byte offset pick the same line for each field.
+    """
+    rows = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
+        F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
+    )
+    fetch, ok = F.col("event_type") == "FETCH", F.col("error_code") == 0
+    nothing_new = F.col("in_request") & ~F.col("in_response") & (F.col("session_epoch") > 0) & (F.col("request_error_code") == 0)
+    kind = (
+        F.when(fetch & (ok | nothing_new), "read")
+        .when(fetch & (F.col("error_code") == 1), "out_of_range")
+        .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
+        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, "validated")
+    )
+    rows = rows.withColumns({"kind": kind, "client_host": _host()}).where(F.col("kind").isNotNull())
+    served = with_held_epochs(
+        rows.select(
+            "cluster", "node", "file", "file_order", "client_id", "client_host", "software_version", "connection", "kind", "topic",
+            "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", *_FIRST,
+        ),
+        held_epochs(events),
+    )  # fmt: skip
+    stated = F.when(F.col("current_leader_epoch") >= 0, F.col("current_leader_epoch"))
+    served = served.withColumns(
+        {
+            "leader_epoch": F.coalesce(stated, "held_max"),
+            "answered_offset": F.when(F.col("kind") == "reset", F.col("offset")),
+        }
+    ).where(F.col("leader_epoch").isNotNull())
+    listed_at = F.when(F.col("fetch_offset").isNotNull() | (F.col("kind") != "read"), F.col("byte_offset"))
+    read_at = F.when(F.col("records_size") > 0, F.col("byte_offset"))
+    return served.groupBy(
+        *_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "file", "file_order", "connection"
+    ).agg(
+        *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
+        *(F.max_by(name, read_at).alias(f"read_{name}") for name in _LAST_READ),
+        F.max("byte_offset").alias("last_byte_offset"),
+        F.min(F.when(F.col("records_size") > 0, F.coalesce("fetch_offset", F.lit(-1)))).alias("read_from"),
+        F.max("high_watermark").alias("high_watermark"),
+        F.min("kafka_version").alias("kafka_version"),
+    )
+
+
+def _by_consumer() -> Column:
+    """OffsetForLeaderEpoch names the replica from version 3 on; without a name it may be a consumer's."""
+    return F.coalesce("replica_id", F.lit(CONSUMER)) == CONSUMER
+
+
+def _host() -> Column:
+    """Remote host of a connection id `local - remote - index`, each end point with its port."""
+    return F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1)
+
+
+def _group_offsets(events: DataFrame) -> DataFrame:
+    """Offsets that clients were told by their group's coordinator (resumed), and the commits of the same offsets."""
+    rows = of_types(events, "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT").where(
+        (F.col("error_code") == 0) & (F.col("offset") >= 0) & F.col("group_id").isNotNull()
+    )
+    told = F.col("event_type") == "OFFSET_FETCH"
+    rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
+        "cluster", "client_id", _host().alias("client_host"), "software_version", "topic", "topic_id", "partition", "group_id",
+        F.col("offset").alias("answered_offset"), *_REF, "file_order",
+        F.when(told, "resumed").otherwise("committed").alias("kind"),
+        F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
+    )  # fmt: skip
+    asked = ("cluster", "group_id", "topic", "partition", "answered_offset")
+    wanted = rows.where(F.col("kind") == "resumed").select(*asked).distinct()
+    return rows.join(F.broadcast(wanted), list(asked), "left_semi")
+
+
+def _epochs() -> Column:
+    return F.array_distinct(F.transform("reads", lambda r: r["leader_epoch"]))
+
+
+def _with_first_fetch(subjects: DataFrame) -> DataFrame:
+    """The first fetch of the epoch: lowest offset where several brokers or connections served it."""
+    own = F.filter(
+        "reads", lambda r: (r["leader_epoch"] == F.col("leader_epoch")) & r["first_fetch_offset"].isNotNull()
+    )
+    return (
+        subjects.withColumns({"own": own})
+        .withColumn("first", F.array_min("own"))
+        .where(F.col("first").isNotNull())
+        .withColumns({"fetch_offset": F.col("first.first_fetch_offset"), "shared_client_id": _interleaved("own")})
+    )
+
+
+def _interleaved(reads: str) -> Column:
+    """Two connections of one client read the partition at one broker in turns: more than one consumer bears the client id."""
+    return F.exists(
+        reads,
+        lambda a: F.exists(
+            reads,
+            lambda b: (a["node"] == b["node"])
+            & (a["file_order"] == b["file_order"])
+            & (a["byte_offset"] < b["byte_offset"])
+            & (b["byte_offset"] < a["last_byte_offset"]),
+        ),
+    )
+
+
+def _with_position(subjects: DataFrame) -> DataFrame:
+    """Where the position came from: the client's own reads in an older epoch, or a committed offset it was told."""
+    o = F.col("fetch_offset")
+    read = F.array_max(
+        F.transform(
+            F.filter(
+                "reads",
+                lambda r: (r["leader_epoch"] < F.col("leader_epoch")) & (r["read_from"] < o) & (o <= r["high_watermark"]),
+            ),
+            lambda r: F.struct(r["leader_epoch"], r["read_ref"]),
+        )
+    )
+    resume = F.array_max(F.filter("resumes", lambda c: c["answered_offset"] == o))
+    return subjects.withColumns({"read": read, "resume": resume}).withColumns(
+        {
+            "resumed": F.col("resume").isNotNull(),
+            "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
+            "group_id": F.coalesce("resume.group_id", F.get("resumes", F.lit(0))["group_id"]),
+            "committed_ref": F.col("resume.ref"),
+            "resumed_offset": F.col("resume.answered_offset"),
+            "resumed_group": F.col("resume.group_id"),
+        }
+    )
+
+
+def _commit_bounds(histories: DataFrame) -> DataFrame:
+    """One row per (partition, group, committed offset): the newest epoch in which a committing client had read up to it."""
+    commits = histories.select(*_PARTITION, "reads", F.explode("commits").alias("commit"))
+    read = F.array_max(
+        F.transform(
+            F.filter(
+                "reads",
+                lambda r: (r["read_from"] < F.col("commit.answered_offset"))
+                & (F.col("commit.answered_offset") <= r["high_watermark"]),
+            ),
+            lambda r: F.struct(r["leader_epoch"], r["read_ref"]),
+        )
+    )
+    stated = F.when(F.col("commit.committed_leader_epoch") >= 0, F.col("commit.committed_leader_epoch"))
+    bound = F.struct(
+        F.coalesce(stated, read["leader_epoch"]).alias("epoch"), F.coalesce(read["read_ref"], F.col("commit.ref")).alias("ref")
+    )
+    return (
+        commits.groupBy(
+            *_PARTITION, F.col("commit.group_id").alias("resumed_group"), F.col("commit.answered_offset").alias("resumed_offset")
+        )
+        .agg(F.max(bound).alias("bound"))
+        .withColumn("topic_key", F.coalesce("topic_id", "topic"))
+        .drop("topic", "topic_id")
+    )
+
+
+def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
+    """Adds position_epoch and position_ref: stated with the committed offset, else read by the client, else by the committer."""
+    key = ["cluster", "topic_key", "partition", "resumed_group", "resumed_offset"]
+    joined = subjects.withColumn("topic_key", F.coalesce("topic_id", "topic")).join(F.broadcast(bounds), key, "left")
+    committed = F.when(F.col("position_epoch_stated"), F.col("resume.committed_leader_epoch"))
+    return joined.withColumns(
+        {
+            "position_epoch": F.coalesce(committed, "read.leader_epoch", "bound.epoch"),
+            "position_ref": F.coalesce("read.read_ref", "bound.ref"),
+        }
+    )
+
+
+def _epoch_starts(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): array of its epochs with start, leader and election, to be broadcast."""
+    states = leader_states(events).where(F.col("event_type") != "METADATA")
+    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref")
+    return (
+        with_elections(by_epoch(states))
+        .groupBy("cluster", F.coalesce("topic_id", "topic").alias("topic_key"), "partition")
+        .agg(F.collect_list(entry).alias("epochs"), F.max("several_incarnations").alias("several_incarnations"))
+    )
+
+
+def _with_crossing(subjects: DataFrame, epoch_starts: DataFrame) -> DataFrame:
+    """Adds whether the position lies beyond the start of an epoch that the record before it cannot belong to."""
+    c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
+    joined = subjects.join(F.broadcast(epoch_starts), ["cluster", "topic_key", "partition"], "left")
+    between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
+    known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == -1))
+    doubtful = F.array_max(
+        F.transform(
+            F.filter("between", lambda e: e["election"].isin("unclean", "unknown") & (e["leader"] != -1)),
+            lambda e: e["leader_epoch"],
+        )
+    )
+    beyond = F.filter("between", lambda e: e["start_offset"] < o)
+    certain = F.filter("beyond", lambda e: e["leader_epoch"] >= F.coalesce("doubtful", F.lit(-1)))
+    diverged = F.array_min(
+        F.transform("certain", lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"]))
+    )
+    joined = (
+        joined.withColumn("between", between)
+        .withColumns({"known": known, "doubtful": doubtful, "beyond": beyond})
+        .withColumn("certain", certain)
+        .withColumn("diverged", diverged)
+    )
+    return joined.select(
+        "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id",
+        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", _first_ref().alias("fetch_ref"),
+        F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
+        F.col("first.kafka_version").alias("kafka_version"), "position_epoch", "position_epoch_stated", "position_ref",
+        "committed_ref", "resumed", "shared_client_id", "several_incarnations",
+        F.col("diverged").isNotNull().alias("crossed"),
+        F.col("diverged.start_offset").alias("divergence_offset"), (o - 1).alias("last_lost_offset"),
+        F.col("diverged.leader_epoch").alias("crossed_epoch"), F.col("diverged.election").alias("crossed_election"),
+        F.col("diverged.start_ref").alias("crossed_ref"),
+        (F.size("beyond") > 0).alias("crossing_uncertain"),
+        (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
+        _detected().alias("detected"),
+    )  # fmt: skip
+
+
+def _first_ref() -> Column:
+    return F.struct(*(F.col(f"first.{name}") for name in _REF))
+
+
+def _detected() -> Column:
+    """How the client noticed before its first fetch of the epoch went on: null if it did not."""
+    e, q, o = F.coalesce("diverged.leader_epoch", "leader_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
+    first = F.col("first")
+
+    def before(mark: Column) -> Column:
+        """In an earlier epoch, or earlier in the request log of the broker that served the fetch."""
+        later = (mark["node"] == first["node"]) & (
+            F.struct(mark["file_order"], mark["byte_offset"]) > F.struct(first["file_order"], first["byte_offset"])
+        )
+        return (mark["leader_epoch"] >= e) & (mark["leader_epoch"] <= q) & ~((mark["leader_epoch"] == q) & later)
+
+    def seen(kind: str) -> Column:
+        return F.exists(
+            "marks",
+            lambda m: (m["kind"] == kind) & before(m) & (m["answered_offset"].isNull() | (m["answered_offset"] == o)),
+        )
+
+    asked_by_epoch = (first["last_fetched_epoch"] >= 0) & (first["last_fetched_epoch"] < e)
+    return (
+        F.when(seen("validated"), "an OffsetForLeaderEpoch answer")
+        .when(seen("out_of_range"), "an out-of-range answer")
+        .when(seen("reset"), "a new position from ListOffsets")
+        .when(asked_by_epoch | (first["diverging_epoch"] >= 0), "the leader's comparison with lastFetchedEpoch")
+    )

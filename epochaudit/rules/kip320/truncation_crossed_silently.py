@@ -1,0 +1,94 @@
+"""TR-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+FIRST_WITH_LEADER_EPOCH = 9
+# Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
+FIRST_VALIDATING_BROKER = 2_003_000
+
+
+@rule("TR-01", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
+class TruncationCrossedSilently(Rule):
+    """A consumer read on beyond a truncation of the log without noticing.
+
+    ## What it checks
+    A consumer's first fetch under a new leader epoch, at a position that it took from an older epoch or from a committed
+    offset. If an epoch that is newer than the record before the position starts below it, that record was truncated, and
+    the position means another place in the new history.
+
+    ## Why it matters
+    The consumer never sees the new records between the truncation and its position, and has processed records that no
+    longer exist. Nothing reports an error.
+
+    ## Evidence needed
+    Request logs of the brokers that served the consumer under both epochs, and the leaders' "starts at leader epoch" lines;
+    for a committed offset the coordinator's request log. The epoch of the record before the position is taken from the
+    committed offset, or bounded by the epoch of the broker that delivered it.
+
+    ## What is allowed
+    The client noticed: OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new position from
+    ListOffsets, or lastFetchedEpoch in the request. A position that it never read up to (a seek) proves nothing. A start
+    exactly at the position loses nothing. An unclean election after the new epoch may bring the old history back: then
+    nothing is claimed. Exposed instead of violation where the client could not know: Fetch below 9, no epoch with the
+    committed offset, brokers before 2.3.
+
+    ## Example
+    A consumer read orders-0 to offset 30 in epoch 1. After an unclean election epoch 3 starts at 10, and the log grows to 50
+    before the consumer fetches at 30 from the new leader: 10 to 29 of the new log are skipped.
+
+    ## References
+    KIP-320, Consumer Handling; SubscriptionState.maybeValidatePosition, OffsetsForLeaderEpochClient.
+    """
+
+    evidence = {
+        "the fetch that went on": "fetch_ref",
+        "the leader's line that starts the new epoch": "crossed_ref",
+        "where the position came from": "position_ref",
+        "the committed offset that was resumed": "committed_ref",
+    }
+    expected = "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, as KIP-320 provides"
+    observed = (
+        "Fetch {api_version} at offset {fetch_offset} answered 0 in leader epoch {leader_epoch}; "
+        "offsets {divergence_offset} to {last_lost_offset} of the new log were never seen"
+    )
+    because = (
+        "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before",
+        "leader epoch {crossed_epoch} starts at offset {divergence_offset} (the election was {crossed_election}): the records that it"
+        " had read at {divergence_offset} to {last_lost_offset} are gone",
+        "broker {node} answered its first fetch in leader epoch {leader_epoch} at {fetch_offset} with 0",
+        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
+    )
+
+    def applies(self) -> Column:
+        return F.lit(True)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        could_validate = (
+            (col("api_version") >= FIRST_WITH_LEADER_EPOCH)
+            & (col("current_leader_epoch") >= 0)
+            & (~col("resumed") | col("position_epoch_stated"))
+            & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_VALIDATING_BROKER))
+        )
+        return first_of(
+            unverifiable(col("position_epoch").isNull(), "the leader epoch of the committed offset is not in the evidence"),
+            unverifiable(
+                col("several_incarnations") & col("topic_id").isNull(),
+                "the topic name had several incarnations and no topic id tells them apart",
+            ),
+            passed(col("crossed") & col("detected").isNotNull()),
+            unverifiable(col("crossed") & col("shared_client_id"), "several consumers share the client id"),
+            violation(col("crossed") & could_validate),
+            exposed(col("crossed"), "the protocol versions in use gave the client no epoch to validate with"),
+            unverifiable(col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"),
+            unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded"),
+            otherwise=passed(),
+        )
+
+    def severity_of(self) -> Column | None:
+        return F.when(col("crossed_election") != "unclean", CRITICAL)
