@@ -1,18 +1,11 @@
-"""A capture: one cluster's recorded files in a directory, recognised by content, each with the node that wrote it."""
+"""What a capture is: one cluster's recorded files, and the nodes that wrote them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO
 
-SOURCES: Final = {
-    "request-log-json": "request_log",
-    "request-log-text": "request_log",
-    "state-change-log": "state_change_log",
-    "server-log": "server_log",
-    "metadata-log-dump": "metadata_log",
-    "metadata-log-segment": "metadata_log",
-}
+from epochaudit.sources.opening import open_plain
 
 
 class CaptureError(Exception):
@@ -40,3 +33,40 @@ class RecordedFile:
     file_order: int = 0
     compression: str | None = None
     time_zone: str | None = None
+
+    def open(self) -> BinaryIO:
+        """The decompressed bytes; seekable only if the file is not compressed."""
+        return open_plain(self.uri, self.compression)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A process of the cluster.
+
+    roles: broker, controller or both, as far as told. kafka, time_zone: what capture.toml states of them.
+    """
+
+    id: int
+    roles: tuple[str, ...] = ()
+    kafka: str | None = None
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A cluster's recorded files.
+
+    files: all regular files of the directory, by path, those of no known kind included. nodes: by id.
+    """
+
+    root: str
+    cluster: str
+    files: tuple[RecordedFile, ...]
+    nodes: tuple[Node, ...]
+
+    def file(self, path: str) -> RecordedFile:
+        """The file at a path relative to the root. Raises KeyError."""
+        for file in self.files:
+            if file.path == path:
+                return file
+        raise KeyError(path)

@@ -11,8 +11,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from epochaudit.events.schema import arrow_schema
+from epochaudit.events.schema import spark_schema
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -22,28 +25,31 @@ QUARANTINE_ROW: Final = "quarantine"
 SPLIT_ROW: Final = "split"
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
 SPLIT_COLUMNS: Final = ("byte_offset", "time_ms", "statistics")
+UNFIT: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
 TEXT_LIMIT: Final = 2_000  # bytes of a bad line that the quarantine keeps
 LINES_OF_SPLIT: Final = (
     "bytes", "lines", "event_lines", "ignored_lines", "quarantined_lines", "rows", "first_time_ms", "last_time_ms",
 )  # fmt: skip
 
 
-def _scan_schema() -> pa.Schema:
-    quarantined = pa.struct([("kind", pa.string()), ("reason", pa.string()), ("text", pa.string())])
-    counts = [(name, pa.int64()) for name in LINES_OF_SPLIT]
-    statistics = pa.struct([("kind", pa.string()), *counts, ("requests", pa.map_(pa.string(), pa.int64()))])
-    events = [field for field in arrow_schema("events") if field.name != "event_id"]
-    return pa.schema(
+def _scan_columns() -> StructType:
+    events = [field for field in spark_schema("events") if field.name != "event_id"]
+    kind = StructField("kind", StringType())
+    quarantined = StructType([kind, StructField("reason", StringType()), StructField("text", StringType())])
+    counts = [StructField(name, LongType()) for name in LINES_OF_SPLIT]
+    statistics = StructType([kind, *counts, StructField("requests", MapType(StringType(), LongType()))])
+    return StructType(
         [
-            pa.field("row_kind", pa.string()),
+            StructField("row_kind", StringType()),
             *events,
-            pa.field("quarantined", quarantined),
-            pa.field("statistics", statistics),
+            StructField("quarantined", quarantined),
+            StructField("statistics", statistics),
         ]
     )
 
 
-SCAN: Final = _scan_schema()
+SCAN_COLUMNS: Final = _scan_columns()
+SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
 
 
 class LineOutcome(IntEnum):
@@ -103,6 +109,8 @@ class RowSink:
             "split": split,
         }
         self.event_rows = 0  # drained so far
+        self.spoiled_lines = 0  # whose rows could not be kept and were quarantined instead
+        self.times: tuple[int | None, int | None] = (None, None)  # smallest and largest time_ms drained so far
 
     def rows(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
         """The list that takes rows of exactly these columns; the same columns give the same list."""
@@ -127,20 +135,45 @@ class RowSink:
         batches = []
         for columns, rows in self._lists.items():
             if rows:
-                self.event_rows += len(rows)
-                batches.append(self._batch(EVENT_ROW, columns, rows))
+                batch = self._event_batch(columns, rows)
+                self.event_rows += batch.num_rows
+                self._note_times(batch.column("time_ms"))
+                batches.append(batch)
+                rows.clear()
         for kind, columns, rows in (
             (QUARANTINE_ROW, QUARANTINE_COLUMNS, self._quarantined),
             (SPLIT_ROW, SPLIT_COLUMNS, self._statistics),
         ):
             if rows:
                 batches.append(self._batch(kind, columns, rows))
+                rows.clear()
         return batches
+
+    def _event_batch(self, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
+        """The rows as a batch, less those of lines with a value that its column can't hold: they are quarantined."""
+        try:
+            return self._batch(EVENT_ROW, columns, rows)
+        except UNFIT:
+            offset, line = columns.index("byte_offset"), columns.index("line_in_split")
+            spoiled = {}
+            for row in rows:
+                try:
+                    self._batch(EVENT_ROW, columns, [row])
+                except UNFIT as error:
+                    spoiled[row[offset]] = (row[offset], row[line], (self._file.kind, f"unfit value: {error}", None))
+            self._quarantined.extend(spoiled.values())
+            self.spoiled_lines += len(spoiled)
+            return self._batch(EVENT_ROW, columns, [row for row in rows if row[offset] not in spoiled])
+
+    def _note_times(self, times: pa.Array) -> None:
+        least, most = pc.min_max(times).as_py().values()
+        if least is not None:
+            first, last = self.times
+            self.times = (least if first is None else min(first, least), most if last is None else max(last, most))
 
     def _batch(self, row_kind: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
         count = len(rows)
-        given = dict(zip(columns, zip(*rows, strict=True), strict=True))
-        rows.clear()
+        given = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
         constants = {**self._identity, "row_kind": row_kind}
         arrays = [
             pa.array(given[field.name], field.type)

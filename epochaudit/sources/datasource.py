@@ -1,0 +1,174 @@
+"""The Spark data source over recorded files, and a capture's three tables made of its one scan.
+
+    frames = read_captures(spark, [discover("captures/last-night")])
+    frames.events.where("event_type = 'STOP_REPLICA'").show()
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from epochaudit.events.schema import columns
+from epochaudit.sources.capture import Capture, RecordedFile
+from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
+from epochaudit.sources.sink import (
+    EVENT_ROW,
+    QUARANTINE_ROW,
+    SCAN,
+    SCAN_COLUMNS,
+    SPLIT_ROW,
+    BlockDecoder,
+    BlockTally,
+    LineDecoder,
+    LineOutcome,
+    RowSink,
+)
+
+NAME: Final = "epochaudit"
+ROWS_AT_ONCE: Final = 20_000
+EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
+
+
+@dataclass(frozen=True)
+class CaptureFrames:
+    """The tables of one scan: schemas/events.toml, quarantine.toml, splits.toml.
+
+    scan: what they are made of; persisted once, it serves all three.
+    """
+
+    scan: DataFrame
+    events: DataFrame
+    quarantine: DataFrame
+    splits: DataFrame
+
+
+def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
+    """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
+    spark.dataSource.register(RecordedFiles)
+    files = [asdict(file) for capture in captures for file in capture.files if BY_KIND[file.kind].decoder]
+    scan = spark.read.format(NAME).option("files", json.dumps(files)).option("tasks", str(2 * _cores(spark))).load()
+    scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID))
+    events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
+    quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
+    splits = scan.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
+    return CaptureFrames(scan, events, quarantine, splits)
+
+
+def read_capture(spark: SparkSession, capture: Capture) -> CaptureFrames:
+    """The tables of one capture; see read_captures."""
+    return read_captures(spark, [capture])
+
+
+def _unpacked(table: str, struct: str) -> list[Column]:
+    """The table's columns: those that a struct column of the scan holds taken from there."""
+    inside = {field.name for field in SCAN.field(struct).type}
+    return [F.col(f"{struct}.{c.name}" if c.name in inside else c.name) for c in columns(table)]
+
+
+def _cores(spark: SparkSession) -> int:
+    """Tasks that can run at once, as far as the session tells."""
+    master = spark.conf.get("spark.master", "") or ""
+    if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
+        return int(local[1])
+    stated = spark.conf.get("spark.default.parallelism", "") or ""
+    return int(stated) if stated.isdigit() else os.cpu_count() or 1
+
+
+@dataclass
+class Bundle(InputPartition):
+    """The byte ranges of one task."""
+
+    ranges: list[ByteRange]
+
+
+class RecordedFiles(DataSource):
+    """Recorded files as rows of SCAN. Options: `files`, RecordedFile objects as JSON; `tasks`, how many to aim at."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return SCAN_COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        files = [RecordedFile(**file) for file in json.loads(self.options["files"])]
+        return RangeReader(files, int(self.options["tasks"]))
+
+
+class RangeReader(DataSourceReader):
+    """Cuts files into ranges on the driver, decodes a bundle of ranges per task."""
+
+    def __init__(self, files: Sequence[RecordedFile], tasks: int) -> None:
+        self._files, self._tasks = files, tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Bundle(ranges) for ranges in dealt(cut(self._files, self._tasks), self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Bundle)
+        gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
+        try:
+            for part in partition.ranges:
+                yield from decoded(part)
+        finally:
+            gc.enable()
+
+
+def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:
+    """The rows of one byte range and, last, its statistics, as batches of SCAN."""
+    kind = BY_KIND[part.file.kind].decoder
+    assert kind is not None
+    sink = RowSink(part.file, part.split)
+    decoder = kind(part.file, sink)
+    size, tally = 0, [0, 0, 0]
+    for stretch in lines_of(part):
+        line = sum(tally) + 1
+        if isinstance(stretch, Lines):
+            size += len(stretch.data)
+            counts = decode(decoder, sink, stretch, line)
+        else:
+            size += stretch.size
+            sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
+            counts = (0, 0, 1)
+        tally = [*map(sum, zip(tally, counts, strict=True))]
+        if sink.pending >= ROWS_AT_ONCE:
+            yield from sink.drain()
+    yield from sink.drain()
+    events, ignored, quarantined = tally
+    spoiled = sink.spoiled_lines
+    lines = (sum(tally), events - spoiled, ignored, quarantined + spoiled)
+    sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), getattr(decoder, "requests", {}))
+    yield from sink.drain()
+
+
+def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int) -> BlockTally:
+    """Decode lines, the first being number `line_in_split`; how many gave events, were ignored, were quarantined."""
+    if isinstance(decoder, BlockDecoder):
+        return decoder.block(lines.data, lines.byte_offset, line_in_split)
+    tally = [0, 0, 0]
+    byte_offset = lines.byte_offset
+    texts = lines.data.split(b"\n")
+    if not texts[-1]:
+        texts.pop()
+    for number, text in enumerate(texts, line_in_split):
+        try:
+            tally[decoder.line(text.removesuffix(b"\r"), byte_offset, number)] += 1
+        except Exception as error:  # one line that nobody thought of must not end the audit
+            sink.quarantine(byte_offset, number, f"its decoder failed: {type(error).__name__}", text)
+            tally[LineOutcome.QUARANTINED] += 1
+        byte_offset += len(text) + 1
+    return tally[0], tally[1], tally[2]

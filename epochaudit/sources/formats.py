@@ -1,0 +1,135 @@
+"""The recorded formats: how each is recognised by content, and what decodes its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from epochaudit.sources import metadata_dump, request_log, server_log, state_change_log
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
+
+HEAD: Final = 1 << 16  # bytes of a file that it is recognised by
+UNKNOWN: Final = "unknown"
+EMPTY: Final = "empty"
+
+
+@dataclass(frozen=True)
+class Format:
+    """One recorded format.
+
+    source: the events table's name for its stream of events, None if it has none. decoder: of its lines; a format
+    without one is not read. cost: time to decode a byte, relative to the request log's. undecoded: why it gives no events.
+    """
+
+    kind: str
+    recognise: Callable[[bytes], bool]
+    source: str | None = None
+    decoder: type[LineDecoder] | None = None
+    cost: float = 1.0
+    undecoded: str | None = None
+
+
+class IgnoredLines:
+    """Counts the lines of a format that is recognised but not decoded."""
+
+    kind: ClassVar[str] = "request-log-text"
+    splittable: ClassVar[bool] = True
+
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+        """Nothing is needed of either."""
+
+    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:  # noqa: ARG002  the protocol's
+        """One line; see LineDecoder."""
+        return LineOutcome.IGNORED
+
+
+_DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
+_TEXT_REQUEST: Final = re.compile(_DATED + rb"[^\n]{0,40}Completed request:RequestHeader\(apiKey=", re.MULTILINE)
+_CLIENT_LINE: Final = re.compile(
+    _DATED + rb"[^\n]*(?:\(org\.apache\.kafka\.clients\.|(?:Consumer|Producer|AdminClient)Config values:)"
+    rb"|^%\d\|\d+\.\d+\|[A-Z]+\|[^\n|]*#(?:consumer|producer)-\d+\|"
+    rb"|" + _DATED + rb"[^\n]*\(kafka\.(?:net|conn|client|coordinator\.consumer|consumer|producer|cluster)\b",
+    re.MULTILINE,
+)
+_EPOCH_CHECKPOINT: Final = re.compile(rb"0\r?\n\d+\r?\n(?:\d+ \d+\r?\n?)*\Z")
+_PARTITION_METADATA: Final = re.compile(rb"version: ?\d+\r?\ntopic_id: ?[\w-]{22}\s*\Z")
+_META_PROPERTIES: Final = re.compile(rb"^(?:cluster\.id=|version=\d)", re.MULTILINE)
+_NODE_ID: Final = re.compile(rb"^\s*(?:broker|node)\.id\s*=\s*\d+", re.MULTILINE)
+_SERVER_PROPERTY: Final = re.compile(
+    rb"^\s*(?:log\.dirs?|zookeeper\.connect|process\.roles|(?:advertised\.)?listeners)\s*=", re.MULTILINE
+)
+_PROPERTY_LINE: Final = re.compile(rb"\s*(?:[#!].*|[\w.-]+\s*[=:].*)?\s*")
+_RECORD_BATCH: Final = re.compile(rb"\x00.{15}\x02.{4}\x00[\x20-\x3f]", re.DOTALL)  # magic 2, a control batch
+_CONTROL_KEY: Final = re.compile(rb".{4}\x00\x00\x00\x01.{1,3}\x00\x00\x00\x08\x00\x00\x00[\x02\x03]", re.DOTALL)
+
+
+def is_text_request_log(head: bytes) -> bool:
+    """Requests as text, Kafka 1.0 to 2.7."""
+    return _TEXT_REQUEST.search(head) is not None and not _mostly_other(head, _TEXT_REQUEST)
+
+
+def is_client_log(head: bytes) -> bool:
+    """A log of a Java, librdkafka or Python client."""
+    return _CLIENT_LINE.search(head) is not None
+
+
+def is_properties(head: bytes) -> bool:
+    """Nothing but `key=value` lines and comments."""
+    return b"\0" not in head and all(_PROPERTY_LINE.fullmatch(line) for line in head.split(b"\n")[:-1])
+
+
+def is_meta_properties(head: bytes) -> bool:
+    """A log directory's meta.properties: which node and cluster it belongs to."""
+    return bool(_NODE_ID.search(head) and _META_PROPERTIES.search(head)) and is_properties(head)
+
+
+def is_server_properties(head: bytes) -> bool:
+    """A broker's or controller's configuration file."""
+    return bool(_NODE_ID.search(head) and _SERVER_PROPERTY.search(head)) and is_properties(head)
+
+
+def is_metadata_segment(head: bytes) -> bool:
+    """A raw segment or snapshot of __cluster_metadata: its first record is a LeaderChange or SnapshotHeader."""
+    return _RECORD_BATCH.match(head) is not None and _CONTROL_KEY.match(head, 53) is not None
+
+
+def _mostly_other(head: bytes, line: re.Pattern[bytes]) -> bool:
+    return 2 * len(line.findall(head)) < sum(1 for text in head.split(b"\n") if text.strip())
+
+
+FORMATS: Final = (
+    Format("meta-properties", is_meta_properties),
+    Format("server-properties", is_server_properties),
+    Format("partition-metadata", lambda head: _PARTITION_METADATA.match(head) is not None),
+    Format("leader-epoch-checkpoint", lambda head: _EPOCH_CHECKPOINT.match(head) is not None),
+    Format("request-log-json", request_log.recognise, "request_log", request_log.DECODER),
+    Format(
+        "request-log-text",
+        is_text_request_log,
+        "request_log",
+        IgnoredLines,
+        cost=0.3,
+        undecoded="request logs as text (Kafka 1.0 to 2.7) are not decoded",
+    ),
+    Format("state-change-log", state_change_log.recognise, "state_change_log", state_change_log.DECODER, cost=4),
+    Format("metadata-log-dump", metadata_dump.recognise, "metadata_log", metadata_dump.DECODER, cost=4),
+    Format(
+        "metadata-log-segment",
+        is_metadata_segment,
+        "metadata_log",
+        undecoded="raw metadata segments are not decoded: dump them with kafka-dump-log --cluster-metadata-decoder",
+    ),
+    Format("server-log", server_log.recognise, "server_log", server_log.DECODER, cost=4),
+    Format("client-log", is_client_log),
+    Format(EMPTY, lambda head: not head, decoder=IgnoredLines),
+)
+BY_KIND: Final[Mapping[str, Format]] = {**{known.kind: known for known in FORMATS}, UNKNOWN: Format(UNKNOWN, bool)}
+NODE_LOGS: Final = frozenset(known.kind for known in FORMATS if known.source not in (None, "metadata_log"))
+
+
+def recognised(head: bytes) -> str:
+    """The kind of a file whose plain bytes begin so."""
+    return next((known.kind for known in FORMATS if known.recognise(head)), UNKNOWN)

@@ -1,0 +1,204 @@
+"""Which node wrote a file.
+
+Believed in this order: its own words, its neighbours', its connections, its folder's name. Never a guess: where the evidence names two nodes or none, the node stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+
+from epochaudit.sources.formats import EMPTY, NODE_LOGS
+
+_NAMED_BY_PARTITION: Final = frozenset({"leader-epoch-checkpoint", "partition-metadata"})
+_OF_A_NODE: Final = NODE_LOGS | _NAMED_BY_PARTITION | {"meta-properties", "server-properties", EMPTY}
+_SPEAKER: Final = re.compile(
+    rb"\[(Broker|Controller|KafkaServer|BrokerServer|ControllerServer|SharedServer|QuorumController|KafkaRaftServer)"
+    rb" (?:id|nodeId)=(\d{1,9})\b"
+)
+_SETTING: Final = re.compile(rb"^\s*(?:broker|node)\.id ?= ?(\d{1,9})\s*$", re.MULTILINE)
+_ROLES: Final = re.compile(rb"^\s*process\.roles ?= ?\[?([a-z, ]+)\]?\s*$", re.MULTILINE)
+_LISTENERS: Final = re.compile(rb"^\s*(?:advertised\.)?listeners ?=(.*)$", re.MULTILINE)
+_ENDPOINT: Final = re.compile(rb"://([^\s,/]*?):(\d{1,5})")
+_LOCAL_END: Final = re.compile(rb'"connection":"([^"]*?):(\d{1,5})-')
+_FOLDER: Final = re.compile(r"(?:.*[A-Za-z][-_.]?)?(\d{1,9})")  # broker-1, node2, 3; no date, no version
+_BROKER_ROLE: Final = frozenset({b"Broker", b"BrokerServer", b"KafkaServer"})
+_CONTROLLER_ROLE: Final = frozenset({b"ControllerServer", b"QuorumController"})
+_SPOKEN_KINDS: Final = frozenset({"state-change-log", "server-log"})
+_SETTING_KINDS: Final = frozenset({"server-log", "meta-properties", "server-properties"})
+
+Endpoint = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a file's head says of nodes: ids and roles of its writer, its end points, and those of all brokers."""
+
+    ids: frozenset[int] = frozenset()
+    roles: frozenset[str] = frozenset()
+    local: frozenset[Endpoint] = frozenset()
+    brokers: frozenset[tuple[Endpoint, int]] = frozenset()
+
+
+def words(kind: str, head: bytes) -> Words:
+    """Reads the head of a recognised file."""
+    ids: set[int] = set()
+    roles: set[str] = set()
+    if kind in _SPOKEN_KINDS:
+        spoken = set(_SPEAKER.findall(head))
+        ids.update(int(number) for _, number in spoken)
+        roles.update("broker" for speaker, _ in spoken if speaker in _BROKER_ROLE)
+        roles.update("controller" for speaker, _ in spoken if speaker in _CONTROLLER_ROLE)
+    if kind in _SETTING_KINDS:
+        ids.update(int(number) for number in _SETTING.findall(head))
+        for listed in _ROLES.findall(head):
+            roles.update(role.strip().decode() for role in listed.split(b",") if role.strip())
+    if kind == "server-properties" and len(ids) == 1:
+        ends = {_endpoint(*end) for listed in _LISTENERS.findall(head) for end in _ENDPOINT.findall(listed)}
+        return Words(frozenset(ids), frozenset(roles), brokers=frozenset((end, next(iter(ids))) for end in ends))
+    if kind == "request-log-json":
+        local = frozenset(_endpoint(*end) for end in _LOCAL_END.findall(head))
+        return Words(local=local, brokers=frozenset(_announced(head)))
+    return Words(frozenset(ids), frozenset(roles))
+
+
+def _endpoint(host: bytes, port: bytes) -> Endpoint:
+    return host.decode(errors="replace"), int(port)
+
+
+class _End(Struct, rename="camel"):
+    host: str
+    port: int
+
+
+class _Broker(Struct, rename="camel"):
+    id: int | None = None
+    node_id: int | None = None
+    host: str | None = None
+    port: int | None = None
+    endpoints: list[_End] = []
+
+
+class _Announcement(Struct, rename="camel"):
+    live_brokers: list[_Broker] = []
+    brokers: list[_Broker] = []
+    broker_id: int | None = None
+    listeners: list[_End] = []
+
+
+class _Announcing(Struct):
+    request: _Announcement
+    response: _Announcement
+
+
+_ANNOUNCING: Final = re.compile(
+    rb'Completed request:(\{[^\n]*"requestApiKeyName":"(?:UPDATE_METADATA|BROKER_REGISTRATION|METADATA)"[^\n]*\})'
+)
+
+
+def _announced(head: bytes) -> Iterable[tuple[Endpoint, int]]:
+    """End points of brokers that UpdateMetadata, BrokerRegistration and Metadata lines tell."""
+    decoder = Decoder(_Announcing)
+    for line in _ANNOUNCING.findall(head):
+        try:
+            line = decoder.decode(line)
+        except MsgspecError:
+            continue
+        for broker in (*line.request.live_brokers, *line.response.brokers):
+            number = broker.node_id if broker.id is None else broker.id
+            ends = [*broker.endpoints]
+            if broker.host is not None and broker.port is not None:
+                ends.append(_End(broker.host, broker.port))
+            if number is not None:
+                yield from (((end.host, end.port), number) for end in ends)
+        if line.request.broker_id is not None:
+            yield from (((end.host, end.port), line.request.broker_id) for end in line.request.listeners)
+
+
+@dataclass
+class _Folder:
+    ids: set[int] = field(default_factory=set)  # named by files in it
+    ids_below: set[int] = field(default_factory=set)  # and in the folders below
+    log_folders: set[PurePosixPath] = field(default_factory=set)  # it and those below that hold logs of nodes
+
+
+def nodes_of(files: Mapping[str, tuple[str, Words]]) -> dict[str, int]:
+    """The node of each file, for those that can be told. `files`: path -> (kind, words)."""
+    own = {path: next(iter(said.ids)) for path, (_, said) in files.items() if len(said.ids) == 1}
+    told = _by_neighbours(files, own)
+    connected = _by_connections({path: said for path, (_, said) in files.items() if path not in told}, files)
+    told = _by_neighbours(files, {**own, **connected})
+    for path, (kind, _) in files.items():
+        if path not in told and kind in _OF_A_NODE and (named := _by_folder_name(path, kind)) is not None:
+            told[path] = named
+    return {path: node for path, node in told.items() if files[path][0] in _OF_A_NODE}
+
+
+def _by_neighbours(files: Mapping[str, tuple[str, Words]], own: Mapping[str, int]) -> dict[str, int]:
+    folders: dict[PurePosixPath, _Folder] = defaultdict(_Folder)
+    for path, (kind, _) in files.items():
+        parent = PurePosixPath(path).parent
+        if path in own:
+            folders[parent].ids.add(own[path])
+        for folder in (parent, *parent.parents):
+            if path in own:
+                folders[folder].ids_below.add(own[path])
+            if kind in NODE_LOGS:
+                folders[folder].log_folders.add(parent)
+    told = dict(own)
+    for path in files:
+        node = _neighbour(PurePosixPath(path).parent, folders)
+        if path not in told and node is not None:
+            told[path] = node
+    return told
+
+
+def _neighbour(folder: PurePosixPath, folders: Mapping[PurePosixPath, _Folder]) -> int | None:
+    """The only node that the nearest folder with any evidence names; a folder with logs in several is no node's own."""
+    if len(folders[folder].ids) == 1:
+        return next(iter(folders[folder].ids))
+    for near in (folder, *folder.parents):
+        here = folders[near]
+        shared = near != folder and (near == PurePosixPath() or len(here.log_folders) > 1)
+        if shared or len(here.ids_below) > 1:
+            return None
+        if here.ids_below:
+            return next(iter(here.ids_below))
+    return None
+
+
+def _by_connections(unknown: Mapping[str, Words], files: Mapping[str, tuple[str, Words]]) -> dict[str, int]:
+    """Nodes of request logs by the end that their connections have in common with an announced broker.
+
+    The port alone counts only where several brokers are announced and each has ports of its own.
+    """
+    by_end: dict[Endpoint, set[int]] = defaultdict(set)
+    by_port: dict[int, set[int]] = defaultdict(set)
+    for _, said in files.values():
+        for (host, port), node in said.brokers:
+            by_end[host, port].add(node)
+            by_port[port].add(node)
+    if len(set().union(*by_port.values())) < 2 or any(len(nodes) > 1 for nodes in by_port.values()):
+        by_port.clear()
+    told = {}
+    for path, said in unknown.items():
+        nodes = set().union(*(by_end.get(end) or by_port.get(end[1]) or set() for end in said.local))
+        if len(nodes) == 1:
+            told[path] = nodes.pop()
+    return told
+
+
+def _by_folder_name(path: str, kind: str) -> int | None:
+    """The number at the end of the nearest folder's name that has one; a partition's own folder is no node's."""
+    folders = PurePosixPath(path).parts[:-1]
+    for folder in reversed(folders[:-1] if kind in _NAMED_BY_PARTITION else folders):
+        if match := _FOLDER.fullmatch(folder):
+            return int(match[1])
+    return None

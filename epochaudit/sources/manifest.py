@@ -1,0 +1,97 @@
+"""capture.toml: what the person who made the capture states about it; it outranks everything that is detected.
+
+    cluster = "payments"
+    time_zone = "Europe/Berlin"      # of all nodes that do not name their own
+
+    [[nodes]]
+    id = 1
+    path = "broker-1"                # folder of its files, or one file
+    roles = ["broker"]
+    kafka = "3.9.1"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from epochaudit.sources.capture import CaptureError
+
+FILE: Final = "capture.toml"
+ROLES: Final = ("broker", "controller")
+_TOP: Final = {"cluster": str, "time_zone": str, "nodes": list}
+_NODE: Final = {"id": int, "path": str, "roles": list, "kafka": str, "time_zone": str}
+
+
+@dataclass(frozen=True)
+class StatedNode:
+    """One `[[nodes]]` table."""
+
+    id: int
+    path: str | None
+    roles: tuple[str, ...]
+    kafka: str | None
+    time_zone: str | None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What capture.toml states; nothing if there is none."""
+
+    cluster: str | None = None
+    time_zone: str | None = None
+    nodes: tuple[StatedNode, ...] = ()
+
+    def of(self, path: str) -> StatedNode | None:
+        """The node that a file belongs to: the one whose path is the longest that contains it."""
+        parts = PurePosixPath(path).parts
+        owners = [
+            (len(stated), node)
+            for node in self.nodes
+            if node.path is not None and parts[: len(stated := PurePosixPath(node.path).parts)] == stated
+        ]
+        return max(owners, key=lambda owner: owner[0])[1] if owners else None
+
+
+def read_manifest(text: bytes) -> Manifest:
+    """The manifest in a capture.toml. Raises CaptureError with the key that is wrong and what it should be."""
+    try:
+        stated = tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CaptureError(f"{FILE} is not valid TOML: {error}") from error
+    _checked(stated, _TOP, FILE)
+    nodes = tuple(_node(table, number) for number, table in enumerate(stated.get("nodes", []), 1))
+    paths = [node.path for node in nodes if node.path is not None]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise CaptureError(f"{FILE} gives the path {twice!r} to two nodes; give each node its own")
+    return Manifest(stated.get("cluster"), stated.get("time_zone"), nodes)
+
+
+def _node(table: Any, number: int) -> StatedNode:
+    where = f"{FILE}, node {number}"
+    if not isinstance(table, dict):
+        raise CaptureError(f"{where}: expected a [[nodes]] table, found {table!r}")
+    _checked(table, _NODE, where)
+    if "id" not in table:
+        raise CaptureError(f"{where}: `id` is missing; it is the broker.id or node.id")
+    roles = tuple(table.get("roles", ()))
+    if unknown := [role for role in roles if role not in ROLES]:
+        raise CaptureError(f"{where}: role {unknown[0]!r} is unknown; roles are {' and '.join(ROLES)}")
+    return StatedNode(table["id"], table.get("path"), roles, table.get("kafka"), table.get("time_zone"))
+
+
+def _checked(table: dict[str, Any], keys: Mapping[str, type], where: str) -> None:
+    for key, value in table.items():
+        if key not in keys:
+            raise CaptureError(f"{where}: unknown key {key!r}; known are {', '.join(keys)}")
+        if not isinstance(value, keys[key]) or isinstance(value, bool):
+            raise CaptureError(f"{where}: {key!r} has to be of type {keys[key].__name__}, found {value!r}")
+    if zone := table.get("time_zone"):
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError) as error:
+            raise CaptureError(f"{where}: time zone {zone!r} is unknown; use a name such as Europe/Berlin") from error

@@ -1,0 +1,183 @@
+"""Byte ranges of recorded files: how they are cut, how they are dealt out to tasks, and the lines that each owns.
+
+A range owns the lines that start in it. What follows a file's last newline is a line if it is not empty.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import pyarrow as pa
+
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.opening import Damaged, open_stored, pieces
+
+MEBIBYTE: Final = 1 << 20
+LARGEST_RANGE: Final = 32 * MEBIBYTE
+SMALLEST_RANGE: Final = 4 * MEBIBYTE
+FEWEST_TASKS: Final = 2
+PIECE: Final = MEBIBYTE
+SKIP: Final = 1 << 16
+LONGEST_LINE: Final = 64 * MEBIBYTE
+COMPRESSION_COST: Final = 12  # plain bytes per stored byte, about what logs come to
+
+
+@dataclass(frozen=True)
+class ByteRange:
+    """Bytes start (included) to end (excluded) of a file, the split-th range of it; end None = to the file's end."""
+
+    file: RecordedFile
+    split: int
+    start: int
+    end: int | None
+
+    @property
+    def cost(self) -> float:
+        """Time to decode it, in request-log bytes."""
+        size = self.file.size if self.end is None else self.end - self.start
+        return size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if self.file.compression else 1)
+
+
+def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
+    """The ranges of all files that have a decoder, small enough to be dealt out evenly to `tasks` tasks."""
+    readable = [file for file in files if BY_KIND[file.kind].decoder]
+    total = sum(ByteRange(file, 0, 0, None).cost for file in readable)
+    size = min(LARGEST_RANGE, max(SMALLEST_RANGE, ceil(total / max(tasks, 1))))
+    return [part for file in readable for part in _ranges(file, size)]
+
+
+def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
+    known = BY_KIND[file.kind]
+    if file.compression or known.decoder is None or not known.decoder.splittable:
+        return [ByteRange(file, 0, 0, None)]
+    count = max(1, round(file.size / max(MEBIBYTE, size / known.cost)))
+    edges = [file.size * part // count for part in range(count + 1)]
+    return [ByteRange(file, split, *edge) for split, edge in enumerate(zip(edges, edges[1:], strict=False))]
+
+
+def dealt(ranges: Iterable[ByteRange], tasks: int) -> list[list[ByteRange]]:
+    """The ranges in bundles of about equal cost: `tasks` of them, more if they would be large, fewer if there is little."""
+    ordered = sorted(ranges, key=lambda part: -part.cost)
+    total = sum(part.cost for part in ordered)
+    count = max(FEWEST_TASKS, ceil(total / LARGEST_RANGE), min(tasks, int(total / SMALLEST_RANGE)))
+    loads = [(0.0, number) for number in range(min(count, len(ordered)))]
+    bundles: list[list[ByteRange]] = [[] for _ in loads]
+    for part in ordered:
+        load, number = heapq.heappop(loads)
+        bundles[number].append(part)
+        heapq.heappush(loads, (load + part.cost, number))
+    return bundles
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Whole lines with their newlines (the last one of a file may lack it); byte_offset is where the first starts."""
+
+    data: bytes
+    byte_offset: int
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A stretch that is no line to decode: longer than a line may be, or where a compressed stream breaks off."""
+
+    byte_offset: int
+    size: int
+    reason: str
+    text: bytes
+
+
+def lines_of(part: ByteRange) -> Iterator[Lines | Unreadable]:
+    """The lines that a range owns, in order, in batches of about PIECE bytes; memory is bounded by LONGEST_LINE."""
+    held = _Held(part.start)
+    defect = None
+    try:
+        for position, piece in _owned(part):
+            if not held.size:
+                held.byte_offset = position
+            newline = piece.rfind(b"\n") + 1
+            if held.too_long and (first := piece.find(b"\n") + 1):
+                yield held.unreadable(first)
+                held = _Held(position + first)
+                piece, newline = piece[first:], newline - first
+            if newline > 0:
+                yield held.lines(piece[:newline])
+                held = _Held(held.byte_offset + held.size + newline)
+                piece = piece[newline:]
+            held.add(piece)
+    except Damaged as error:
+        defect = f"{error} {part.file.compression} stream: what follows can't be read"
+    if held.too_long or defect:
+        yield held.unreadable(0, defect)
+    elif held.size:
+        yield held.lines(b"")
+
+
+class _Held:
+    """A line's beginning, until its end is read; of one that is too long only the size and the first piece are kept."""
+
+    def __init__(self, byte_offset: int) -> None:
+        self.byte_offset = byte_offset
+        self.size = 0
+        self._pieces: list[bytes] = []
+
+    @property
+    def too_long(self) -> bool:
+        return self.size > LONGEST_LINE
+
+    def add(self, piece: bytes) -> None:
+        if piece:
+            self.size += len(piece)
+            self._pieces = self._pieces[:1] if self.too_long else [*self._pieces, piece]
+
+    def lines(self, end: bytes) -> Lines:
+        return Lines(b"".join((*self._pieces, end)), self.byte_offset)
+
+    def unreadable(self, more: int, defect: str | None = None) -> Unreadable:
+        reason = f"line longer than {LONGEST_LINE} bytes" if self.too_long else defect or ""
+        return Unreadable(self.byte_offset, self.size + more, reason, b"".join(self._pieces)[:PIECE])
+
+
+def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
+    """The bytes of the owned lines, as (byte offset, piece) one after another."""
+    if part.file.compression:
+        position = 0
+        for piece in pieces(part.file.uri, part.file.compression, PIECE):
+            yield position, piece
+            position += len(piece)
+        return
+    with open_stored(part.file.uri) as stream:
+        position = _first_line(stream, part)
+        while part.end is None or position < part.end:
+            piece = stream.read(PIECE if part.end is None else min(PIECE, part.end - position))
+            if not piece:
+                return
+            yield position, piece
+            position += len(piece)
+            ended = piece.endswith(b"\n")
+        while position > part.start and not ended and (piece := stream.read(PIECE)):  # the rest of the last line
+            newline = piece.find(b"\n") + 1
+            yield position, piece[: newline or None]
+            position += len(piece)
+            ended = newline > 0
+
+
+def _first_line(stream: pa.NativeFile, part: ByteRange) -> int:
+    """Move to where the first line starts that starts in the range; at or past its end if none does."""
+    position = part.start
+    if position == 0:
+        return 0
+    stream.seek(position - 1)
+    position -= 1
+    while (part.end is None or position < part.end) and (piece := stream.read(SKIP)):
+        newline = piece.find(b"\n") + 1
+        if newline:
+            stream.seek(position + newline)
+            return position + newline
+        position += len(piece)
+    return position
