@@ -1,0 +1,65 @@
+"""The frame `control`: what a control request met at the broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from epochaudit.events.schema import EVENTS
+from epochaudit.replay.control import control
+from tests.rules.case_files import read_cases
+
+HISTORY = """## history
+| # | event_type | topic | partition | leader_epoch | controller_id | controller_epoch | correlation_id | error_code | arrival_ms | time_ms |
+|---|---|---|---|---|---|---|---|---|---|---|
+| up | PROCESS_STARTING | | | | | | | | | 500 |
+| h1 | LEADER_AND_ISR_HANDLING | | | | 1 | | 7 | | | 1000 |
+| s1 | FOLLOWER_STARTS | t | 0 | 3 | | | | | | 1010 |
+| r1 | LEADER_AND_ISR | t | 0 | 3 | 1 | 1 | 7 | 0 | 990 | 1020 |
+| h2 | LEADER_AND_ISR_HANDLING | | | | 2 | | 7 | | | 5000 |
+| s2 | LEADER_STARTS | t | 0 | 4 | | | | | | 5010 |
+| h3 | LEADER_AND_ISR_HANDLING | | | | 2 | | 8 | | | 5020 |
+| r3 | LEADER_AND_ISR | t | 0 | 4 | 2 | 2 | 8 | 11 | 5019 | 5025 |
+| r2 | LEADER_AND_ISR | t | 0 | 4 | 2 | 2 | 7 | 0 | 4990 | 5200 |
+"""
+
+
+@pytest.fixture
+def history(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    (tmp_path / "kip").mkdir()
+    (tmp_path / "kip" / "LI-01.md").write_text(HISTORY)
+    (case,) = read_cases(tmp_path, EVENTS)
+    return spark.createDataFrame(case.events, EVENTS)
+
+
+def test_requests_meet_the_state_that_state_change_log_tells_and_not_their_completion_order(
+    spark: SparkSession, history: DataFrame
+) -> None:
+    met = control(history).select("controller_id", "correlation_id", "installed_leader_epoch", "met_controller_epoch", "ordered_by")
+    expected = spark.createDataFrame(
+        [
+            (1, 7, None, None, "state_change_log"),
+            (2, 7, 3, 1, "state_change_log"),
+            (2, 8, 4, 2, "state_change_log"),
+        ],
+        met.schema,
+    )
+    assert_df_equality(met, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_the_same_correlation_id_of_another_controller_is_another_request(history: DataFrame) -> None:
+    lines = {
+        (row.controller_id, row.correlation_id): row.line_ref.time_ms
+        for row in control(history).select("controller_id", "correlation_id", "line_ref").collect()
+    }
+    assert lines == {(1, 7): 1000, (2, 7): 5000, (2, 8): 5020}
+
+
+def test_clusters_do_not_mix(history: DataFrame) -> None:
+    other = history.withColumn("cluster", F.lit("other")).where(F.col("event_type") != "FOLLOWER_STARTS")
+    both = control(history.unionByName(other)).where((F.col("controller_id") == 2) & (F.col("correlation_id") == 7))
+    assert {row.cluster: row.installed_leader_epoch for row in both.collect()} == {"LI-01 history": 3, "other": None}
