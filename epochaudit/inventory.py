@@ -21,12 +21,14 @@ ZOOKEEPER: Final = "zookeeper.connect"
 ROLES: Final = ("broker", "controller")
 
 Row = Mapping[str, Any]
+Process = tuple[str, int]  # cluster and node id
 
 
 @dataclass(frozen=True)
 class NodeRead:
     """One process of the capture; `kafka` is the version that it printed last, null when no log says."""
 
+    cluster: str
     node: int
     roles: tuple[str, ...]
     kafka: str | None
@@ -52,12 +54,13 @@ class Inventory:
 
     requests: request-log lines by API. partition_rows: rows of the partitions that requests list, by API. error_codes:
     answered partitions by API and code, the rows of a fetch session included. metadata_records: committed records by
-    type.
+    type. left_out: files by kind that are not read: unknown ones, and formats that give no events.
     """
 
     clusters: tuple[str, ...] = ()
     nodes: tuple[NodeRead, ...] = ()
     files: tuple[FileRead, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
     partition_rows: Mapping[str, int] = field(default_factory=dict)
     error_codes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -96,15 +99,16 @@ class EventCounts:
     partition_rows: Mapping[str, int]
     error_codes: Mapping[str, Mapping[int, int]]
     metadata_records: Mapping[str, int]
-    kafka: Mapping[int, str]  # version printed last
-    roles: Mapping[int, tuple[str, ...]]  # in the order broker, controller
+    kafka: Mapping[Process, str]  # version printed last
+    roles: Mapping[Process, frozenset[str]]
 
 
 def event_groups(events: DataFrame) -> DataFrame:
     """One small row per kind of event, from which all counts follow: a single aggregate over the events.
 
     Needs event_type, source, node, partition, in_request, error_code, name, value, file_order, byte_offset. Grain: one
-    row for (source, event_type, error_code, requested, and of what a node states about itself node, name and value),
+    row for (source, event_type, error_code, requested, and of what a node states about itself cluster, node, name and
+    value),
     with `rows` and the last log position of the statements.
     """
     from pyspark.sql import functions as F
@@ -118,7 +122,7 @@ def event_groups(events: DataFrame) -> DataFrame:
         F.col("event_type"),
         F.col("error_code"),
         (F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull()).alias("requested"),
-        *(F.when(statement, F.col(name)).alias(name) for name in ("node", "name", "value")),
+        *(F.when(statement, F.col(name)).alias(name) for name in ("cluster", "node", "name", "value")),
     ).agg(F.count("*").alias("rows"), F.max(F.when(statement, F.struct("file_order", "byte_offset"))).alias("last"))
 
 
@@ -149,22 +153,24 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
     )
 
 
-def _versions(statements: Iterable[Row]) -> dict[int, str]:
-    printed: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+def _versions(statements: Iterable[Row]) -> dict[Process, str]:
+    printed: dict[Process, list[tuple[int, int, str]]] = defaultdict(list)
     for said in statements:
         if said["event_type"] == KAFKA_VERSION and said["value"]:
-            printed[said["node"]].append((said["last"]["file_order"], said["last"]["byte_offset"], said["value"]))
-    return {node: max(versions)[2] for node, versions in printed.items()}
+            last = said["last"]
+            printed[said["cluster"], said["node"]].append((last["file_order"], last["byte_offset"], said["value"]))
+    return {process: max(versions)[2] for process, versions in printed.items()}
 
 
-def _roles(statements: Iterable[Row]) -> dict[int, tuple[str, ...]]:
+def _roles(statements: Iterable[Row]) -> dict[Process, frozenset[str]]:
     """process.roles where it is set (KRaft); a node that names ZooKeeper is a broker, a controller too if elected."""
-    roles: dict[int, set[str]] = defaultdict(set)
+    roles: dict[Process, set[str]] = defaultdict(set)
     for said in statements:
+        held = roles[said["cluster"], said["node"]]
         if said["event_type"] == CONTROLLER_ELECTED:
-            roles[said["node"]].add("controller")
+            held.add("controller")
         elif said["name"] == PROCESS_ROLES:
-            roles[said["node"]].update(role for role in ROLES if role in (said["value"] or ""))
+            held.update(role for role in ROLES if role in (said["value"] or ""))
         elif said["name"] == ZOOKEEPER and (said["value"] or "null") != "null":
-            roles[said["node"]].add("broker")
-    return {node: tuple(sorted(held)) for node, held in roles.items()}
+            held.add("broker")
+    return {process: frozenset(held) for process, held in roles.items()}

@@ -16,7 +16,7 @@ def said(
     node: int, event_type: str, name: str | None, value: str | None, place: tuple[int, int] = (0, 0)
 ) -> dict[str, Any]:
     last = {"file_order": place[0], "byte_offset": place[1]}
-    return group("server_log", event_type, 1, node=node, name=name, value=value, last=last)
+    return group("server_log", event_type, 1, cluster="c", node=node, name=name, value=value, last=last)
 
 
 def version(node: int, printed: str, file_order: int, byte_offset: int) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_nodes_version_is_the_one_it_printed_last() -> None:
     counts = counted(
         version(1, "3.9.1", 0, 900), version(1, "3.10.0", 1, 10), version(1, "3.8.0", 0, 10), version(2, "3.9.1", 0, 0)
     )
-    assert counts.kafka == {1: "3.10.0", 2: "3.9.1"}
+    assert counts.kafka == {("c", 1): "3.10.0", ("c", 2): "3.9.1"}
 
 
 def test_a_nodes_roles_are_those_it_states() -> None:
@@ -64,4 +64,8 @@ def test_a_nodes_roles_are_those_it_states() -> None:
         said(2, "CONFIG_VALUE", "zookeeper.connect", "null"),
         said(3, "CONFIG_VALUE", "process.roles", "broker"),
     )
-    assert counts.roles == {1: ("broker", "controller"), 2: ("broker", "controller"), 3: ("broker",)}
+    assert counts.roles == {
+        ("c", 1): {"broker", "controller"},
+        ("c", 2): {"broker", "controller"},
+        ("c", 3): {"broker"},
+    }

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.sources.opening import open_plain
+from epochaudit.sources.formats import BY_KIND
 from epochaudit.version import VERSION
 
 if TYPE_CHECKING:
     from epochaudit.auditing import Audit
     from epochaudit.rules.judge import Tally
     from epochaudit.rules.rule import Rule
-    from epochaudit.sources.capture import RecordedFile
+    from epochaudit.sources.capture import Capture, RecordedFile
 
 SPLIT_COLUMNS: Final = (
     *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
@@ -31,13 +31,12 @@ def report_of(audit: Audit) -> Report:
     """The report of an audit: two small aggregates and the findings are collected, the findings' lines read back."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
     counts = event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
-    files = [file for capture in audit.captures for file in capture.files]
     rows = audit.findings.toArrow().to_pylist()
     return Report(
         version=VERSION,
-        inventory=inventory(files, splits, counts),
+        inventory=inventory(audit.captures, splits, counts),
         rules=rule_results(audit.rules, audit.tallies),
-        findings=findings(rows, recording(files, splits)),
+        findings=findings(rows, recording(audit.captures, splits)),
     )
 
 
@@ -58,25 +57,36 @@ def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleR
     )
 
 
-def inventory(files: Iterable[RecordedFile], splits: Iterable[Row], counts: EventCounts) -> Inventory:
-    """What was read, from the files of the captures, the splits table and the event counts."""
+def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventCounts) -> Inventory:
+    """What was read, from the captures' files, the splits table and the event counts."""
     by_file: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    requests: dict[str, int] = defaultdict(int)
+    requests: Counter[str] = Counter()
     for split in splits:
         by_file[split["cluster"], split["file"]].append(split)
-        for api, lines in (split["requests"] or {}).items():
-            requests[api] += lines
-    recorded = sorted(files, key=lambda file: (file.cluster, file.path))
-    nodes = sorted({file.node for file in recorded if file.node is not None})
+        requests.update(split["requests"] or {})
+    recorded = sorted(
+        (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
+    )
+    read = [file for file in recorded if BY_KIND[file.kind].decoder]
     return Inventory(
-        clusters=tuple(sorted({file.cluster for file in recorded})),
-        nodes=tuple(NodeRead(node, counts.roles.get(node, ()), counts.kafka.get(node)) for node in nodes),
-        files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in recorded),
+        clusters=tuple(sorted({capture.cluster for capture in captures})),
+        nodes=tuple(_nodes(captures, counts)),
+        files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
+        left_out=dict(sorted(Counter(file.kind for file in recorded if not BY_KIND[file.kind].decoder).items())),
         requests=dict(sorted(requests.items())),
         partition_rows=counts.partition_rows,
         error_codes=counts.error_codes,
         metadata_records=counts.metadata_records,
     )
+
+
+def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRead]:
+    """The nodes by cluster and id; what capture.toml says of a version goes before what a log printed."""
+    told = {(capture.cluster, node.id): node for capture in captures for node in capture.nodes}
+    for cluster, node in sorted(told):
+        process = told[cluster, node]
+        roles = {*process.roles, *counts.roles.get((cluster, node), ())}
+        yield NodeRead(cluster, node, tuple(sorted(roles)), process.kafka or counts.kafka.get((cluster, node)))
 
 
 def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:
@@ -96,15 +106,15 @@ def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:
     )
 
 
-def recording(files: Iterable[RecordedFile], splits: Iterable[Row]) -> Recording:
+def recording(captures: Iterable[Capture], splits: Iterable[Row]) -> Recording:
     """How to read the evidence of these files back."""
-    by_place = {(file.cluster, file.path): file for file in files}
+    by_place = {(file.cluster, file.path): file for capture in captures for file in capture.files}
 
     def file_of(place: Place) -> RecordedFile:
         return by_place[place.cluster, place.file]
 
     return Recording(
-        open_file=lambda place: open_plain(file_of(place).uri, file_of(place).compression),
+        open_file=lambda place: file_of(place).open(),
         numbers=LineNumbers({(split["cluster"], split["file"], split["split"]): split["lines"] for split in splits}),
         zoned=lambda place: file_of(place).time_zone is not None or file_of(place).source == METADATA_LOG,
     )

@@ -65,11 +65,12 @@ def finding() -> Finding:
 def inventory() -> Inventory:
     return Inventory(
         clusters=("west",),
-        nodes=(NodeRead(1, ("broker", "controller"), "3.9.1"), NodeRead(2, ("broker",), None)),
+        nodes=(NodeRead("west", 1, ("broker", "controller"), "3.9.1"), NodeRead("west", 2, ("broker",), None)),
         files=(
             FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 1_900, 100, 0),
             FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1),
         ),
+        left_out={"metadata-log-segment": 2, "unknown": 1},
         requests={"FETCH": 1_900, "STOP_REPLICA": 2},
         partition_rows={"FETCH": 4_000, "STOP_REPLICA": 2},
         error_codes={"FETCH": {0: 3_999, 74: 1}, "STOP_REPLICA": {0: 2}},

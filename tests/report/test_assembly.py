@@ -16,7 +16,7 @@ from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import Tally
-from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.capture import Capture, Node, RecordedFile
 
 REQUESTS = ("first line\n", "the stale request\n")
 SPLITS = (
@@ -50,6 +50,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "kafka-request.log", str(root / "kafka-request.log"), "request-log-json", "c", 29, 2, "request_log"
         ),
         RecordedFile("empty.log", str(root / "empty.log"), "server-log", "c", 0, 2, "server_log"),
+        RecordedFile("notes.txt", str(root / "notes.txt"), "unknown", "c", 5),
     )
     events = [
         event("request_log", "FETCH", partition=0, in_request=True, error_code=0),
@@ -79,7 +80,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         "evidence": [("the request", place)],
     }
     audit = SimpleNamespace(
-        captures=(SimpleNamespace(files=files),),
+        captures=(Capture(str(root), "c", files, (Node(2),)),),
         rules=selected(["SR-01"]),
         tallies=(Tally("SR-01", {"violation": 1, "unverifiable": 2}, {"no log": 2}),),
         events=rows(spark, EVENTS, events),
@@ -102,7 +103,8 @@ def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> 
     assert read.partition_rows == {"FETCH": 1}
     assert read.error_codes == {"FETCH": {0: 1, 74: 1}}
     assert read.metadata_records == {"TOPIC_RECORD": 1}
-    assert read.nodes == (NodeRead(2, ("broker",), "3.9.1"),)
+    assert read.left_out == {"unknown": 1}
+    assert read.nodes == (NodeRead("c", 2, ("broker",), "3.9.1"),)
 
 
 def test_rules_carry_their_tallies(assembled: Report) -> None:
