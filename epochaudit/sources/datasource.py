@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +34,7 @@ from epochaudit.sources.sink import (
     BlockTally,
     LineDecoder,
     LineOutcome,
+    RequestCounts,
     RowSink,
 )
 
@@ -104,7 +105,7 @@ class RecordedFiles(DataSource):
     def schema(self) -> StructType:
         return SCAN_COLUMNS
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  there is one schema only
         files = [RecordedFile(**file) for file in json.loads(self.options["files"])]
         return RangeReader(files, int(self.options["tasks"]))
 
@@ -119,10 +120,9 @@ class RangeReader(DataSourceReader):
         return [Bundle(ranges) for ranges in dealt(cut(self._files, self._tasks), self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Bundle)
         gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
         try:
-            for part in partition.ranges:
+            for part in cast(Bundle, partition).ranges:
                 yield from decoded(part)
         finally:
             gc.enable()
@@ -130,28 +130,27 @@ class RangeReader(DataSourceReader):
 
 def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of SCAN."""
-    kind = BY_KIND[part.file.kind].decoder
-    assert kind is not None
     sink = RowSink(part.file, part.split)
-    decoder = kind(part.file, sink)
+    decoder = cast(type[LineDecoder], BY_KIND[part.file.kind].decoder)(part.file, sink)
     size, tally = 0, [0, 0, 0]
     for stretch in lines_of(part):
         line = sum(tally) + 1
         if isinstance(stretch, Lines):
             size += len(stretch.data)
-            counts = decode(decoder, sink, stretch, line)
+            outcome = decode(decoder, sink, stretch, line)
         else:
             size += stretch.size
             sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
-            counts = (0, 0, 1)
-        tally = [*map(sum, zip(tally, counts, strict=True))]
+            outcome = (0, 0, 1)
+        tally = [*map(sum, zip(tally, outcome, strict=True))]
         if sink.pending >= ROWS_AT_ONCE:
             yield from sink.drain()
     yield from sink.drain()
     events, ignored, quarantined = tally
     spoiled = sink.spoiled_lines
     lines = (sum(tally), events - spoiled, ignored, quarantined + spoiled)
-    sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), getattr(decoder, "requests", {}))
+    counts = getattr(decoder, "counts", None) or RequestCounts()
+    sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), counts)
     yield from sink.drain()
 
 

@@ -21,7 +21,7 @@ class Format:
     """One recorded format.
 
     source: the events table's name for its stream of events, None if it has none. decoder: of its lines; a format
-    without one is not read. cost: time to decode a byte, relative to the request log's. undecoded: why it gives no events.
+    without one is not read. cost: time to decode a byte, relative to the request log's. undecoded: why no events.
     """
 
     kind: str

@@ -1,6 +1,7 @@
 """Which node wrote a file.
 
-Believed in this order: its own words, its neighbours', its connections, its folder's name. Never a guess: where the evidence names two nodes or none, the node stays unknown.
+Believed in this order: its own words, its neighbours', its connections, its folder's name. Never a guess: where the
+evidence names two nodes or none, the node stays unknown.
 """
 
 from __future__ import annotations

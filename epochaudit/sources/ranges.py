@@ -8,14 +8,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
-from typing import Final
-
-import pyarrow as pa
+from typing import BinaryIO, Final
 
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.formats import BY_KIND
-from epochaudit.sources.opening import Damaged, open_stored, pieces
+from epochaudit.sources.opening import Damaged, pieces
 
 MEBIBYTE: Final = 1 << 20
 LARGEST_RANGE: Final = 32 * MEBIBYTE
@@ -57,11 +56,11 @@ def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
         return [ByteRange(file, 0, 0, None)]
     count = max(1, round(file.size / max(MEBIBYTE, size / known.cost)))
     edges = [file.size * part // count for part in range(count + 1)]
-    return [ByteRange(file, split, *edge) for split, edge in enumerate(zip(edges, edges[1:], strict=False))]
+    return [ByteRange(file, split, *edge) for split, edge in enumerate(pairwise(edges))]
 
 
 def dealt(ranges: Iterable[ByteRange], tasks: int) -> list[list[ByteRange]]:
-    """The ranges in bundles of about equal cost: `tasks` of them, more if they would be large, fewer if there is little."""
+    """The ranges in bundles of about equal cost: `tasks`, more if those would be large, fewer if there is little."""
     ordered = sorted(ranges, key=lambda part: -part.cost)
     total = sum(part.cost for part in ordered)
     count = max(FEWEST_TASKS, ceil(total / LARGEST_RANGE), min(tasks, int(total / SMALLEST_RANGE)))
@@ -151,7 +150,7 @@ def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
             yield position, piece
             position += len(piece)
         return
-    with open_stored(part.file.uri) as stream:
+    with part.file.open() as stream:
         position = _first_line(stream, part)
         while part.end is None or position < part.end:
             piece = stream.read(PIECE if part.end is None else min(PIECE, part.end - position))
@@ -167,7 +166,7 @@ def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
             ended = newline > 0
 
 
-def _first_line(stream: pa.NativeFile, part: ByteRange) -> int:
+def _first_line(stream: BinaryIO, part: ByteRange) -> int:
     """Move to where the first line starts that starts in the range; at or past its end if none does."""
     position = part.start
     if position == 0:

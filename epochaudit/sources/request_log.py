@@ -9,7 +9,6 @@ are checked to be JSON and counted.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -25,10 +24,11 @@ from epochaudit.sources.request_log_apis import (
     control,
     fetch,
     offsets,
+    produce,
     topics,
 )
 from epochaudit.sources.request_log_apis.envelope import Api, HeaderOnly, Row
-from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
+from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -86,7 +86,9 @@ class RequestLogDecoder:
         for api in APIS.values():
             append = sink.rows(REQUEST_COLUMNS + api.columns).append
             self._apis[api.name.encode()] = (api, api.decoder().decode, append)
-        self.requests: dict[str, int] = defaultdict(int)
+        self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
+        self.counts = RequestCounts()
+        self._requests = self.counts.requests
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -117,7 +119,7 @@ class RequestLogDecoder:
         api = self._apis.get(data[name : data.find(b'"', name, stop)])
         try:
             if api is None:
-                self.requests[self._name_only.decode(data[first:last]).request_header.request_api_key_name] += 1
+                self._count(data[first:last])
                 return IGNORED
             self._request(api, data[first:last], self._time(data[start:mark]), byte_offset, line_in_split)
         except (MsgspecError, UnicodeDecodeError) as error:
@@ -143,7 +145,7 @@ class RequestLogDecoder:
             raise Unreadable("the line does not tell the request itself")
         if response.__class__ is str:
             response = None
-        self.requests[api.name] += 1
+        self._requests[api.name] += 1
         total_us = int(line.total_time_ms * 1000 + 0.5)
         common = (
             api.event_type or api.name, byte_offset, line_in_split, time_ms, version, header.correlation_id,
@@ -153,6 +155,19 @@ class RequestLogDecoder:
         )  # fmt: skip
         for ordinal, row in enumerate(api.rows(version, request, response)):
             append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
+
+    def _count(self, json: bytes) -> None:
+        """A request that gives no rows."""
+        name = self._name_only.decode(json).request_header.request_api_key_name
+        self._requests[name] += 1
+        if name == "PRODUCE":
+            try:
+                produced = self._produced.decode(json)
+            except MsgspecError:  # of a later version: it is counted as a request only
+                return
+            self.counts.partition_rows[name] += produced.partitions()
+            for code in produced.error_codes():
+                self.counts.error_codes[f"{name}:{code}"] += 1
 
     def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""

@@ -6,7 +6,9 @@ The wide schema (`SCAN`) is the events table without event_id, plus two struct c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
@@ -24,7 +26,7 @@ EVENT_ROW: Final = "event"
 QUARANTINE_ROW: Final = "quarantine"
 SPLIT_ROW: Final = "split"
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
-SPLIT_COLUMNS: Final = ("byte_offset", "time_ms", "statistics")
+SPLIT_COLUMNS: Final = ("byte_offset", "statistics")
 UNFIT: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
 TEXT_LIMIT: Final = 2_000  # bytes of a bad line that the quarantine keeps
 LINES_OF_SPLIT: Final = (
@@ -32,12 +34,16 @@ LINES_OF_SPLIT: Final = (
 )  # fmt: skip
 
 
+MAPS_OF_SPLIT: Final = ("requests", "partition_rows", "error_codes")
+
+
 def _scan_columns() -> StructType:
-    events = [field for field in spark_schema("events") if field.name != "event_id"]
+    events = [column for column in spark_schema("events") if column.name != "event_id"]
     kind = StructField("kind", StringType())
     quarantined = StructType([kind, StructField("reason", StringType()), StructField("text", StringType())])
     counts = [StructField(name, LongType()) for name in LINES_OF_SPLIT]
-    statistics = StructType([kind, *counts, StructField("requests", MapType(StringType(), LongType()))])
+    maps = [StructField(name, MapType(StringType(), LongType())) for name in MAPS_OF_SPLIT]
+    statistics = StructType([kind, *counts, *maps])
     return StructType(
         [
             StructField("row_kind", StringType()),
@@ -73,6 +79,18 @@ class LineDecoder(Protocol):
     def __init__(self, file: RecordedFile, sink: RowSink) -> None: ...
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome: ...
+
+
+@dataclass
+class RequestCounts:
+    """What a request log's range holds beside event rows: all requests by API, and the partitions of Produce.
+
+    partition_rows: partitions that requests list, by API. error_codes: partitions that responses list, by `API:code`.
+    """
+
+    requests: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    partition_rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    error_codes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
 BlockTally = tuple[int, int, int]  # lines that gave events, were ignored, were quarantined
@@ -121,9 +139,10 @@ class RowSink:
         shown = text[:TEXT_LIMIT].decode("utf-8", errors="replace").replace("\x00", "\ufffd")
         self._quarantined.append((byte_offset, line, (self._file.kind, reason, shown)))
 
-    def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: dict[str, int]) -> None:
+    def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: RequestCounts) -> None:
         """The range's totals, once, at its end; `counts` in the order of LINES_OF_SPLIT."""
-        self._statistics.append((byte_offset, counts[-1], (self._file.kind, *counts, sorted(requests.items()))))
+        maps = (sorted(getattr(requests, name).items()) for name in MAPS_OF_SPLIT)
+        self._statistics.append((byte_offset, (self._file.kind, *counts, *maps)))
 
     @property
     def pending(self) -> int:
@@ -176,12 +195,12 @@ class RowSink:
         given = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
         constants = {**self._identity, "row_kind": row_kind}
         arrays = [
-            pa.array(given[field.name], field.type)
-            if field.name in given
-            else pa.repeat(pa.scalar(constants[field.name], field.type), count)
-            if constants.get(field.name) is not None
-            else _nulls(field.type, count)
-            for field in SCAN
+            pa.array(given[column.name], column.type)
+            if column.name in given
+            else pa.repeat(pa.scalar(constants[column.name], column.type), count)
+            if constants.get(column.name) is not None
+            else _nulls(column.type, count)
+            for column in SCAN
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
 
