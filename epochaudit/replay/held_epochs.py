@@ -77,14 +77,13 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
     )
     finished = F.last(F.when(F.col("event_type") == "LEADER_AND_ISR_FINISHED", F.col("time_ms")), ignorenulls=True)
     delta = F.last(F.when(F.col("event_type") == "METADATA_DELTA", F.col("time_ms")), ignorenulls=True)
+    rows = rows.withColumns({"finished_ms": finished.over(later), "next_delta_ms": delta.over(later)})
     return rows.withColumn(
         "handler_end_ms",
-        F.coalesce(
-            F.least(finished.over(later), F.col("time_ms") + _HANDLER_MS),
-            F.least(delta.over(later), F.col("time_ms") + _DELTA_MS),
-            F.col("time_ms") + _DELTA_MS,
+        F.when(F.col("finished_ms").isNotNull(), F.least("finished_ms", F.col("time_ms") + _HANDLER_MS)).otherwise(
+            F.least("next_delta_ms", F.col("time_ms") + _DELTA_MS)  # least passes over a null
         ),
-    )
+    ).drop("finished_ms", "next_delta_ms")
 
 
 def _named(rows: DataFrame) -> DataFrame:

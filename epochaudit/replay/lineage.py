@@ -14,7 +14,8 @@ from epochaudit.replay.leader_states import RECOVERING, leader_states
 def lineage(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic incarnation, partition, leader epoch).
 
-    Needs: the events table. Clock: leader epoch, then partition epoch.
+    Needs: the events table. Clock: leader epoch, then partition epoch. Epochs of which nothing is known but a statement
+    by a name that stood for several topics are left out.
     Columns: the subject columns (node = the leader), several_incarnations, leader (-1 none), start_offset with start_ref (the
     leader's line), election (clean, unclean, unknown, or first for the lowest epoch recorded), election_ref, previous_isr,
     previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out) with exposed_ref and
@@ -25,9 +26,11 @@ def lineage(events: DataFrame) -> DataFrame:
     rows = stated.unionByName(exposures, allowMissingColumns=True)
     lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     exposed = F.max("exposure").over(lower)
+    nameless = F.col("topic_id").isNull() & F.col("several_incarnations") & F.col("start_ref").isNull()
     return (
         with_elections(by_epoch(rows))
         .withColumn("exposed", exposed)
+        .where(~nameless)
         .withColumns(
             {
                 "exposed_high_watermark": F.col("exposed.high_watermark"),
