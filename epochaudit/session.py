@@ -72,10 +72,10 @@ def session(
     if submitted() or (master or "").startswith("sc:") or "SPARK_REMOTE" in os.environ:
         return _configured(master, {**ALWAYS, **(conf or {})}).getOrCreate()
     _require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
     settings = {**LOCAL, **ALWAYS, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
-        started = _configured(master or "local[*]", settings).getOrCreate()
-    return started
+        return _configured(master or "local[*]", settings).getOrCreate()
 
 
 def submitted() -> bool:
