@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
@@ -20,8 +21,9 @@ from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.session import tuned_for
-from epochaudit.sources.capture import Capture, discover
+from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import read_captures
+from epochaudit.sources.discovery import discover
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 
@@ -72,6 +74,8 @@ def audit(
     captures = tuple(discover(path) for path in paths)
     tuned_for(spark, sum(file.size for capture in captures for file in capture.files))
     read = read_captures(spark, captures)
+    read.scan.persist(StorageLevel.MEMORY_AND_DISK)
+    read.scan.write.format("noop").mode("overwrite").save()  # the one reading of the logs
     judgements = judged(read.events, rules, {*REPORTED, *show})
     findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements]).persist()
     findings.write.format("noop").mode(
