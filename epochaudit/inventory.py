@@ -97,7 +97,7 @@ class EventCounts:
     """The counts that come from event rows, as told at `Inventory`, and what nodes say of themselves."""
 
     partition_rows: Mapping[str, int]
-    error_codes: Mapping[str, Mapping[int, int]]
+    error_codes: Mapping[tuple[str, int], int]  # by API and code
     metadata_records: Mapping[str, int]
     kafka: Mapping[Process, str]  # version printed last
     roles: Mapping[Process, frozenset[str]]
@@ -127,9 +127,9 @@ def event_groups(events: DataFrame) -> DataFrame:
 
 
 def event_counts(groups: Iterable[Row]) -> EventCounts:
-    """The rows of `event_groups`, summed up under their APIs and record types, names in order."""
+    """The rows of `event_groups`, summed up under their APIs and record types."""
     partition_rows: dict[str, int] = defaultdict(int)
-    error_codes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    error_codes: dict[tuple[str, int], int] = defaultdict(int)
     metadata_records: dict[str, int] = defaultdict(int)
     statements = []
     for group in groups:
@@ -141,12 +141,12 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
             if group["requested"]:
                 partition_rows[name] += rows
             if group["error_code"] is not None:
-                error_codes[name][group["error_code"]] += rows
+                error_codes[name, group["error_code"]] += rows
         elif group["node"] is not None:
             statements.append(group)
     return EventCounts(
-        partition_rows=dict(sorted(partition_rows.items())),
-        error_codes={api: dict(sorted(codes.items())) for api, codes in sorted(error_codes.items())},
+        partition_rows=dict(partition_rows),
+        error_codes=dict(error_codes),
         metadata_records=dict(sorted(metadata_records.items())),
         kafka=_versions(statements),
         roles=_roles(statements),

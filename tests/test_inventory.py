@@ -36,7 +36,7 @@ def test_partition_rows_count_what_requests_list_and_error_codes_what_responses_
         group("request_log", "BROKER_HEARTBEAT", 9),
     )
     assert counts.partition_rows == {"FETCH": 13}
-    assert counts.error_codes == {"FETCH": {0: 15, 74: 2}}
+    assert counts.error_codes == {("FETCH", 0): 15, ("FETCH", 74): 2}
 
 
 def test_metadata_records_leave_out_the_raft_logs_control_records() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SPLIT_COLUMNS: Final = (
     *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
-    "requests",
+    *("requests", "partition_rows", "error_codes"),
 )
 
 Row = Mapping[str, Any]
@@ -58,12 +58,17 @@ def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleR
 
 
 def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventCounts) -> Inventory:
-    """What was read, from the captures' files, the splits table and the event counts."""
+    """What was read, from the captures' files, the splits table and the event counts.
+
+    APIs without event rows (PRODUCE) are counted by the splits, all others by the events.
+    """
     by_file: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    requests: Counter[str] = Counter()
+    requests, partition_rows, error_codes = Counter[str](), Counter(counts.partition_rows), Counter(counts.error_codes)
     for split in splits:
         by_file[split["cluster"], split["file"]].append(split)
         requests.update(split["requests"] or {})
+        partition_rows.update(split["partition_rows"] or {})
+        error_codes.update(_by_api_and_code(split["error_codes"] or {}))
     recorded = sorted(
         (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
     )
@@ -74,10 +79,22 @@ def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventC
         files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
         left_out=dict(sorted(Counter(file.kind for file in recorded if not BY_KIND[file.kind].decoder).items())),
         requests=dict(sorted(requests.items())),
-        partition_rows=counts.partition_rows,
-        error_codes=counts.error_codes,
+        partition_rows=dict(sorted(partition_rows.items())),
+        error_codes=_nested(error_codes),
         metadata_records=counts.metadata_records,
     )
+
+
+def _by_api_and_code(rows: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """`PRODUCE:0` -> rows as (PRODUCE, 0) -> rows."""
+    return {(name.rpartition(":")[0], int(name.rpartition(":")[2])): count for name, count in rows.items()}
+
+
+def _nested(error_codes: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
+    nested: dict[str, dict[int, int]] = defaultdict(dict)
+    for (api, code), rows in sorted(error_codes.items()):
+        nested[api][code] = rows
+    return dict(nested)
 
 
 def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRead]:

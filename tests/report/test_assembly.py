@@ -21,7 +21,8 @@ from epochaudit.sources.capture import Capture, Node, RecordedFile
 REQUESTS = ("first line\n", "the stale request\n")
 SPLITS = (
     "cluster string, file string, split int, lines bigint, event_lines bigint, ignored_lines bigint, "
-    "quarantined_lines bigint, requests map<string, bigint>"
+    "quarantined_lines bigint, requests map<string, bigint>, partition_rows map<string, bigint>, "
+    "error_codes map<string, bigint>"
 )
 FINDINGS = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
@@ -62,8 +63,9 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         event("metadata_log", "TOPIC_RECORD", node=None),
     ]
     split = {"cluster": "c", "file": "kafka-request.log", "ignored_lines": 0, "quarantined_lines": 0}
+    produced = {"partition_rows": {"PRODUCE": 2}, "error_codes": {"PRODUCE:0": 1, "PRODUCE:6": 1}}
     splits = [
-        {**split, "split": 0, "lines": 1, "event_lines": 1, "requests": {"FETCH": 3, "PRODUCE": 1}},
+        {**split, "split": 0, "lines": 1, "event_lines": 1, "requests": {"FETCH": 3, "PRODUCE": 1}, **produced},
         {**split, "split": 1, "lines": 1, "event_lines": 1, "requests": {"FETCH": 1}},
     ]
     place = (2, "kafka-request.log", 1, len(REQUESTS[0]), 1, 0)
@@ -100,8 +102,8 @@ def test_every_file_is_listed_with_the_sums_of_its_splits(assembled: Report) -> 
 def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> None:
     read = assembled.inventory
     assert read.requests == {"FETCH": 4, "PRODUCE": 1}
-    assert read.partition_rows == {"FETCH": 1}
-    assert read.error_codes == {"FETCH": {0: 1, 74: 1}}
+    assert read.partition_rows == {"FETCH": 1, "PRODUCE": 2}
+    assert read.error_codes == {"FETCH": {0: 1, 74: 1}, "PRODUCE": {0: 1, 6: 1}}
     assert read.metadata_records == {"TOPIC_RECORD": 1}
     assert read.left_out == {"unknown": 1}
     assert read.nodes == (NodeRead("c", 2, ("broker",), "3.9.1"),)
