@@ -31,7 +31,9 @@ def fetches(events: DataFrame) -> DataFrame:
     than the capture), and what `with_held_epochs` adds.
     """
     rows = of_types(events, "FETCH").where(F.col("in_response") & F.col("partition").isNotNull() & is_user_topic())
-    listed = rows.where("in_request").select(*_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source"))
+    listed = rows.where("in_request").select(
+        *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source")
+    )
     left_to_session = _from_session(rows.where("NOT in_request").select(*_COLUMNS, ref().alias("fetch_ref")), events)
     served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
@@ -46,7 +48,9 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     In a session the epoch of a partition changes rarely: what travels is one row per session, partition and epoch.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
-    listing = of_types(events, "FETCH").where(F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0))
+    listing = of_types(events, "FETCH").where(
+        F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
+    )
     listing = (
         listing.withColumn("topic_key", topic_key())
         .groupBy(*key, "current_leader_epoch")

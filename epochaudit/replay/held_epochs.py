@@ -49,7 +49,9 @@ def replica_starts(events: DataFrame) -> DataFrame:
         .agg(F.collect_set("time_ms").alias("process_starts"))
     )
     lines = lines.join(F.broadcast(starting), ["cluster", "node"], "left")
-    following = Window.partitionBy("cluster", "node", "topic", "partition").orderBy("from_ms", "file_order", "byte_offset")
+    following = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        "from_ms", "file_order", "byte_offset"
+    )
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
     return lines.withColumns(
         {
@@ -115,7 +117,14 @@ def held_epochs(events: DataFrame) -> DataFrame:
     starts = replica_starts(events)
     keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
     entry = F.struct(
-        "leader_epoch", "is_leader", "topic", "topic_id", "from_ms", "settled_ms", "until_ms", F.col("own_ref").alias("ref")
+        "leader_epoch",
+        "is_leader",
+        "topic",
+        "topic_id",
+        "from_ms",
+        "settled_ms",
+        "until_ms",
+        F.col("own_ref").alias("ref"),
     )
     held = (
         starts.withColumn("topic_key", F.explode(keys))
@@ -141,8 +150,10 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
     """
     possible = F.filter(
         "held",
-        lambda e: (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
-        & (e["until_ms"].isNull() | (e["until_ms"] >= F.col("arrival_ms") - GRAIN_MS)),
+        lambda e: (
+            (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
+            & (e["until_ms"].isNull() | (e["until_ms"] >= F.col("arrival_ms") - GRAIN_MS))
+        ),
     )
     joined = (
         rows.withColumn("topic_key", topic_key())

@@ -59,7 +59,9 @@ def leader_states(events: DataFrame) -> DataFrame:
 def _stated(events: DataFrame) -> DataFrame:
     """Answered requests, controller lines and committed records."""
     rows = of_types(events, "ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION").withColumn("own_ref", ref())
-    changed, metadata, unclean = (F.col("event_type") == name for name in ("ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION"))
+    changed, metadata, unclean = (
+        F.col("event_type") == name for name in ("ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION")
+    )
     rows = rows.where(_answered() | unclean).withColumns(
         {
             "leader": F.when(changed, F.col("response_leader")).otherwise(F.col("leader")),
@@ -70,15 +72,19 @@ def _stated(events: DataFrame) -> DataFrame:
         }
     )
     states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).withColumn("own_ref", F.col("state_ref"))
-    stated = with_identity(
-        states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events)
-    )
-    missing = {name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")}
+    stated = with_identity(states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events))
+    missing = {
+        name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")
+    }
     return stated.where((F.col("leader") >= -1) & (F.col("leader_epoch") >= 0)).withColumns(missing).select(*_STATE)
 
 
 def _answered() -> Column:
     """Answers that state a leader. Metadata answers -1 also for a leader that is merely unreachable: no statement."""
     changed = (F.col("event_type") == "ALTER_PARTITION") & (F.col("error_code") == 0)
-    told = (F.col("event_type") == "METADATA") & (F.col("api_version") >= RELIABLE_METADATA_VERSION) & (F.col("leader") >= 0)
+    told = (
+        (F.col("event_type") == "METADATA")
+        & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
+        & (F.col("leader") >= 0)
+    )
     return (changed & (F.coalesce("request_error_code", F.lit(0)) == 0)) | told

@@ -20,7 +20,15 @@ def leadership(events: DataFrame) -> DataFrame:
     lowest_leader_ref, highest_leader_ref; several_incarnations.
     """
     facts = leader_states(events).select(
-        "cluster", "topic", "topic_id", "several_incarnations", "partition", "leader_epoch", "leader", "event_type", "own_ref"
+        "cluster",
+        "topic",
+        "topic_id",
+        "several_incarnations",
+        "partition",
+        "leader_epoch",
+        "leader",
+        "event_type",
+        "own_ref",
     )
     facts = facts.unionByName(_hints(events)).withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     fact = F.struct("leader", "event_type", "own_ref")
@@ -53,7 +61,9 @@ def _hints(events: DataFrame) -> DataFrame:
     Leader and epoch of a hint are read without a lock (KafkaApis.getCurrentLeader): a hint counts only when the serving
     node was in the middle of no transition.
     """
-    rows = of_types(events, "FETCH").where((F.col("hinted_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0) & is_user_topic())
+    rows = of_types(events, "FETCH").where(
+        (F.col("hinted_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0) & is_user_topic()
+    )
     rows = rows.select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "event_type", "hinted_leader",
         "hinted_leader_epoch", ref().alias("own_ref"),

@@ -88,7 +88,9 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
     return (
-        epochs.withColumns({"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())})
+        epochs.withColumns(
+            {"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())}
+        )
         .withColumns(
             {
                 "election": F.when(F.col("unclean_ref").isNotNull(), "unclean")
@@ -115,7 +117,9 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
     stays a hash aggregation; `max_by` picks the same row for each field of the reference.
     """
-    rows = of_types(events, "FETCH").where((F.col("error_code") == 0) & (F.col("high_watermark") >= 0) & is_user_topic())
+    rows = of_types(events, "FETCH").where(
+        (F.col("error_code") == 0) & (F.col("high_watermark") >= 0) & is_user_topic()
+    )
     rows = rows.select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "split",
         "byte_offset", "line_in_split",

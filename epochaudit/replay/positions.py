@@ -92,7 +92,9 @@ def _per_epoch(events: DataFrame) -> DataFrame:
         F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
     )
     fetch, ok = F.col("event_type") == "FETCH", F.col("error_code") == 0
-    nothing_new = F.col("in_request") & ~F.col("in_response") & (F.col("session_epoch") > 0) & (F.col("request_error_code") == 0)
+    nothing_new = (
+        F.col("in_request") & ~F.col("in_response") & (F.col("session_epoch") > 0) & (F.col("request_error_code") == 0)
+    )
     kind = (
         F.when(fetch & (ok | nothing_new), "read")
         .when(fetch & (F.col("error_code") == 1), "out_of_range")
@@ -135,7 +137,7 @@ def _by_consumer() -> Column:
 
 def _host() -> Column:
     """Remote host of a connection id `local - remote - index`, each end point with its port."""
-    return F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1)
+    return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
 
 
 def _group_offsets(events: DataFrame) -> DataFrame:
@@ -178,10 +180,12 @@ def _interleaved(reads: str) -> Column:
         reads,
         lambda a: F.exists(
             reads,
-            lambda b: (a["node"] == b["node"])
-            & (a["file_order"] == b["file_order"])
-            & (a["byte_offset"] < b["byte_offset"])
-            & (b["byte_offset"] < a["last_byte_offset"]),
+            lambda b: (
+                (a["node"] == b["node"])
+                & (a["file_order"] == b["file_order"])
+                & (a["byte_offset"] < b["byte_offset"])
+                & (b["byte_offset"] < a["last_byte_offset"])
+            ),
         ),
     )
 
@@ -193,7 +197,9 @@ def _with_position(subjects: DataFrame) -> DataFrame:
         F.transform(
             F.filter(
                 "reads",
-                lambda r: (r["leader_epoch"] < F.col("leader_epoch")) & (r["read_from"] < o) & (o <= r["high_watermark"]),
+                lambda r: (
+                    (r["leader_epoch"] < F.col("leader_epoch")) & (r["read_from"] < o) & (o <= r["high_watermark"])
+                ),
             ),
             lambda r: F.struct(r["leader_epoch"], r["read_ref"]),
         )
@@ -218,19 +224,24 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
         F.transform(
             F.filter(
                 "reads",
-                lambda r: (r["read_from"] < F.col("commit.answered_offset"))
-                & (F.col("commit.answered_offset") <= r["high_watermark"]),
+                lambda r: (
+                    (r["read_from"] < F.col("commit.answered_offset"))
+                    & (F.col("commit.answered_offset") <= r["high_watermark"])
+                ),
             ),
             lambda r: F.struct(r["leader_epoch"], r["read_ref"]),
         )
     )
     stated = F.when(F.col("commit.committed_leader_epoch") >= 0, F.col("commit.committed_leader_epoch"))
     bound = F.struct(
-        F.coalesce(stated, read["leader_epoch"]).alias("epoch"), F.coalesce(read["read_ref"], F.col("commit.ref")).alias("ref")
+        F.coalesce(stated, read["leader_epoch"]).alias("epoch"),
+        F.coalesce(read["read_ref"], F.col("commit.ref")).alias("ref"),
     )
     return (
         commits.groupBy(
-            *_PARTITION, F.col("commit.group_id").alias("resumed_group"), F.col("commit.answered_offset").alias("resumed_offset")
+            *_PARTITION,
+            F.col("commit.group_id").alias("resumed_group"),
+            F.col("commit.answered_offset").alias("resumed_offset"),
         )
         .agg(F.max(bound).alias("bound"))
         .withColumn("topic_key", F.coalesce("topic_id", "topic"))

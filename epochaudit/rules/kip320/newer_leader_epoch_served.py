@@ -67,9 +67,9 @@ class NewerLeaderEpochServed(Rule):
         unknown = col("epoch_source") == "unknown"
         newer_refused_as_old = (code == 74) & (epoch > col("held_max"))
         older_refused_as_new = (code == 75) & (epoch < col("held_min"))
-        return ((epoch >= 0) & (code.isin(0, 75) | newer_refused_as_old) & ~F.coalesce(older_refused_as_new, F.lit(False))) | (
-            unknown & code.isin(0, 75)
-        )
+        return (
+            (epoch >= 0) & (code.isin(0, 75) | newer_refused_as_old) & ~F.coalesce(older_refused_as_new, F.lit(False))
+        ) | (unknown & code.isin(0, 75))
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, code = col("current_leader_epoch"), col("error_code")
@@ -79,7 +79,10 @@ class NewerLeaderEpochServed(Rule):
             fenced((code == 75) & (epoch > col("held_min"))),
             unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
             violation(newer & (code == 74)),
-            exposed(newer & (code == 0) & sessions_lose_epochs(), "KAFKA-9338: incremental fetch sessions lose the leader epoch"),
+            exposed(
+                newer & (code == 0) & sessions_lose_epochs(),
+                "KAFKA-9338: incremental fetch sessions lose the leader epoch",
+            ),
             violation(newer & (code == 0)),
             otherwise=passed(),
         )

@@ -69,9 +69,9 @@ class OlderLeaderEpochServed(Rule):
         unknown = col("epoch_source") == "unknown"
         newer_refused_as_old = (code == 74) & (epoch > col("held_max"))
         older_refused_as_new = (code == 75) & (epoch < col("held_min"))
-        return ((epoch >= 0) & (code.isin(0, 74) | older_refused_as_new) & ~F.coalesce(newer_refused_as_old, F.lit(False))) | (
-            unknown & code.isin(0, 74)
-        )
+        return (
+            (epoch >= 0) & (code.isin(0, 74) | older_refused_as_new) & ~F.coalesce(newer_refused_as_old, F.lit(False))
+        ) | (unknown & code.isin(0, 74))
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, code = col("current_leader_epoch"), col("error_code")
@@ -82,11 +82,13 @@ class OlderLeaderEpochServed(Rule):
             unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
             violation(code == 74),
             violation(older & (code == 75)),
-            exposed(older & (code == 0) & sessions_lose_epochs(), "KAFKA-9338: incremental fetch sessions lose the leader epoch"),
+            exposed(
+                older & (code == 0) & sessions_lose_epochs(),
+                "KAFKA-9338: incremental fetch sessions lose the leader epoch",
+            ),
             violation(older & (code == 0)),
             otherwise=passed(),
         )
 
     def severity_of(self) -> Column | None:
         return F.when(col("replica_id") < 0, MEDIUM)
-

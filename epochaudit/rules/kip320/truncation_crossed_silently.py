@@ -52,7 +52,9 @@ class TruncationCrossedSilently(Rule):
         "where the position came from": "position_ref",
         "the committed offset that was resumed": "committed_ref",
     }
-    expected = "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, as KIP-320 provides"
+    expected = (
+        "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, as KIP-320 provides"
+    )
     observed = (
         "Fetch {api_version} at offset {fetch_offset} answered 0 in leader epoch {leader_epoch}; "
         "offsets {divergence_offset} to {last_lost_offset} of the new log were never seen"
@@ -76,7 +78,9 @@ class TruncationCrossedSilently(Rule):
             & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_VALIDATING_BROKER))
         )
         return first_of(
-            unverifiable(col("position_epoch").isNull(), "the leader epoch of the committed offset is not in the evidence"),
+            unverifiable(
+                col("position_epoch").isNull(), "the leader epoch of the committed offset is not in the evidence"
+            ),
             unverifiable(
                 col("several_incarnations") & col("topic_id").isNull(),
                 "the topic name had several incarnations and no topic id tells them apart",
@@ -85,7 +89,9 @@ class TruncationCrossedSilently(Rule):
             unverifiable(col("crossed") & col("shared_client_id"), "several consumers share the client id"),
             violation(col("crossed") & could_validate),
             exposed(col("crossed"), "the protocol versions in use gave the client no epoch to validate with"),
-            unverifiable(col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"),
+            unverifiable(
+                col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"
+            ),
             unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded"),
             otherwise=passed(),
         )
