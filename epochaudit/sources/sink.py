@@ -7,10 +7,10 @@ The wide schema (`SCAN`) is the events table without event_id, plus two struct c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -81,6 +81,10 @@ class LineDecoder(Protocol):
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome: ...
 
 
+Values = Any  # a column: a sequence of Python values or an Arrow array
+Finish = Callable[[dict[str, Values]], dict[str, Values]]  # columns by name
+
+
 @dataclass
 class RequestCounts:
     """What a request log's range holds beside event rows: all requests by API, and the partitions of Produce.
@@ -116,6 +120,7 @@ class RowSink:
     def __init__(self, file: RecordedFile, split: int) -> None:
         self._file = file
         self._lists: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+        self._finish: dict[tuple[str, ...], Finish] = {}
         self._quarantined: list[tuple[object, ...]] = []
         self._statistics: list[tuple[object, ...]] = []
         self._identity: dict[str, object] = {
@@ -130,8 +135,13 @@ class RowSink:
         self.spoiled_lines = 0  # whose rows could not be kept and were quarantined instead
         self.times: tuple[int | None, int | None] = (None, None)  # smallest and largest time_ms drained so far
 
-    def rows(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
-        """The list that takes rows of exactly these columns; the same columns give the same list."""
+    def rows(self, columns: tuple[str, ...], finish: Finish | None = None) -> list[tuple[object, ...]]:
+        """The list that takes rows of exactly these columns; the same columns give the same list.
+
+        `finish` makes the table's columns of the given ones, for all rows of a batch at once.
+        """
+        if finish is not None:
+            self._finish[columns] = finish
         return self._lists.setdefault(columns, [])
 
     def quarantine(self, byte_offset: int, line: int, reason: str, text: bytes) -> None:
@@ -192,10 +202,12 @@ class RowSink:
 
     def _batch(self, row_kind: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
         count = len(rows)
-        given = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
+        given: dict[str, Values] = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
+        if columns in self._finish and rows:
+            given = self._finish[columns](given)
         constants = {**self._identity, "row_kind": row_kind}
         arrays = [
-            pa.array(given[column.name], column.type)
+            _array(given[column.name], column.type)
             if column.name in given
             else pa.repeat(pa.scalar(constants[column.name], column.type), count)
             if constants.get(column.name) is not None
@@ -203,6 +215,10 @@ class RowSink:
             for column in SCAN
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
+
+
+def _array(values: Values, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def _nulls(kind: pa.DataType, count: int) -> pa.Array:

@@ -14,6 +14,9 @@ class Partition(Json):
     last_fetched_epoch: Int32 | None = None
     log_start_offset: Int64 | None = None
 
+    def asked(self) -> Row:
+        return (self.current_leader_epoch, self.fetch_offset, self.last_fetched_epoch, self.log_start_offset)
+
 
 class Topic(Json):
     partitions: list[Partition]
@@ -65,6 +68,26 @@ class Answer(Json):
     records_size_in_bytes: Int64 | None = None
     record_set_size_in_bytes: Int64 | None = None  # its name in 2.8
 
+    def index(self) -> int:
+        return self.partition if self.partition_index is None else self.partition_index
+
+    def told(self, no_hint: int | None) -> Row:
+        """The columns of the answer; `no_hint` stands for tagged fields that are absent."""
+        end, leader = self.diverging_epoch, self.current_leader
+        size = self.records_size_in_bytes
+        return (
+            self.error_code,
+            self.high_watermark,
+            self.last_stable_offset,
+            self.log_start_offset,
+            no_hint if end is None else end.epoch,
+            no_hint if end is None else end.end_offset,
+            no_hint if leader is None else leader.leader_id,
+            no_hint if leader is None else leader.leader_epoch,
+            self.preferred_read_replica,
+            self.record_set_size_in_bytes if size is None else size,
+        )
+
 
 class Answers(Json):
     topic: str | None = None
@@ -89,30 +112,30 @@ COLUMNS: Final = (
 Subject = tuple[str | None, str | None, int]  # topic, topic_id, partition
 
 # in_request, in_response, forgotten; where nothing was asked or answered, with the nulls for that
+NOT_ASKED: Final = (None,) * 4
 NOT_ANSWERED: Final = (None,) * 10
 ASKED_AND_ANSWERED: Final = (True, True, False)
 ASKED_ONLY: Final = (True, False, False)
-ANSWERED_ONLY: Final = (False, True, False, None, None, None, None)
-FORGOTTEN: Final = (False, False, True, *(None,) * 4, *NOT_ANSWERED)
-NO_PARTITION: Final = (None, None, None, False, False, False, *(None,) * 4, *NOT_ANSWERED)
+UNASKED: Final = (False, True, False, *NOT_ASKED)
+FORGOTTEN: Final = (False, False, True, *NOT_ASKED, *NOT_ANSWERED)
+NO_PARTITION: Final = (None, None, None, False, False, False, *NOT_ASKED, *NOT_ANSWERED)
 
 TAGGED_FIELDS: Final = 12  # first version with divergingEpoch and currentLeader
 REPLICA_STATE: Final = 15  # first version with replicaState in place of replicaId
-NO_HINTS: Final = (-1, -1, -1, -1)
-HINTS_UNKNOWN: Final = (None, None, None, None)
 
 
 def rows(version: int, request: Request, response: Response | None) -> list[Row]:
-    """One row per partition: asked for, then answered only, then forgotten; if there is none, one without partition."""
+    """One row per partition: asked for, then answered only, then forgotten; if there is none, one without partition.
+
+    Most of a request log comes this way, so that rows are built with few intermediate tuples.
+    """
     fetch = _fetch(version, request, response)
-    answers = [] if response is None else _answers(version, response.responses)
-    if request.topics:
-        found = _joined(fetch, request.topics, answers)
-    else:
-        found = [fetch + subject + ANSWERED_ONLY + answer for subject, answer in answers]
-    for topic in request.forgotten_topics_data:
-        name = (topic.topic, named_id(topic.topic_id))
-        found.extend(fetch + name + (partition,) + FORGOTTEN for partition in topic.partitions)
+    topics = [] if response is None else response.responses
+    no_hint = -1 if version >= TAGGED_FIELDS else None
+    found = _asked(fetch, request.topics, topics, no_hint) if request.topics else _unasked(fetch, topics, no_hint)
+    for gone in request.forgotten_topics_data:
+        name = (gone.topic, named_id(gone.topic_id))
+        found.extend(fetch + name + (partition,) + FORGOTTEN for partition in gone.partitions)
     return found or [fetch + NO_PARTITION]
 
 
@@ -129,41 +152,34 @@ def _fetch(version: int, request: Request, response: Response | None) -> Row:
     return (request.replica_id, None, request.isolation_level, session_id, request.session_epoch)
 
 
-def _joined(fetch: Row, topics: list[Topic], answers: list[tuple[Subject, Row]]) -> list[Row]:
+def _asked(fetch: Row, asked: list[Topic], answered: list[Answers], no_hint: int | None) -> list[Row]:
     """Rows of the partitions asked for, in request order, then of those that only the response lists."""
-    unasked = dict(answers)
-    found = []
-    for topic in topics:
-        name, topic_id = topic.topic, named_id(topic.topic_id)
-        for p in topic.partitions:
-            subject = (name, topic_id, p.partition)
-            asked = (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch, p.log_start_offset)
-            answer = unasked.pop(subject, None)
-            if answer is None:
-                found.append(fetch + subject + ASKED_ONLY + asked + NOT_ANSWERED)
-            else:
-                found.append(fetch + subject + ASKED_AND_ANSWERED + asked + answer)
-    found.extend(fetch + subject + ANSWERED_ONLY + answer for subject, answer in unasked.items())
-    return found
-
-
-def _answers(version: int, topics: list[Answers]) -> list[tuple[Subject, Row]]:
-    found: list[tuple[Subject, Row]] = []
-    no_hints = NO_HINTS if version >= TAGGED_FIELDS else HINTS_UNKNOWN
-    for topic in topics:
+    unasked: dict[Subject, Answer] = {}
+    for topic in answered:
         name, topic_id = topic.topic, named_id(topic.topic_id)
         for p in topic.partitions or topic.partition_responses:
-            hints = no_hints if p.diverging_epoch is None and p.current_leader is None else _hints(p)
-            size = p.record_set_size_in_bytes if p.records_size_in_bytes is None else p.records_size_in_bytes
-            read = (p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset)
-            index = p.partition if p.partition_index is None else p.partition_index
-            found.append(((name, topic_id, index), (*read, *hints, p.preferred_read_replica, size)))
+            unasked[name, topic_id, p.index()] = p
+    found = []
+    for wanted in asked:
+        name, topic_id = wanted.topic, named_id(wanted.topic_id)
+        for partition in wanted.partitions:
+            subject = (name, topic_id, partition.partition)
+            answer = unasked.pop(subject, None)
+            if answer is None:
+                found.append(fetch + subject + ASKED_ONLY + partition.asked() + NOT_ANSWERED)
+            else:
+                found.append(fetch + subject + ASKED_AND_ANSWERED + partition.asked() + answer.told(no_hint))
+    found.extend(fetch + subject + UNASKED + answer.told(no_hint) for subject, answer in unasked.items())
     return found
 
 
-def _hints(p: Answer) -> tuple[int, int, int, int]:
-    end, leader = p.diverging_epoch or EpochEndOffset(), p.current_leader or LeaderIdAndEpoch()
-    return (end.epoch, end.end_offset, leader.leader_id, leader.leader_epoch)
+def _unasked(fetch: Row, answered: list[Answers], no_hint: int | None) -> list[Row]:
+    """Rows of the partitions that the response of an incremental session lists."""
+    return [
+        fetch + (topic.topic, named_id(topic.topic_id), p.index(), *UNASKED) + p.told(no_hint)  # noqa: RUF005  faster
+        for topic in answered
+        for p in topic.partitions or topic.partition_responses
+    ]
 
 
 APIS: Final = (Api("FETCH", 18, Completed[Request, Response], COLUMNS, rows),)
