@@ -100,7 +100,8 @@ def _arrow_type(ddl: str) -> pa.DataType:
 
 
 _SPARK_SCALARS: Final[dict[str, DataType]] = {
-    "string": StringType(), "int": IntegerType(), "bigint": LongType(), "boolean": BooleanType(), "double": DoubleType(), "date": DateType(),
+    "string": StringType(), "int": IntegerType(), "bigint": LongType(), "boolean": BooleanType(),
+    "double": DoubleType(), "date": DateType(),
 }  # fmt: skip
 _ARROW_SCALARS: Final = {
     "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64(), "date": pa.date32(),

@@ -14,7 +14,8 @@ from epochaudit.replay.control import control
 from tests.rules.case_files import read_cases
 
 HISTORY = """## history
-| # | event_type | topic | partition | leader_epoch | controller_id | controller_epoch | correlation_id | error_code | arrival_ms | time_ms |
+
+| # | event_type | topic | partition | leader_epoch | controller_id | controller_epoch | correlation_id | error_code |arrival_ms|time_ms|
 |---|---|---|---|---|---|---|---|---|---|---|
 | up | PROCESS_STARTING | | | | | | | | | 500 |
 | h1 | LEADER_AND_ISR_HANDLING | | | | 1 | | 7 | | | 1000 |

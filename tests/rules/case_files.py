@@ -9,7 +9,8 @@ A case is a `## heading`, prose, one table of events and a list of verdicts:
     - SR-01 violation at r1: optional reason of an unverifiable verdict
 
 Columns are those of schemas/events.toml, `#` is the label; a blank cell is null. The list holds every verdict that the rule
-gives in the case. Rows are a second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all cases are judged in one run.
+gives in the case. Rows are a second apart; a request arrives a second before it is logged.
+Each case becomes a cluster of its own, so that all cases are judged in one run.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class StaleStopReplicaAccepted(Rule):
     observed = "partition error {error_code}"
     because = (
         "broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}",
-        "StopReplica {correlation_id} of controller {controller_id} carried leader epoch {leader_epoch}, deletePartition {delete_partition}",
+        "StopReplica {correlation_id} of controller {controller_id} carried leader epoch {leader_epoch}",
         "and was answered {error_code} for the partition",
     )
 

@@ -48,7 +48,7 @@ class StopReplicaSentinelMisused(Rule):
     expected = "a real leader epoch: {topic} is not being deleted"
     observed = "leader epoch {leader_epoch}, deletePartition {delete_partition}, answered {error_code}"
     because = (
-        "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition} (topic id {held_topic_id})",
+        "broker {node} had accepted leader epoch {accepted_leader_epoch} for {topic}-{partition} (topic id {held_topic_id})",
         "StopReplica {correlation_id} of controller {controller_id} carried the sentinel {leader_epoch}, which no fence stops",
         "no UpdateMetadata had announced a deletion of the topic",
     )
