@@ -35,10 +35,6 @@ WITHOUT_RECORD: Final = "without_record"
 
 FOREVER: Final = 2**62
 
-# A batch gets its CreateTime when its first record is appended and takes more records until it is drained, by default
-# 25 ms later (controller.quorum.append.linger.ms); a second leaves room for a pause of the raft thread.
-RECORD_DELAY_MS: Final = 1000
-
 
 def position() -> Column:
     """Place of a metadata record in the log as one number: odd for log records, even for the end offset of a snapshot.

@@ -20,7 +20,6 @@ from epochaudit.replay.cluster_history import (
     FENCED,
     FOREVER,
     INELIGIBLE,
-    RECORD_DELAY_MS,
     SHUTTING_DOWN,
     UNKNOWN,
     checks_eligibility,
@@ -36,7 +35,13 @@ NEW_LEADER_ELECTED: Final = 108
 EPOCHS_WERE_CURRENT: Final = (0, 55, 107, NEW_LEADER_ELECTED)  # answers that come after the checks of both epochs
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition 2 is 3.3's
 
-# log4j prints whole milliseconds, so a line and an arrival can be off by one each.
+# How much earlier than its logged arrival a request can have met a state that had been replaced by then. A request log line
+# is written some time after the answer, over 100 ms on a busy node, and the arrival is reckoned back from it; a batch gets
+# its CreateTime with its first record and takes more until it is drained, by default 25 ms later
+# (controller.quorum.append.linger.ms).
+_SLACK_MS: Final = 1000
+
+# log4j and CreateTime count whole milliseconds.
 _CLOCK_GRAIN_MS: Final = 2
 _QUARTER_HOUR_MS: Final = 900_000
 
@@ -144,7 +149,7 @@ def _timed(rows: DataFrame) -> DataFrame:
     )
     lag = F.col("written.time_ms") - F.col("arrival_ms")
     zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
-    fits = (lag - zone).between(-RECORD_DELAY_MS, F.col("time_ms") - F.col("arrival_ms") + _CLOCK_GRAIN_MS)
+    fits = (lag - zone).between(-_SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + _CLOCK_GRAIN_MS)
     by_node = Window.partitionBy("cluster", "node")
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = rows.withColumn("own_zone_ms", F.when(fits, zone))  # what does not fit was written by another request
@@ -165,14 +170,13 @@ def _timed(rows: DataFrame) -> DataFrame:
 def _met(rows: DataFrame) -> DataFrame:
     """Adds the states of the partition that the controller can have held when it decided, and how the request compares."""
     zookeeper, epoch, partition_epoch = F.col("zookeeper"), F.col("leader_epoch"), F.col("partition_epoch")
-    delay = F.when(zookeeper, F.lit(_CLOCK_GRAIN_MS)).otherwise(F.lit(RECORD_DELAY_MS))
     from_ms, to_ms = F.coalesce("from_ms", F.lit(0)), F.coalesce("to_ms", F.lit(FOREVER))
     place = F.col("committed.partition_epoch") - 1
 
     def possible(state: Column) -> Column:
         at_node = ~zookeeper | (state["node"] == F.col("node"))
         begun = state["time_ms"] <= to_ms + _CLOCK_GRAIN_MS
-        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + delay >= from_ms)
+        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + _SLACK_MS >= from_ms)
         return F.when(place.isNotNull(), state["partition_epoch"] == place).otherwise(in_time)
 
     def same(state: Column) -> Column:
@@ -233,7 +237,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
     untimed = exact | F.col("from_ms").isNull()
-    from_ms, to_ms = F.col("from_ms") - RECORD_DELAY_MS, F.col("to_ms") + _CLOCK_GRAIN_MS
+    from_ms, to_ms = F.col("from_ms") - _SLACK_MS, F.col("to_ms") + _CLOCK_GRAIN_MS
 
     def can_have_stood(state: Column) -> Column:
         there = (state["since"] < F.col("until")) & (state["until"] > F.col("since"))
@@ -246,7 +250,8 @@ def _with_members(rows: DataFrame) -> DataFrame:
         return F.struct(
             broker_id.alias("broker_id"),
             F.array_distinct(F.transform(states, standing_of)).alias("standings"),
-            ((sent != -1) & (F.size(others) > 0)).alias("other_incarnation"),
+            ((sent != -1) & (F.size(others) > 0)).alias("other_epoch_at_times"),
+            ((sent != -1) & ~F.array_contains(states["broker_epoch"], sent)).alias("other_epoch"),
             F.try_element_at(states["ref"], F.lit(-1)).alias("ref"),
         )
 
@@ -277,10 +282,15 @@ def _standing() -> dict[str, Column]:
 
     fenced = F.filter("members", lambda m: ineligible(m) & at_times(m, FENCED))
     shutting_down = F.filter("members", lambda m: ineligible(m) & at_times(m, SHUTTING_DOWN) & ~at_times(m, FENCED))
-    named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["other_incarnation"])
+    unknown = F.filter(
+        "members",
+        lambda m: (ineligible(m) & ~at_times(m, FENCED, SHUTTING_DOWN)) | (m["other_epoch"] & ~at_times(m, UNKNOWN)),
+    )
+    named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["other_epoch_at_times"])
     return {
         "fenced_members": fenced["broker_id"],
         "shutting_down_members": shutting_down["broker_id"],
+        "unknown_members": unknown["broker_id"],
         "fenced_at_times": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
         "shutting_down_at_times": F.exists("members", lambda m: at_times(m, SHUTTING_DOWN, UNKNOWN)),
         "ineligible_members": named["broker_id"],

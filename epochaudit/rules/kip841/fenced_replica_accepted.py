@@ -39,7 +39,7 @@ def judged_on_eligibility() -> Column:
 
 @rule("IS-01", frame="isr_changes", kip="KIP-841", severity=CRITICAL, since="3.3")
 class FencedReplicaAccepted(Rule):
-    """The controller accepted an ISR that names a fenced replica.
+    """The controller accepted an ISR that names a fenced or unknown replica.
 
     ## What it checks
     A leader asks the KRaft controller by AlterPartition for a new ISR. If any member of it is fenced in the
@@ -77,10 +77,11 @@ class FencedReplicaAccepted(Rule):
         "the record that the controller wrote": "committed_ref",
         "the partition's state before": "met_ref",
     }
-    expected = "error 107 (INELIGIBLE_REPLICA; 55 below version 2) for ISR {isr} with fenced {fenced_members}"
+    expected = "error 107 (INELIGIBLE_REPLICA; 55 below version 2) for ISR {isr}"
     observed = "error {error_code}"
     because = (
-        "by the metadata log, brokers {fenced_members} were fenced when the controller decided",
+        "by the metadata log, when the controller decided brokers {fenced_members} were fenced, and {unknown_members} not registered or "
+        "not with the broker epoch stated",
         "broker {broker_id} asked for ISR {isr} of {topic}-{partition} in leader epoch {leader_epoch}, partition epoch {partition_epoch}",
         "and was answered {error_code}",
     )
@@ -89,7 +90,8 @@ class FencedReplicaAccepted(Rule):
         return judged_on_eligibility()
 
     def verdict(self) -> tuple[Branch, ...]:
-        refused, named = col("error_code").isin(*REFUSED_AS_INELIGIBLE), F.size("fenced_members") > 0
+        refused = col("error_code").isin(*REFUSED_AS_INELIGIBLE)
+        named = (F.size("fenced_members") > 0) | (F.size("unknown_members") > 0)
         return first_of(
             unverifiable(~F.coalesce("has_metadata_log", F.lit(False)), "no metadata log"),
             unverifiable(col("fenced_members").isNull(), "the request cannot be placed in the metadata log"),
