@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-OLDEST_JAVA: Final = 17
+from epochaudit.java import JavaError, require_java
 
 # Each with its reason; any of them can be overridden by --conf.
 LOCAL: Final[Mapping[str, str]] = {
@@ -43,8 +42,11 @@ DELTA: Final[Mapping[str, str]] = {
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks to read a small transaction log are slow
 }
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
-# Everything that Spark ships itself, and catalogs that are not used here.
-DELTA_EXCLUDES: Final = "org.*:*,com.*:*,io.netty:*,commons*:*,javax.*:*,jakarta.*:*,net.*:*,io.unitycatalog:*,io.delta:delta-kernel-unitycatalog"
+# What delta-spark asks for beyond its own jars: Spark ships it, or it serves catalogs that are not used here.
+DELTA_EXCLUDES: Final = (
+    "org.*:*", "com.*:*", "io.netty:*", "commons*:*", "javax.*:*", "jakarta.*:*", "net.*:*", "io.unitycatalog:*",
+    "io.delta:delta-kernel-unitycatalog",
+)  # fmt: skip
 
 SMALL_CAPTURE: Final = 64 * 1024 * 1024
 # Compiling a plan's code takes longer than interpreting it over a few thousand rows.
@@ -64,14 +66,15 @@ def session(
     """The active session (spark-submit, a notebook), else a new one on `master`, by default this machine.
 
     `warehouse` adds Delta Lake. Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
-    through. Raises SessionError.
+    through. Raises SessionError and JavaError.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        return active
+        return _with_delta(active) if warehouse else active
     if submitted() or (master or "").startswith("sc:") or "SPARK_REMOTE" in os.environ:
-        return _configured(master, {**ALWAYS, **(conf or {})}).getOrCreate()
-    _require_java()
+        given = _configured(master, {**ALWAYS, **(conf or {})}).getOrCreate()
+        return _with_delta(given) if warehouse else given
+    require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
     settings = {**LOCAL, **ALWAYS, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
@@ -87,9 +90,8 @@ def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
     """Settings that depend on the capture's size; a setting that the session refuses stays as it is."""
     if bytes_to_read < SMALL_CAPTURE:
         for key, value in INTERPRETED.items():
-            with suppress(
-                Exception
-            ):  # Connect servers may forbid a key; the plan then is compiled, which is only slower
+            # a Connect server may forbid a key; the plan is compiled then, which is only slower
+            with suppress(Exception):
                 spark.conf.set(key, value)
 
 
@@ -104,27 +106,56 @@ def _configured(master: str | None, settings: Mapping[str, str]) -> SparkSession
     return builder
 
 
+def _with_delta(given: SparkSession) -> SparkSession:
+    """A session that was started elsewhere must have Delta already; told now, not after a night's audit."""
+    if DELTA["spark.sql.extensions"] not in (given.conf.get("spark.sql.extensions", "") or ""):
+        raise SessionError(
+            "this Spark session has no Delta Lake, which --warehouse needs; "
+            "start it with the settings of conf/spark-defaults.conf (spark-submit --properties-file)"
+        )
+    return given
+
+
 def _delta() -> dict[str, str]:
-    jars = sorted(delta_folder().glob("jars/*.jar"))
-    if jars:
-        return {**DELTA, "spark.jars": ",".join(map(str, jars))}
-    return {
-        **DELTA,
-        "spark.jars.packages": DELTA_PACKAGE,
-        "spark.jars.excludes": DELTA_EXCLUDES,
-        "spark.jars.ivy": str(delta_folder()),  # its own cache: a half-filled one of other tools can't spoil it
-    }
+    if not _delta_jars():
+        # a process of its own: what the download needs of the JVM must not stay in the session
+        fetch = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=False)
+        if fetch.returncode:
+            raise SessionError(fetch.stderr.strip().removeprefix("epochaudit: "))
+    return {**DELTA, "spark.jars": ",".join(map(str, _delta_jars()))}
 
 
-def delta_folder() -> Path:
-    """Where Delta's jars are kept between runs: below the user's cache, apart from other tools' Ivy caches."""
+def _delta_jars() -> list[Path]:
+    return sorted(_delta_folder().glob("*.jar"))
+
+
+def _delta_folder() -> Path:
+    """Where Delta's jars are kept between runs: below the user's cache; complete if it is there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "epochaudit" / "delta-4.4.0"
+    return cache / "epochaudit" / f"delta-{DELTA_PACKAGE.rpartition(':')[2]}"
 
 
 def fetch_delta() -> None:
-    """Fill `delta_folder`, once. Raises SessionError when the jars can't be had."""
-    session(warehouse=True).stop()
+    """Fetch Delta's jars with Spark's own resolver, once. For a process of its own. Raises SessionError."""
+    folder = _delta_folder()
+    if _delta_jars():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as staging:
+        resolving = {
+            "spark.jars.packages": DELTA_PACKAGE,
+            "spark.jars.excludes": ",".join(DELTA_EXCLUDES),
+            "spark.jars.ivy": staging,
+            # the resolver believes a ~/.m2 that has a jar's description without the jar; there is none here
+            "spark.driver.extraJavaOptions": f"-Duser.home={staging}",
+        }
+        try:
+            with _quiet(debug=False):
+                _configured("local[1]", {**LOCAL, **resolving}).getOrCreate().stop()
+        except SessionError as error:
+            raise SessionError(f"can't fetch Delta Lake's jars, which --warehouse needs: {error}") from error
+        with suppress(OSError):  # another run was faster
+            (Path(staging) / "jars").rename(folder)
 
 
 @contextmanager
@@ -149,41 +180,9 @@ def _quiet(debug: bool) -> Iterator[None]:
             os.close(terminal)
 
 
-def _require_java() -> None:
-    java = _java()
-    if java is None:
-        raise SessionError(f"no Java found; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    if match is None:
-        raise SessionError(
-            f"{java} -version says nothing; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}"
-        )
-    if int(match[1]) < OLDEST_JAVA:
-        raise SessionError(f"Java {match[1]} is too old; install Java {OLDEST_JAVA} or newer: {_how_to_install_java()}")
-
-
-def _java() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").is_file():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
-
-
-def _how_to_install_java() -> str:
-    for tool, command in (
-        ("apt-get", "apt-get install openjdk-17-jre-headless"),
-        ("dnf", "dnf install java-17-openjdk-headless"),
-        ("apk", "apk add openjdk17-jre-headless"),
-        ("brew", "brew install openjdk@17"),
-    ):
-        if shutil.which(tool):
-            return command
-    return "from your system's packages"
-
-
 if __name__ == "__main__":  # make setup: the one download that pip does not do
     try:
+        require_java()
         fetch_delta()
-    except SessionError as error:
+    except (JavaError, SessionError, OSError) as error:
         sys.exit(f"epochaudit: {error}")

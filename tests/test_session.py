@@ -1,0 +1,58 @@
+"""The session is quiet, small, and the one that is there already."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit.session import DELTA, SessionError, session
+
+SOURCES = Path(__file__).parents[1]
+
+
+def _run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **environment, "PYTHONPATH": str(SOURCES)}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_active_session_is_used(spark: SparkSession) -> None:
+    assert session("local[7]") is spark
+
+
+def test_times_are_in_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_an_active_session_without_delta_is_refused_before_the_audit(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session(warehouse=True) is spark
+    monkeypatch.setitem(DELTA, "spark.sql.extensions", "an extension that is not there")  # type: ignore[arg-type]
+    with pytest.raises(SessionError, match="has no Delta Lake, which --warehouse needs"):
+        session(warehouse=True)
+
+
+def test_spark_starts_and_works_without_a_word() -> None:
+    program = (
+        "from epochaudit.session import session; "
+        "spark = session('local[1]', {'spark.driver.memory': '512m'}); spark.range(3).count(); spark.stop()"
+    )
+    ran = _run(program)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_a_failed_start_is_one_line() -> None:
+    program = "from epochaudit.session import session; session('local[1]', {'spark.driver.memory': '1k'})"
+    ran = _run(program)
+    assert ran.returncode == 1
+    assert ran.stderr.strip().splitlines()[-1].startswith("epochaudit.session.SessionError: Spark did not start: ")
+
+
+def test_the_package_is_imported_without_spark() -> None:
+    ran = _run("import sys, epochaudit, epochaudit.java; sys.exit('pyspark' in sys.modules)")
+    assert ran.returncode == 0
