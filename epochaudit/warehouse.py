@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,13 +18,15 @@ from pyspark.sql import functions as F
 from epochaudit.auditing import Audit
 from epochaudit.events.schema import ColumnDoc, columns, contract, spark_schema
 from epochaudit.report.contents import Report
+from epochaudit.sources.opening import open_plain
 from epochaudit.version import VERSION
 
-# Beside an event's own columns: the day it is filed under and the run that read it.
-_FILED: Final = (
-    ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False),
-    ColumnDoc("run_id", "string", "The run that read it; see runs.", None, True),
-)
+BEGINNING: Final = 4096  # bytes of a file that tell it from another of the same name and size
+
+# In front of the columns of what was read. Delta keeps statistics of the first columns only, and by those of run_id a
+# run's files are found without reading the others.
+_RUN_ID: Final = ColumnDoc("run_id", "string", "The run that read it; see runs.", None, True)
+_DAY: Final = ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False)
 
 
 class WarehouseError(Exception):
@@ -36,10 +39,12 @@ def write(spark: SparkSession, directory: str, audit: Audit, report: Report) -> 
     The row in `runs` is written last: a run without it was not completed. Raises WarehouseError.
     """
     run_id = run_id_of(audit)
+    if "://" not in directory:
+        directory = str(Path(directory).absolute())  # Delta takes a relative path for a table's name
     directory = directory.rstrip("/")
     try:
-        _replace(directory, "events", run_id, _filed(audit.events, run_id), _FILED)
-        _replace(directory, "quarantine", run_id, _filed(audit.quarantine, run_id), _FILED[1:])
+        _replace(directory, "events", run_id, _filed(audit.events, run_id), (_RUN_ID, _DAY))
+        _replace(directory, "quarantine", run_id, _filed(audit.quarantine, run_id), (_RUN_ID,))
         _replace(directory, "verdicts", run_id, audit.verdicts.withColumn("run_id", F.lit(run_id)))
         _replace(directory, "findings", run_id, _findings(spark, report, run_id))
         _replace(directory, "runs", run_id, _run(spark, report, run_id))
@@ -50,9 +55,18 @@ def write(spark: SparkSession, directory: str, audit: Audit, report: Report) -> 
 
 
 def run_id_of(audit: Audit) -> str:
-    """The id of a run over these files: 32 hexadecimal digits from the version and each file's cluster, path, kind and size."""
-    files = sorted((f.cluster, f.path, f.kind, f.size) for capture in audit.captures for f in capture.files)
-    return blake2b(repr((VERSION, files)).encode(), digest_size=16).hexdigest()
+    """The id of a run over these files, 32 hexadecimal digits: from each file's cluster, path, size and beginning.
+
+    It does not depend on where the capture lies nor on this program's version, so that auditing it again with a newer one
+    replaces the run. The beginning tells apart rotated files, which often have the same names and sizes.
+    """
+    digest = blake2b(digest_size=16)
+    read = (file for capture in audit.captures for file in capture.files if file.source is not None)
+    for file in sorted(read, key=lambda file: (file.cluster, file.path)):
+        with open_plain(file.uri, None) as recorded:  # as stored: a damaged archive has a beginning, too
+            beginning = blake2b(recorded.read(BEGINNING)).hexdigest()
+        digest.update(repr((file.cluster, file.path, file.size, beginning)).encode())
+    return digest.hexdigest()
 
 
 def _filed(rows: DataFrame, run_id: str) -> DataFrame:
@@ -90,7 +104,7 @@ def _run(spark: SparkSession, report: Report, run_id: str) -> DataFrame:
 
 def _replace(directory: str, table: str, run_id: str, rows: DataFrame, filed: Iterable[ColumnDoc] = ()) -> None:
     """Replace the run's rows of one table in one transaction."""
-    described = (*columns(table), *filed)
+    described = (*filed, *columns(table))
     path = f"{directory}/{table}"
     rows.sparkSession.sql(_create(path, table, described))
     selected = rows.select(*(F.col(c.name).cast(c.type) for c in described))

@@ -23,8 +23,8 @@ def capture_names() -> list[str]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session as the command line starts it."""
-    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    """A local session as the command line starts it, with Delta Lake: a process has one set of Spark extensions."""
+    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True)
     yield spark
     spark.stop()
 
