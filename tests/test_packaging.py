@@ -1,0 +1,52 @@
+"""What the wheel carries, and that it works as it is put on a cluster: as one archive, nothing beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder], cwd=ROOT, check=True
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_carries_contracts_settings_and_license(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    data = {
+        f"epochaudit/{path.relative_to(ROOT)}" for folder in ("schemas", "conf") for path in (ROOT / folder).iterdir()
+    }
+    assert data <= names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_carries_every_module_and_nothing_else(wheel: Path) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "epochaudit").rglob("*.py")}
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if name.endswith(".py")} == modules
+    assert len(names) == len(set(names))
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"epochaudit"}
+
+
+def test_contracts_are_found_inside_the_archive(wheel: Path, tmp_path: Path) -> None:
+    program = "import epochaudit.events.schema as s; print(s.__file__, len(s.EVENTS), s.contract('findings').grain)"
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    place, events, grain = ran.stdout.split(" ", 2)
+    assert place.startswith(str(wheel))
+    assert int(events) > 90
+    assert grain.strip() == "One row per finding and run."
