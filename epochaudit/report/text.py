@@ -18,7 +18,7 @@ from epochaudit.sources.formats import BY_KIND
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
-EXCERPT: Final = 320  # characters of an evidence line
+EXCERPT: Final = 400  # characters of an evidence line
 
 VERDICT_STYLE: Final = {
     VIOLATION: "bold red",
@@ -125,7 +125,7 @@ def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) ->
 def _group(page: Page, severity: str, result: RuleResult | None, members: list[Finding]) -> None:
     first = members[0]
     about = f": {result.title} ({result.kip})" if result else ""
-    count = f"{len(members):,} {first.verdict}"
+    count = _plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
     page.say(
         (f"{severity.upper()} ", "bold"),
         (first.rule, "bold"),
@@ -174,11 +174,11 @@ def excerpt(text: str, finding: Finding) -> str:
     """Of a long line its beginning and the surroundings of the finding's topic, where it is named further back."""
     if len(text) <= EXCERPT:
         return text
-    head = EXCERPT * 5 // 8
+    head = EXCERPT * 2 // 5
     at = text.find(finding.topic, head) if finding.topic else -1
     if at < 0:
         return text[:EXCERPT] + " …"
-    start = max(head, at - 40)
+    start = max(head, at - 20)
     tail = text[start : start + EXCERPT - head]
     return text[:head] + (" … " if start > head else "") + tail + (" …" if start + len(tail) < len(text) else "")
 
@@ -201,7 +201,7 @@ def _coverage(page: Page, report: Report) -> None:
 
 
 def _counts(rule: RuleResult) -> tuple[str, ...]:
-    return (rule.rule, *(f"{rule.count(verdict):,}" for verdict in VERDICTS), rule.title)
+    return (rule.rule, *(f"{rule.count(verdict):,}" for verdict in VERDICTS), rule.name)
 
 
 def _reasons(page: Page, rule: RuleResult) -> None:
@@ -227,7 +227,7 @@ def _next(page: Page, report: Report) -> None:
         )
     if report.count(UNVERIFIABLE) or not report.judged:
         page.say(
-            ("Add the missing logs named above and audit again: unverifiable does not mean clean.", ""),
+            ("Where a log is missing, add it and audit again: unverifiable does not mean clean.", ""),
             indent=2,
             hang=2,
         )
