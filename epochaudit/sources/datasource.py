@@ -1,7 +1,7 @@
 """The Spark data source over recorded files, and a capture's three tables made of its one scan.
 
-    frames = read_captures(spark, [discover("captures/last-night")])
-    frames.events.where("event_type = 'STOP_REPLICA'").show()
+frames = read_captures(spark, [discover("captures/last-night")])
+frames.events.where("event_type = 'STOP_REPLICA'").show()
 """
 
 from __future__ import annotations

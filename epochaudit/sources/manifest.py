@@ -1,13 +1,13 @@
 """capture.toml: what the person who made the capture states about it; it outranks everything that is detected.
 
-    cluster = "payments"
-    time_zone = "Europe/Berlin"      # of all nodes that do not name their own
+cluster = "payments"
+time_zone = "Europe/Berlin"      # of all nodes that do not name their own
 
-    [[nodes]]
-    id = 1
-    path = "broker-1"                # folder of its files, or one file
-    roles = ["broker"]
-    kafka = "3.9.1"
+[[nodes]]
+id = 1
+path = "broker-1"                # folder of its files, or one file
+roles = ["broker"]
+kafka = "3.9.1"
 """
 
 from __future__ import annotations

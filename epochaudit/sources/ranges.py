@@ -152,6 +152,7 @@ def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
         return
     with part.file.open() as stream:
         position = _first_line(stream, part)
+        ended = True
         while part.end is None or position < part.end:
             piece = stream.read(PIECE if part.end is None else min(PIECE, part.end - position))
             if not piece:
@@ -159,7 +160,7 @@ def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
             yield position, piece
             position += len(piece)
             ended = piece.endswith(b"\n")
-        while position > part.start and not ended and (piece := stream.read(PIECE)):  # the rest of the last line
+        while not ended and (piece := stream.read(SKIP)):  # the rest of the last line
             newline = piece.find(b"\n") + 1
             yield position, piece[: newline or None]
             position += len(piece)

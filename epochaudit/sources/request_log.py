@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -131,8 +132,7 @@ class RequestLogDecoder:
         name = data.find(NAME, first, stop) + len(NAME)
         api = self._apis.get(data[name : data.find(b'"', name, stop)])
         try:
-            if api is None:
-                self._count(data[first:last])
+            if api is None and (api := self._unsniffed(data[first:last])) is None:
                 return IGNORED
             self._request(api, data[first:last], self._time(data[start:mark]), byte_offset, line_in_split)
         except (MsgspecError, UnicodeDecodeError) as error:
@@ -169,18 +169,19 @@ class RequestLogDecoder:
             append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
             ordinal += 1  # noqa: SIM113  and this is faster than enumerate
 
-    def _count(self, json: bytes) -> None:
-        """A request that gives no rows."""
+    def _unsniffed(self, json: bytes) -> Decode | None:
+        """Counts a request that gives no rows; how to decode one that does, but was not printed as Kafka prints."""
         name = self._name_only.decode(json).request_header.request_api_key_name
-        self._requests[name] += 1
+        if api := self._apis.get(name.encode()):
+            return api
+        self.counts.requests[name] += 1
         if name == "PRODUCE":
-            try:
+            with suppress(MsgspecError):  # of a later version: it is counted as a request only
                 produced = self._produced.decode(json)
-            except MsgspecError:  # of a later version: it is counted as a request only
-                return
-            self.counts.partition_rows[name] += produced.partitions()
-            for code in produced.error_codes():
-                self.counts.error_codes[f"{name}:{code}"] += 1
+                self.counts.partition_rows[name] += produced.partitions()
+                for code in produced.error_codes():
+                    self.counts.error_codes[f"{name}:{code}"] += 1
+        return None
 
     def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""
