@@ -7,6 +7,7 @@ import gzip
 import lzma
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_each_line_belongs_to_one_range_however_the_file_is_cut(
         patch.setattr(ranges, "SKIP", piece)
         found = [
             (stretch.byte_offset, stretch.data)
-            for split, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False))
+            for split, (start, end) in enumerate(pairwise(bounds))
             for stretch in lines_of(ByteRange(file, split, start, end))
             if isinstance(stretch, Lines)
         ]
@@ -202,7 +203,7 @@ class Clumsy:
     kind = "server-log"
     splittable = True
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, _: RecordedFile, sink: RowSink) -> None:
         self._rows = sink.rows(
             ("event_type", "byte_offset", "line_in_split", "partition_row", "time_ms", "leader_epoch")
         )

@@ -14,6 +14,7 @@ from tests.sources.decoding import decode, ignored, quarantine_reason
 
 ID = "9gDNO0PzRlKeeIAaGyFvow"
 ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
+BAD_JSON = "not the JSON of a completed request: "
 REAL_LINE = (
     b"[2026-11-21 04:18:07,602] DEBUG Completed request:"
     b'{"isForwarded":false,"requestHeader":{"requestApiKey":5,"requestApiVersion":3,"correlationId":900003,"clientId":"1",'
@@ -233,6 +234,8 @@ def test_update_metadata_names_the_live_brokers_in_every_row() -> None:
 
 # --- AlterPartition
 
+MEMBERS = [{"brokerId": 1, "brokerEpoch": -1}, {"brokerId": 2, "brokerEpoch": 40}]
+
 
 @pytest.mark.parametrize(
     ("api", "version", "key", "value", "isr", "epoch"),
@@ -241,7 +244,7 @@ def test_update_metadata_names_the_live_brokers_in_every_row() -> None:
         ("ALTER_PARTITION", 1, "name", "t", {"newIsr": [1, 2]}, "partitionEpoch"),
         ("ALTER_PARTITION", 0, "topicName", "t", {"newIsr": [1, 2]}, "partitionEpoch"),
         ("ALTER_PARTITION", 2, "topicId", ID, {"newIsr": [1, 2]}, "partitionEpoch"),
-        ("ALTER_PARTITION", 3, "topicId", ID, {"newIsrWithEpochs": [{"brokerId": 1, "brokerEpoch": -1}, {"brokerId": 2, "brokerEpoch": 40}]}, "partitionEpoch"),
+        ("ALTER_PARTITION", 3, "topicId", ID, {"newIsrWithEpochs": MEMBERS}, "partitionEpoch"),
     ],
 )  # fmt: skip
 def test_alter_partition_under_its_names(
@@ -620,16 +623,16 @@ def test_other_log_lines_and_stack_traces_are_no_bad_lines(other: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (REAL_LINE[:400], "not the JSON of a completed request: Input data was truncated"),
-        (REAL_LINE[:60], "not the JSON of a completed request: Input data was truncated"),
+        (REAL_LINE[:400], BAD_JSON + "Input data was truncated"),
+        (REAL_LINE[:60], BAD_JSON + "Input data was truncated"),
         (REAL_LINE[:45], "cut off before the request"),
         (REAL_LINE[500:], "neither a log line nor the continuation of one"),
         (b"\x00\x01\xff\xfe" * 40, "neither a log line nor the continuation of one"),
-        (REAL_LINE.replace(b'"leaderEpoch":3', b'"leaderEpoch":30000000000'), "not the JSON of a completed request: Expected `int` <= 2147483647"),
-        (REAL_LINE.replace(b'"sr"', b'"s\xff"', 1), "not the JSON of a completed request: "),
+        (REAL_LINE.replace(b'"leaderEpoch":3', b'"leaderEpoch":30000000000'), f"{BAD_JSON}Expected `int` <= 2147483647"),
+        (REAL_LINE.replace(b'"sr"', b'"s\xff"', 1), BAD_JSON),
         (REAL_LINE.replace(b"2026-11-21", b"2026-13-21"), "no readable timestamp"),
         (REAL_LINE.replace(b'Version":3', b'Version":9'), "unknown version 9 of STOP_REPLICA: 4 is the highest known"),
-        (REAL_LINE + REAL_LINE, "not the JSON of a completed request: JSON is malformed"),
+        (REAL_LINE + REAL_LINE, BAD_JSON + "JSON is malformed"),
     ],
 )  # fmt: skip
 def test_damaged_lines_are_quarantined_with_the_reason(bad: bytes, reason: str) -> None:
