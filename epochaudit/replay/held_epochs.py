@@ -34,32 +34,42 @@ _HANDLER_MS: Final = 60_000
 def replica_starts(events: DataFrame) -> DataFrame:
     """One row per "starts at leader epoch" line of a replica.
 
+    Before 2.6 followers write no such line: for a node that has lines of leaders only, the LeaderAndIsr requests it
+    accepted as a follower stand in (proven = false: one may be answered 0 without being installed).
     Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
-    high_watermark, partition_epoch, isr, file_order, byte_offset, own_ref, from_ms (the line), settled_ms (the epoch has
-    surely taken effect) and until_ms (no longer held after that: the next change has settled, or the process started
-    anew; null: held to the end). A topic id that the line lacks is the one the node last named for the partition.
+    high_watermark, partition_epoch, isr, file_order, byte_offset, own_ref, proven, from_ms (the line), settled_ms (the epoch
+    has surely taken effect; null if not proven) and until_ms (no longer held after that: a later change has settled, or the
+    process started anew; null: held to the end). A topic id that the line lacks is the one the node last named for the
+    partition.
     Clock: the node's own log order, and its host's time.
     """
-    lines = with_identity(_named(_with_handler_end(events)), topic_incarnations(events)).where(
-        F.col("event_type").isin(*STARTS)
-    )
-    starting = (
-        of_types(events, "PROCESS_STARTING")
+    event_type = F.col("event_type")
+    nodes = (
+        of_types(events, "PROCESS_STARTING", *STARTS)
         .groupBy("cluster", "node")
-        .agg(F.collect_set("time_ms").alias("process_starts"))
+        .agg(
+            F.collect_set(F.when(event_type == "PROCESS_STARTING", F.col("time_ms"))).alias("process_starts"),
+            (F.max(event_type == "LEADER_STARTS") & ~F.max(event_type == "FOLLOWER_STARTS")).alias("leaders_only"),
+        )
     )
-    lines = lines.join(F.broadcast(starting), ["cluster", "node"], "left")
-    following = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
-        "from_ms", "file_order", "byte_offset"
+    lines = with_identity(_named(_with_handler_end(events)), topic_incarnations(events))
+    lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
+        event_type.isin(*STARTS) | (F.col("leaders_only") & F.col("followed"))
+    )
+    following = (
+        Window.partitionBy("cluster", "node", "topic", "partition")
+        .orderBy(F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset"))
+        .rowsBetween(Window.unboundedPreceding, -1)
     )
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
     return lines.withColumns(
         {
-            "is_leader": F.col("event_type") == "LEADER_STARTS",
-            "leader": F.when(F.col("event_type") == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
-            "until_ms": F.least(F.lead("settled_ms").over(following), restarted),
+            "is_leader": event_type == "LEADER_STARTS",
+            "leader": F.when(event_type == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
+            "proven": event_type.isin(*STARTS),
+            "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
         }
-    ).drop("process_starts", "handler_end_ms", "event_type")
+    ).drop("process_starts", "leaders_only", "followed", "handler_end_ms", "event_type")
 
 
 def _with_handler_end(events: DataFrame) -> DataFrame:
@@ -101,7 +111,11 @@ def _named(rows: DataFrame) -> DataFrame:
     return placed.withColumns(
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
-            "settled_ms": F.greatest("handler_end_ms", "from_ms"),
+            "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
+            "followed": is_request
+            & (F.col("error_code") == 0)
+            & (F.col("leader") >= 0)
+            & (F.col("leader") != F.col("node")),
         }
     ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code")
 

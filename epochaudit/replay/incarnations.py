@@ -19,7 +19,7 @@ METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 _NAMING: Final = (
     "LEADER_AND_ISR", "UPDATE_METADATA", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "TOPIC_RECORD", "DELETE_TOPICS",
-    "LEADER_AND_ISR_SKIPPED",
+    "LEADER_AND_ISR_SKIPPED", "PARTITION_STATE_CHANGED",
 )  # fmt: skip
 
 
@@ -28,23 +28,36 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key), where topic_key is a topic's id or its name.
 
     Columns: known_topic, known_topic_id (null for a name without an id and for a name with several), and
-    several_incarnations: the name had several ids, or has none and was deleted, so that the name alone tells no topic.
+    several_incarnations: the name had several ids, or has none and was deleted or created twice (a controller wrote the
+    state of leader epoch 0 and partition epoch 0 again), so that the name alone tells no topic.
     Needs: the events table. Clock: none.
     """
     deleted = ((F.col("event_type") == "UPDATE_METADATA") & (F.col("leader") == -2)) | (
         (F.col("event_type") == "DELETE_TOPICS") & (F.col("error_code") == 0)
     )
+    created = (
+        (F.col("event_type") == "PARTITION_STATE_CHANGED")
+        & (F.col("leader_epoch") == 0)
+        & (F.col("partition_epoch") == 0)
+    )
+    creations = F.collect_set(F.when(created, F.struct("partition", "time_ms")))
     names = (
         of_types(events, *_NAMING)
         .where(F.col("topic").isNotNull())
         .groupBy("cluster", "topic")
-        .agg(F.collect_set("topic_id").alias("ids"), F.max(F.coalesce(deleted, F.lit(False))).alias("deleted"))
+        .agg(
+            F.collect_set("topic_id").alias("ids"),
+            F.max(F.coalesce(deleted, F.lit(False))).alias("deleted"),
+            creations.alias("creations"),
+            F.collect_set(F.when(created, F.col("partition"))).alias("partitions_created"),
+        )
     )
+    created_twice = F.size("creations") > F.size("partitions_created")
     count = F.size("ids")
     by_name = F.struct(
         F.col("topic").alias("topic_key"),
         F.when(count == 1, F.col("ids")[0]).alias("known_topic_id"),
-        ((count > 1) | ((count == 0) & F.col("deleted"))).alias("several_incarnations"),
+        ((count > 1) | ((count == 0) & (F.col("deleted") | created_twice))).alias("several_incarnations"),
     )
     by_id = F.transform(
         "ids",

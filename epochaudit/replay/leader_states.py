@@ -42,7 +42,7 @@ def leader_states(events: DataFrame) -> DataFrame:
     Clock: leader epoch, then partition epoch; both count per topic id.
     """
     none = F.lit(None)
-    starts = replica_starts(events).where(F.col("leader").isNotNull())
+    starts = replica_starts(events).where(F.col("proven") & F.col("leader").isNotNull())
     leads = F.col("is_leader")
     starts = starts.withColumns(
         {

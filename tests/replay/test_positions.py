@@ -1,0 +1,48 @@
+"""The frame `positions`: a consumer's first fetch under a new leader epoch, and where its position came from."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from epochaudit.replay.positions import positions
+from tests.replay.histories import history
+
+TRUNCATED = """
+| # | event_type | node | topic | partition | leader_epoch | start_offset | client_id | group_id | api_version | fetch_offset | offset | error_code | high_watermark | records_size |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| a | LEADER_STARTS | 1 | t | 0 | 1 | 0 | | | | | | | | |
+| x | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | | | | | |
+| f | FETCH | 1 | t | 0 | | | c | | 8 | 10 | | 0 | 30 | 500 |
+| k | OFFSET_COMMIT | 3 | t | 0 | | | c | g | 5 | | 30 | 0 | | |
+| b | LEADER_STARTS | 2 | t | 0 | 2 | 12 | | | | | | | | |
+| y | LEADER_AND_ISR_FINISHED | 2 | | | | | | | | | | | | |
+| g | FETCH | 2 | t | 0 | | | c | | 8 | 30 | | 0 | 50 | 500 |
+| o | OFFSET_FETCH | 3 | t | 0 | | | d | g | 4 | | 30 | 0 | | |
+| h | FETCH | 2 | t | 0 | | | d | | 8 | 30 | | 0 | 50 | 500 |
+| i | FETCH | 2 | t | 0 | | | new | | 8 | 30 | | 0 | 50 | 500 |
+"""  # noqa: E501
+
+
+def test_a_position_comes_from_the_clients_own_reads_or_from_the_member_that_committed_it(spark: SparkSession) -> None:
+    rows = positions(history(spark, TRUNCATED)).select(
+        "client_id",
+        "group_id",
+        "node",
+        "leader_epoch",
+        "position_epoch",
+        "resumed",
+        "crossed",
+        "divergence_offset",
+        "last_lost_offset",
+    )
+    assert sorted(tuple(row) for row in rows.collect()) == [
+        ("c", None, 2, 2, 1, False, True, 12, 29),
+        ("d", "g", 2, 2, 1, True, True, 12, 29),
+    ]
+
+
+def test_the_fetch_and_the_read_it_came_from_are_referenced(spark: SparkSession) -> None:
+    rows = positions(history(spark, TRUNCATED)).select(
+        "client_id", "fetch_ref.byte_offset", "position_ref.byte_offset", "committed_ref.byte_offset"
+    )
+    assert sorted(tuple(row) for row in rows.collect()) == [("c", 700, 300, None), ("d", 900, 300, 800)]
