@@ -49,6 +49,7 @@ REQUEST_COLUMNS: Final = (
 
 MARK: Final = b"Completed request:{"
 OBJECT: Final = len(MARK) - 1  # where the object starts, from the mark on
+THOUSAND: Final = pa.scalar(1000.0)
 PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
 LOGGER: Final = b" (kafka.request.logger)"
@@ -74,12 +75,13 @@ def recognise(head: bytes) -> bool:
 
 def _finished(given: dict[str, Values]) -> dict[str, Values]:
     """Times in whole microseconds, and the arrival reckoned from them."""
-    micros = {
-        f"{name}_us": pc.cast(pc.round(pc.multiply(pa.array(given.pop(f"{name}_ms"), pa.float64()), 1000)), pa.int64())
-        for name in ("total_time", "request_queue_time", "local_time")
-    }
+    micros = {}
+    for name in ("total_time", "request_queue_time", "local_time"):
+        milliseconds = pa.array(given.pop(f"{name}_ms"), pa.float64())
+        micros[f"{name}_us"] = pc.round(pc.multiply(milliseconds, THOUSAND)).cast(pa.int64())
     given["time_ms"] = time_ms = pa.array(given["time_ms"], pa.int64())
-    arrival = pc.subtract(time_ms, pc.cast(pc.ceil(pc.divide(micros["total_time_us"], 1000.0)), pa.int64()))
+    total_ms = pc.ceil(pc.divide(micros["total_time_us"].cast(pa.float64()), THOUSAND))
+    arrival = pc.subtract(time_ms, total_ms.cast(pa.int64()))
     return {**given, **micros, "arrival_ms": arrival}
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EVENT_ROW: Final = "event"
 QUARANTINE_ROW: Final = "quarantine"
 SPLIT_ROW: Final = "split"
+ROW_KINDS: Final = {kind: pa.scalar(kind) for kind in (EVENT_ROW, QUARANTINE_ROW, SPLIT_ROW)}
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
 SPLIT_COLUMNS: Final = ("byte_offset", "statistics")
 UNFIT: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
@@ -56,6 +57,9 @@ def _scan_columns() -> StructType:
 
 SCAN_COLUMNS: Final = _scan_columns()
 SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
+ARROW_TYPES: Final = tuple((column.name, column.type) for column in SCAN)
+ROW_KIND: Final = 0
+KEPT: Final = 1 << 12  # rows of the constant columns that are kept
 
 
 class LineOutcome(IntEnum):
@@ -121,6 +125,7 @@ class RowSink:
         self._file = file
         self._lists: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
         self._finish: dict[tuple[str, ...], Finish] = {}
+        self._constants: dict[str, pa.Array] = {}
         self._quarantined: list[tuple[object, ...]] = []
         self._statistics: list[tuple[object, ...]] = []
         self._identity: dict[str, object] = {
@@ -195,38 +200,33 @@ class RowSink:
             return self._batch(EVENT_ROW, columns, [row for row in rows if row[offset] not in spoiled])
 
     def _note_times(self, times: pa.Array) -> None:
-        least, most = pc.min_max(times).as_py().values()
+        extremes = pc.min_max(times)
+        least, most = extremes["min"].as_py(), extremes["max"].as_py()
         if least is not None:
             first, last = self.times
             self.times = (least if first is None else min(first, least), most if last is None else max(last, most))
+
+    def _constant(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
+        """A column that is the same in all rows, most often null: a slice of one that is kept."""
+        kept = self._constants.get(name)
+        if kept is None or len(kept) < count:
+            value, size = self._identity.get(name), max(count, KEPT)
+            kept = pa.nulls(size, kind) if value is None else pa.repeat(pa.scalar(value, kind), size)
+            self._constants[name] = kept
+        return kept.slice(0, count)
 
     def _batch(self, row_kind: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
         count = len(rows)
         given: dict[str, Values] = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
         if columns in self._finish and rows:
             given = self._finish[columns](given)
-        constants = {**self._identity, "row_kind": row_kind}
         arrays = [
-            _array(given[column.name], column.type)
-            if column.name in given
-            else pa.repeat(pa.scalar(constants[column.name], column.type), count)
-            if constants.get(column.name) is not None
-            else _nulls(column.type, count)
-            for column in SCAN
+            _array(given[name], kind) if name in given else self._constant(name, kind, count)
+            for name, kind in ARROW_TYPES
         ]
+        arrays[ROW_KIND] = pa.repeat(ROW_KINDS[row_kind], count)
         return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
 
 
 def _array(values: Values, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
-
-
-def _nulls(kind: pa.DataType, count: int) -> pa.Array:
-    """An array of nulls, a slice of one that is kept: most columns of most batches are absent."""
-    kept = _NULLS.get(kind)
-    if kept is None or len(kept) < count:
-        kept = _NULLS[kind] = pa.nulls(max(count, 1 << 14), kind)
-    return kept.slice(0, count)
-
-
-_NULLS: Final[dict[pa.DataType, pa.Array]] = {}
