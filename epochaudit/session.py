@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 
 from epochaudit.java import JavaError, require_java
 
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
 # Each with its reason; any of them can be overridden by --conf.
 LOCAL: Final[Mapping[str, str]] = {
     "spark.app.name": "epochaudit",
@@ -29,7 +31,7 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
     "spark.driver.host": "127.0.0.1",
     "spark.sql.warehouse.dir": "file:///tmp/epochaudit-unused",  # no managed table is ever written
-    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),  # 200 empty tasks cost more than the audit
+    PARTITIONS: str(max(2, os.cpu_count() or 2)),  # more tasks than cores gain nothing on one machine
 }
 ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",  # times are printed as the logs print them
@@ -49,6 +51,7 @@ DELTA_EXCLUDES: Final = (
 )  # fmt: skip
 
 SMALL_CAPTURE: Final = 64 * 1024 * 1024
+BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
 # Compiling a plan's code takes longer than interpreting it over a few thousand rows.
 INTERPRETED: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
@@ -87,12 +90,17 @@ def submitted() -> bool:
 
 
 def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
-    """Settings that depend on the capture's size; a setting that the session refuses stays as it is."""
+    """Settings that depend on the capture's size; a setting that the session refuses stays as it is.
+
+    The number of shuffle partitions is lowered to what the capture needs, never raised above what was set.
+    """
+    needed = max(2, -(-bytes_to_read // BYTES_OF_A_PARTITION))
+    settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
     if bytes_to_read < SMALL_CAPTURE:
-        for key, value in INTERPRETED.items():
-            # a Connect server may forbid a key; the plan is compiled then, which is only slower
-            with suppress(Exception):
-                spark.conf.set(key, value)
+        settings |= INTERPRETED
+    for key, value in settings.items():
+        with suppress(Exception):  # a Connect server may forbid a key: that is slower, but not wrong
+            spark.conf.set(key, value)
 
 
 def _configured(master: str | None, settings: Mapping[str, str]) -> SparkSession.Builder:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.session import DELTA, SessionError, session
+from epochaudit.session import DELTA, INTERPRETED, PARTITIONS, SessionError, session, tuned_for
 
 SOURCES = Path(__file__).parents[1]
 
@@ -35,6 +35,24 @@ def test_an_active_session_without_delta_is_refused_before_the_audit(
     monkeypatch.setitem(DELTA, "spark.sql.extensions", "an extension that is not there")  # type: ignore[arg-type]
     with pytest.raises(SessionError, match="has no Delta Lake, which --warehouse needs"):
         session(warehouse=True)
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "set_before", "partitions"),
+    [(1, "200", "2"), (100, "200", "7"), (100_000, "200", "200"), (100_000, "1000", "1000"), (1, "1", "1")],
+)
+def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
+    spark: SparkSession, megabytes: int, set_before: str, partitions: str
+) -> None:
+    changed = (PARTITIONS, *INTERPRETED)
+    before = {key: spark.conf.get(key) for key in changed}
+    try:
+        spark.conf.set(PARTITIONS, set_before)
+        tuned_for(spark, megabytes * 1024 * 1024)
+        assert spark.conf.get(PARTITIONS) == partitions
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 def test_spark_starts_and_works_without_a_word() -> None:
