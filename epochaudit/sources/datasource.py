@@ -60,7 +60,7 @@ def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFr
     """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
     spark.dataSource.register(RecordedFiles)
     files = [asdict(file) for capture in captures for file in capture.files if BY_KIND[file.kind].decoder]
-    scan = spark.read.format(NAME).option("files", json.dumps(files)).option("tasks", str(2 * _cores(spark))).load()
+    scan = spark.read.format(NAME).options(files=json.dumps(files), tasks=str(2 * cores(spark))).load()
     scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
@@ -79,7 +79,7 @@ def _unpacked(table: str, struct: str) -> list[Column]:
     return [F.col(f"{struct}.{c.name}" if c.name in inside else c.name) for c in columns(table)]
 
 
-def _cores(spark: SparkSession) -> int:
+def cores(spark: SparkSession) -> int:
     """Tasks that can run at once, as far as the session tells."""
     master = spark.conf.get("spark.master", "") or ""
     if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
@@ -120,12 +120,17 @@ class RangeReader(DataSourceReader):
         return [Bundle(ranges) for ranges in dealt(cut(self._files, self._tasks), self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
-        try:
-            for part in cast(Bundle, partition).ranges:
-                yield from decoded(part)
-        finally:
-            gc.enable()
+        return batches(cast(Bundle, partition).ranges)
+
+
+def batches(ranges: Sequence[ByteRange]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's ranges, as batches of SCAN."""
+    gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
+    try:
+        for part in ranges:
+            yield from decoded(part)
+    finally:
+        gc.enable()
 
 
 def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:

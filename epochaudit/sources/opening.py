@@ -34,6 +34,14 @@ class Stored:
     size: int
 
 
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path in it."""
+    if is_remote(uri):
+        system, path = fs.FileSystem.from_uri(uri)
+        return system, path
+    return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
+
+
 def is_remote(uri: str) -> bool:
     """A URI of a file system other than this machine's."""
     return "://" in uri and not uri.startswith("file://")
@@ -63,7 +71,7 @@ def _local(root: str) -> Iterator[Stored]:
 
 
 def _remote(root: str) -> Iterator[Stored]:
-    system, path = fs.FileSystem.from_uri(root)
+    system, path = file_system(root)
     kind = system.get_file_info(path).type
     if kind == fs.FileType.NotFound:
         raise FileNotFoundError(root)
@@ -77,10 +85,8 @@ def _remote(root: str) -> Iterator[Stored]:
 
 def open_stored(uri: str) -> pa.NativeFile:
     """The file's bytes as stored, seekable."""
-    if is_remote(uri):
-        system, path = fs.FileSystem.from_uri(uri)
-        return system.open_input_file(path)
-    return pa.OSFile(uri, "rb")
+    system, path = file_system(uri)
+    return system.open_input_file(path)
 
 
 def compression_of(head: bytes) -> str | None:
