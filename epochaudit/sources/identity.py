@@ -110,7 +110,7 @@ def _announced(head: bytes) -> Iterable[tuple[Endpoint, int]]:
     for line in _ANNOUNCING.findall(head):
         try:
             line = decoder.decode(line)
-        except MsgspecError:
+        except (MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         for broker in (*line.request.live_brokers, *line.response.brokers):
             number = broker.node_id if broker.id is None else broker.id

@@ -137,7 +137,7 @@ class RequestLogDecoder:
             if api is None and (api := self._unsniffed(data[first:last])) is None:
                 return IGNORED
             self._request(api, data[first:last], self._time(data[start:mark]), byte_offset, line_in_split)
-        except (MsgspecError, UnicodeDecodeError) as error:
+        except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not the JSON of a completed request: {error}"
         except Unreadable as error:
             reason = str(error)

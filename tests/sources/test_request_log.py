@@ -632,6 +632,8 @@ def test_other_log_lines_and_stack_traces_are_no_bad_lines(other: str) -> None:
         (REAL_LINE.replace(b'"sr"', b'"s\xff"', 1), BAD_JSON),
         (REAL_LINE.replace(b"2026-11-21", b"2026-13-21"), "no readable timestamp"),
         (REAL_LINE.replace(b'Version":3', b'Version":9'), "unknown version 9 of STOP_REPLICA: 4 is the highest known"),
+        (REAL_LINE.replace(b'{"controllerId"', b"[" * 100_000 + b'{"controllerId"'), BAD_JSON),
+        (line("HEARTBEAT", 4, {}, {}).replace("{}", "[" * 100_000, 1).encode(), BAD_JSON + "maximum recursion depth"),
         (REAL_LINE + REAL_LINE, BAD_JSON + "JSON is malformed"),
     ],
 )  # fmt: skip
