@@ -7,9 +7,10 @@ result.findings.show()
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Final
 
 from pyspark import StorageLevel
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.kept import release
 from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
@@ -24,8 +26,10 @@ from epochaudit.session import tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import read_captures
 from epochaudit.sources.discovery import discover
+from epochaudit.sources.formats import BY_KIND
 
 REPORTED: Final = (VIOLATION, EXPOSED)
+PLANNERS: Final = 2
 
 VERDICT_SCHEMA: Final = StructType(
     [
@@ -55,41 +59,82 @@ class Audit:
     verdicts: DataFrame
     findings: DataFrame
     tallies: tuple[Tally, ...]
+    persisted: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Let go of what the audit holds in memory and on disk; its DataFrames can still be used, by reading again."""
+        for rows in self.persisted:
+            rows.unpersist()
 
 
 def audit(
     spark: SparkSession,
-    *paths: str,
+    *captures: str | Capture,
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     show: Collection[str] = (),
 ) -> Audit:
-    """Audit the captures at `paths` (directories, each one cluster's recorded files).
+    """Audit captures: directories by path or URI, each with one cluster's recorded files, or what `discover` made of them.
 
     `select` and `ignore` take rule ids, families or KIPs; `show` further verdicts to list among the findings.
     Raises CaptureError for a path that is no capture and UnknownRule for a selection that matches nothing.
-    The logs are read once; events stay persisted until `Audit.events.unpersist()`.
+    The logs are read once; what was read stays persisted until `Audit.release`.
     """
     rules = selected(select, ignore)
-    captures = tuple(discover(path) for path in paths)
-    tuned_for(spark, sum(file.size for capture in captures for file in capture.files))
-    read = read_captures(spark, captures)
+    found = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
+    tuned_for(spark, bytes_of(found))
+    read = read_captures(spark, found)
     read.scan.persist(StorageLevel.MEMORY_AND_DISK)
-    read.scan.write.format("noop").mode("overwrite").save()  # the one reading of the logs
-    judgements = judged(read.events, rules, {*REPORTED, *show})
-    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements]).persist()
-    findings.write.format("noop").mode(
-        "overwrite"
-    ).save()  # the one pass: fills the observations and the persisted rows
+    judgements = _computed(read.scan, judged(read.events, rules, {*REPORTED, *show}))
+    release(read.events)
+    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements])
     tallies = tuple(sorted((t for judgement in judgements for t in judgement.tallies()), key=lambda t: t.rule))
     return Audit(
-        captures, rules, read.events, read.quarantine, read.splits, _verdict_table(spark, tallies), findings, tallies
+        captures=found,
+        rules=rules,
+        events=read.events,
+        quarantine=read.quarantine,
+        splits=read.splits,
+        verdicts=_verdict_table(spark, tallies),
+        findings=findings,
+        tallies=tallies,
+        persisted=(read.scan, *(judgement.rows for judgement in judgements)),
     )
 
 
-def judged(events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> list[Judgement]:
-    """The judgements of all rules over the events, one per frame; nothing is computed yet."""
-    return [judge(FRAMES[frame](events), of_frame, keep) for frame, of_frame in by_frame(rules).items()]
+def bytes_of(captures: Iterable[Capture]) -> int:
+    """Size, as they lie on disk, of the captures' files that are read."""
+    return sum(file.size for capture in captures for file in capture.files if BY_KIND[file.kind].decoder)
+
+
+def judged(events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Iterator[Callable[[], Judgement]]:
+    """One task per frame, which gives the judgement of the frame's rules over the events, planned but not computed."""
+    for frame, of_frame in by_frame(rules).items():
+        yield partial(_judged, frame, events, of_frame, keep)
+
+
+def _judged(frame: str, events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Judgement:
+    return judge(FRAMES[frame](events), rules, keep)
+
+
+def _computed(scan: DataFrame, planned: Iterable[Callable[[], Judgement]]) -> list[Judgement]:
+    """Read the logs, and meanwhile plan the frames: Spark plans on one core, and planning is much of a small audit."""
+
+    def run(plan: Callable[[], Judgement]) -> Judgement:
+        judgement = plan()
+        rows = judgement.rows.persist()
+        reading.result()
+        _compute(rows)
+        return replace(judgement, rows=rows)
+
+    with ThreadPoolExecutor(max_workers=PLANNERS + 1) as pool:
+        reading = pool.submit(_compute, scan)
+        return [task.result() for task in [pool.submit(run, plan) for plan in planned]]
+
+
+def _compute(rows: DataFrame) -> None:
+    """Run a persisted DataFrame once; its observations are filled."""
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:

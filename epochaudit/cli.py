@@ -162,14 +162,22 @@ def _property(item: str) -> tuple[str, str]:
 
 def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
     """Run the audit on Spark and gather its results on the driver."""
-    with progress("starting Spark"):
-        from epochaudit.auditing import audit
-        from epochaudit.report.assembly import report_of
-        from epochaudit.session import session
+    from epochaudit.auditing import audit, bytes_of
+    from epochaudit.report.assembly import report_of
+    from epochaudit.session import session
+    from epochaudit.sources.discovery import discover
 
-        spark = session(chosen.master, chosen.conf, warehouse=chosen.warehouse is not None, debug=debug)
+    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    with progress("starting Spark"):
+        spark = session(
+            chosen.master,
+            chosen.conf,
+            warehouse=chosen.warehouse is not None,
+            bytes_to_read=bytes_of(found),
+            debug=debug,
+        )
     with progress(f"auditing {', '.join(captures)}"):
-        result = audit(spark, *captures, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+        result = audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
         report = report_of(result)
     if chosen.warehouse is not None:
         with progress(f"writing {chosen.warehouse}"):

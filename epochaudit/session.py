@@ -52,6 +52,8 @@ DELTA_EXCLUDES: Final = (
 
 SMALL_CAPTURE: Final = 64 * 1024 * 1024
 BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
+# A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit.
+SMALL_RUN: Final[Mapping[str, str]] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 # Compiling a plan's code takes longer than interpreting it over a few thousand rows.
 INTERPRETED: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
@@ -64,11 +66,17 @@ class SessionError(Exception):
 
 
 def session(
-    master: str | None = None, conf: Mapping[str, str] | None = None, *, warehouse: bool = False, debug: bool = False
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    warehouse: bool = False,
+    bytes_to_read: int | None = None,
+    debug: bool = False,
 ) -> SparkSession:
     """The active session (spark-submit, a notebook), else a new one on `master`, by default this machine.
 
-    `warehouse` adds Delta Lake. Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
+    `warehouse` adds Delta Lake; `bytes_to_read`, if known, lets a small audit start lighter.
+    Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
     through. Raises SessionError and JavaError.
     """
     active = SparkSession.getActiveSession()
@@ -79,7 +87,8 @@ def session(
         return _with_delta(given) if warehouse else given
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
-    settings = {**LOCAL, **ALWAYS, **(_delta() if warehouse else {}), **(conf or {})}
+    small = SMALL_RUN if bytes_to_read is not None and bytes_to_read < SMALL_CAPTURE else {}
+    settings = {**LOCAL, **ALWAYS, **small, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
         return _configured(master or "local[*]", settings).getOrCreate()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from threading import RLock
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame
 Table = Callable[[DataFrame], DataFrame]
 
 _KEPT: Final[WeakKeyDictionary[DataFrame, dict[str, DataFrame]]] = WeakKeyDictionary()
+_BUILDING: Final = RLock()  # frames are planned by several threads; one table may be made of another
 
 
 def kept(table: Table) -> Table:
@@ -19,11 +21,12 @@ def kept(table: Table) -> Table:
 
     @wraps(table)
     def once(events: DataFrame) -> DataFrame:
-        tables = _KEPT.setdefault(events, {})
         name = f"{table.__module__}.{table.__qualname__}"
-        if name not in tables:
-            tables[name] = table(events).persist()
-        return tables[name]
+        with _BUILDING:
+            tables = _KEPT.setdefault(events, {})
+            if name not in tables:
+                tables[name] = table(events).persist()
+            return tables[name]
 
     return once
 

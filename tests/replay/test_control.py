@@ -40,7 +40,9 @@ def history(spark: SparkSession, tmp_path: Path) -> DataFrame:
 def test_requests_meet_the_state_that_state_change_log_tells_and_not_their_completion_order(
     spark: SparkSession, history: DataFrame
 ) -> None:
-    met = control(history).select("controller_id", "correlation_id", "installed_leader_epoch", "met_controller_epoch", "ordered_by")
+    met = control(history).select(
+        "controller_id", "correlation_id", "installed_leader_epoch", "met_controller_epoch", "ordered_by"
+    )
     expected = spark.createDataFrame(
         [
             (1, 7, None, None, "state_change_log"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -26,7 +25,6 @@ from epochaudit.sources.datasource import decode, decoded, read_capture
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.ranges import ByteRange, Lines, Unreadable, cut, dealt, lines_of
 from epochaudit.sources.sink import LineOutcome, RowSink
-from epochaudit.sources.spool import spooled
 from tests.sources.test_request_log import REAL_LINE
 
 OTHER_LINE = b"[2026-11-21 04:18:07,602] INFO nothing (x.Y)"
@@ -268,20 +266,3 @@ def test_a_recorded_capture_is_counted_as_its_truth_says(
     ids = frames.events.agg(F.count("event_id").alias("rows"), F.count_distinct("event_id").alias("distinct")).first()
     assert ids is not None
     assert ids.rows == ids.distinct == sum(split.rows for split in splits)
-
-
-def test_tables_by_way_of_files_are_the_same_tables(
-    spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
-) -> None:
-    logs = tmp_path / "logs"
-    shutil.copytree(capture("zk-stale-control-fenced-3.9") / "broker-1", logs)
-    with (logs / "kafka-request.log").open("ab") as log:
-        log.write(REAL_LINE[:200])
-    found = discover(str(logs))
-    scanned, stored = read_capture(spark, found), spooled(spark, [found], str(tmp_path / "spool"))
-    content = F.bit_xor(F.xxhash64(*(F.col(column.name) for column in columns("events"))))
-    assert stored.events.columns == scanned.events.columns
-    assert stored.events.agg(F.count("*"), content).collect() == scanned.events.agg(F.count("*"), content).collect()
-    assert sorted(stored.splits.collect()) == sorted(scanned.splits.collect())
-    assert stored.quarantine.collect() == scanned.quarantine.collect()
-    assert stored.quarantine.count() == 1
