@@ -104,7 +104,7 @@ def audit(
 
 def bytes_of(captures: Iterable[Capture]) -> int:
     """Size, as they lie on disk, of the captures' files that are read."""
-    return sum(file.size for capture in captures for file in capture.files if BY_KIND[file.kind].decoder)
+    return sum(file.size for capture in captures for file in capture.files if BY_KIND[file.kind].is_read)
 
 
 def judged(events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Iterator[Callable[[], Judgement]]:

@@ -72,12 +72,12 @@ def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventC
     recorded = sorted(
         (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
     )
-    read = [file for file in recorded if BY_KIND[file.kind].decoder]
+    read = [file for file in recorded if BY_KIND[file.kind].is_read]
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),
         nodes=tuple(_nodes(captures, counts)),
         files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
-        left_out=dict(sorted(Counter(file.kind for file in recorded if not BY_KIND[file.kind].decoder).items())),
+        left_out=dict(sorted(Counter(file.kind for file in recorded if not BY_KIND[file.kind].is_read).items())),
         requests=dict(sorted(requests.items())),
         partition_rows=dict(sorted(partition_rows.items())),
         error_codes=_nested(error_codes),

@@ -14,7 +14,6 @@ from epochaudit.inventory import Inventory
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.report.page import Page
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
-from epochaudit.sources.formats import BY_KIND
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
@@ -84,8 +83,6 @@ def _read(page: Page, inventory: Inventory) -> None:
         page.say(
             (f"node {node.node}{of_cluster}: {roles}, Kafka {node.kafka or 'version unknown'}", ""), indent=2, hang=2
         )
-    for reason in sorted({undecoded for kind in _kinds(inventory) if (undecoded := BY_KIND[kind].undecoded)}):
-        page.say((reason, "bold yellow"), indent=2, hang=2)
     if inventory.left_out:
         kinds = ", ".join(f"{files:,} {kind}" for kind, files in inventory.left_out.items())
         page.say((f"files not read: {kinds}", ""), indent=2, hang=2)
@@ -94,10 +91,6 @@ def _read(page: Page, inventory: Inventory) -> None:
             page.say(
                 (f"{file.path}: {file.quarantined:,} of {file.lines:,} lines quarantined", "yellow"), indent=2, hang=2
             )
-
-
-def _kinds(inventory: Inventory) -> set[str]:
-    return {*(file.kind for file in inventory.files), *inventory.left_out}
 
 
 def _findings(page: Page, report: Report) -> None:

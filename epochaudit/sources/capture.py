@@ -19,8 +19,9 @@ class RecordedFile:
     path: relative to the capture's root, with slashes. uri: where to open it. kind: the recorded format.
     node: id of the process that wrote it, None if unknown or if the file belongs to the cluster (metadata log).
     size: bytes as stored. source: the events table's name for the stream of events, None for kinds that give none.
-    file_order: rank among the files of the node and source, oldest first. compression: None, gzip, zstd, bz2 or xz.
+    file_order: rank among the files of the node, oldest first. compression: None, gzip, zstd, bz2 or xz.
     time_zone: IANA name of the zone that its times are printed in, None if not known (read as UTC).
+    envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
     """
 
     path: str
@@ -33,6 +34,8 @@ class RecordedFile:
     file_order: int = 0
     compression: str | None = None
     time_zone: str | None = None
+    envelope: str | None = None
+    pattern: str | None = None
 
     def open(self) -> BinaryIO:
         """The decompressed bytes; seekable only if the file is not compressed."""

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from epochaudit.events.schema import columns
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.node_log import NodeLog
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
 from epochaudit.sources.sink import (
     EVENT_ROW,
@@ -59,7 +60,7 @@ class CaptureFrames:
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
     """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
     spark.dataSource.register(RecordedFiles)
-    files = [asdict(file) for capture in captures for file in capture.files if BY_KIND[file.kind].decoder]
+    files = [asdict(file) for capture in captures for file in capture.files if BY_KIND[file.kind].is_read]
     scan = spark.read.format(NAME).options(files=json.dumps(files), tasks=str(2 * cores(spark))).load()
     scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
@@ -136,17 +137,17 @@ def batches(ranges: Sequence[ByteRange]) -> Iterator[pa.RecordBatch]:
 def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of SCAN."""
     sink = RowSink(part.file, part.split)
-    decoder = cast(type[LineDecoder], BY_KIND[part.file.kind].decoder)(part.file, sink)
+    known = BY_KIND[part.file.kind]
+    counts = RequestCounts()
+    if known.stream_decoder:
+        steps = known.stream_decoder(part.file, sink).read(part.file.open())
+    else:
+        decoder = cast(type[LineDecoder], known.decoder)(part.file, sink)
+        steps = _steps(decoder, sink, part)
+        counts = getattr(decoder, "counts", counts)
     size, tally = 0, [0, 0, 0]
-    for stretch in lines_of(part):
-        line = sum(tally) + 1
-        if isinstance(stretch, Lines):
-            size += len(stretch.data)
-            outcome = decode(decoder, sink, stretch, line)
-        else:
-            size += stretch.size
-            sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
-            outcome = (0, 0, 1)
+    for consumed, outcome in steps:
+        size += consumed
         tally = [*map(sum, zip(tally, outcome, strict=True))]
         if sink.pending >= ROWS_AT_ONCE:
             yield from sink.drain()
@@ -154,9 +155,23 @@ def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:
     events, ignored, quarantined = tally
     spoiled = sink.spoiled_lines
     lines = (sum(tally), events - spoiled, ignored, quarantined + spoiled)
-    counts = getattr(decoder, "counts", None) or RequestCounts()
     sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), counts)
     yield from sink.drain()
+
+
+def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tuple[int, BlockTally]]:
+    """Decodes the lines of a range; yields the bytes of some and what became of them."""
+    line = 1
+    for stretch in lines_of(part):
+        if isinstance(stretch, Lines):
+            yield len(stretch.data), decode(decoder, sink, stretch, line)
+            line += stretch.data.count(b"\n")
+        else:
+            sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
+            yield stretch.size, (0, 0, 1)
+            line += 1
+    if isinstance(decoder, NodeLog):
+        yield 0, decoder.finish()
 
 
 def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int) -> BlockTally:

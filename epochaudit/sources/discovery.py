@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from epochaudit.sources.capture import Capture, CaptureError, Node, RecordedFile
-from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, UNKNOWN, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, NODE_LOGS, UNKNOWN, recognised
 from epochaudit.sources.identity import Words, nodes_of, words
+from epochaudit.sources.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.manifest import FILE, Manifest, read_manifest
 from epochaudit.sources.opening import DAMAGED, Damaged, Stored, compression_of, listing, open_stored, pieces
@@ -28,6 +29,8 @@ class _Found:
     said: Words
     first_time_ms: int
     cluster_id: str | None
+    layout: Layout
+    zoned: bool
 
 
 def discover(path: str) -> Capture:
@@ -38,8 +41,8 @@ def discover(path: str) -> Capture:
     """
     stored = _listed(path)
     manifest = _manifest(stored)
-    found = [_inspected(file) for file in stored if file.path != FILE]
-    if not any(BY_KIND[file.kind].decoder and file.kind != EMPTY for file in found):
+    found = [_inspected(file, manifest.pattern_of(file.path)) for file in stored if file.path != FILE]
+    if not any(BY_KIND[file.kind].is_read and file.kind != EMPTY for file in found):
         raise CaptureError(_nothing_known(path, found))
     cluster = manifest.cluster or _cluster_id(path, found) or _directory_name(path)
     nodes = nodes_of({file.stored.path: (file.kind, file.said) for file in found})
@@ -77,11 +80,13 @@ def _read(file: Stored, size: int) -> bytes:
         raise CaptureError(f"{file.path} can't be read: {error}") from error
 
 
-def _inspected(file: Stored) -> _Found:
+def _inspected(file: Stored, pattern: str | None) -> _Found:
     head = _read(file, HEAD)
     compression = compression_of(head)
     if compression:
         head = _plain_head(file, compression)
+    layout = layout_of(head, pattern)
+    head, zoned = plain(head, layout)
     kind = recognised(head)
     if kind == EMPTY and compression:
         kind = UNKNOWN  # nothing of it could be decompressed
@@ -93,6 +98,8 @@ def _inspected(file: Stored) -> _Found:
         words(kind, head),
         _first_time(head),
         cluster_id[1].decode(errors="replace") if cluster_id else None,
+        layout if kind in NODE_LOGS or kind == "client-log" else STOCK,
+        zoned,
     )
 
 
@@ -118,7 +125,7 @@ def _nothing_known(path: str, found: Sequence[_Found]) -> str:
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in FORMATS if known.decoder and known.kind != EMPTY)
+    expected = ", ".join(known.kind for known in FORMATS if known.is_read and known.kind != EMPTY)
     return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
 
 
@@ -150,17 +157,19 @@ def _recorded(file: _Found, cluster: str, manifest: Manifest, node: int | None) 
         node=None if known.source == "metadata_log" else node,
         source=known.source,
         compression=file.compression,
-        time_zone=zone or manifest.time_zone,
+        time_zone="UTC" if file.zoned else zone or manifest.time_zone,
+        envelope=file.layout.envelope,
+        pattern=file.layout.pattern,
     )
 
 
 def _ordered(files: Sequence[RecordedFile], first_times: dict[str, int]) -> tuple[RecordedFile, ...]:
-    """The files by path, each with its rank by first timestamp among the files of its node and source."""
-    ranks: dict[tuple[int | None, str | None], int] = defaultdict(int)
+    """The files by path, each with its rank by first timestamp among its node's files: some hold several sources."""
+    ranks: dict[int | None, int] = defaultdict(int)
     ranked = []
     for file in sorted(files, key=lambda file: (first_times[file.path], file.path)):
-        ranked.append(replace(file, file_order=ranks[file.node, file.source]))
-        ranks[file.node, file.source] += 1
+        ranked.append(replace(file, file_order=ranks[file.node]))
+        ranks[file.node] += 1
     return tuple(sorted(ranked, key=lambda file: file.path))
 
 

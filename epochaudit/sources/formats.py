@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 from epochaudit.sources import metadata_dump, request_log, server_log, state_change_log
 from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
+from epochaudit.sources.node_log import NodeLog, several_logs
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDecoder
 
 HEAD: Final = 1 << 16  # bytes of a file that it is recognised by
 UNKNOWN: Final = "unknown"
@@ -20,16 +21,22 @@ EMPTY: Final = "empty"
 class Format:
     """One recorded format.
 
-    source: the events table's name for its stream of events, None if it has none. decoder: of its lines; a format
-    without one is not read. cost: time to decode a byte, relative to the request log's. undecoded: why no events.
+    source: the events table's name for its stream of events, None if it has none. decoder: of its lines, or
+    stream_decoder: of its bytes; a format without either is not read. cost: time to decode a byte, relative to the
+    request log's.
     """
 
     kind: str
     recognise: Callable[[bytes], bool]
     source: str | None = None
     decoder: type[LineDecoder] | None = None
+    stream_decoder: type[StreamDecoder] | None = None
     cost: float = 1.0
-    undecoded: str | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Its files are scanned."""
+        return self.decoder is not None or self.stream_decoder is not None
 
 
 class IgnoredLines:
@@ -105,24 +112,22 @@ FORMATS: Final = (
     Format("server-properties", is_server_properties),
     Format("partition-metadata", lambda head: _PARTITION_METADATA.match(head) is not None),
     Format("leader-epoch-checkpoint", lambda head: _EPOCH_CHECKPOINT.match(head) is not None),
-    Format("request-log-json", request_log.recognise, "request_log", request_log.DECODER),
+    Format("request-log-json", request_log.recognise, "request_log", NodeLog),
     Format(
         "request-log-text",
         is_text_request_log,
         "request_log",
         IgnoredLines,
         cost=0.3,
-        undecoded="request logs as text (Kafka 1.0 to 2.7) are not decoded",
     ),
-    Format("state-change-log", state_change_log.recognise, "state_change_log", state_change_log.DECODER, cost=4),
+    Format("state-change-log", state_change_log.recognise, "state_change_log", NodeLog, cost=4),
     Format("metadata-log-dump", metadata_dump.recognise, "metadata_log", metadata_dump.DECODER, cost=4),
     Format(
         "metadata-log-segment",
         is_metadata_segment,
         "metadata_log",
-        undecoded="raw metadata segments are not decoded: dump them with kafka-dump-log --cluster-metadata-decoder",
     ),
-    Format("server-log", server_log.recognise, "server_log", server_log.DECODER, cost=4),
+    Format("server-log", lambda head: server_log.recognise(head) or several_logs(head), "server_log", NodeLog, cost=4),
     Format("client-log", is_client_log),
     Format(EMPTY, lambda head: not head, decoder=IgnoredLines),
 )

@@ -2,6 +2,8 @@
 
 cluster = "payments"
 time_zone = "Europe/Berlin"      # of all nodes that do not name their own
+pattern = "%d %p %c: %m%n"       # log4j conversion pattern of the logs, or "json"; detected if not stated
+metadata_version = 25            # level of metadata.version, where no metadata log tells it
 
 [[nodes]]
 id = 1
@@ -20,11 +22,13 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from epochaudit.sources.capture import CaptureError
+from epochaudit.sources.conversion_pattern import ConversionPattern, PatternError
+from epochaudit.sources.layouts import JSON
 
 FILE: Final = "capture.toml"
 ROLES: Final = ("broker", "controller")
-_TOP: Final = {"cluster": str, "time_zone": str, "nodes": list}
-_NODE: Final = {"id": int, "path": str, "roles": list, "kafka": str, "time_zone": str}
+_TOP: Final = {"cluster": str, "time_zone": str, "pattern": str, "metadata_version": int, "nodes": list}
+_NODE: Final = {"id": int, "path": str, "roles": list, "kafka": str, "time_zone": str, "pattern": str}
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class StatedNode:
     roles: tuple[str, ...]
     kafka: str | None
     time_zone: str | None
+    pattern: str | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Manifest:
     cluster: str | None = None
     time_zone: str | None = None
     nodes: tuple[StatedNode, ...] = ()
+    pattern: str | None = None
+    metadata_version: int | None = None
 
     def of(self, path: str) -> StatedNode | None:
         """The node that a file belongs to: the one whose path is the longest that contains it."""
@@ -55,6 +62,11 @@ class Manifest:
             if node.path is not None and parts[: len(stated := PurePosixPath(node.path).parts)] == stated
         ]
         return max(owners, key=lambda owner: owner[0])[1] if owners else None
+
+    def pattern_of(self, path: str) -> str | None:
+        """The layout that is stated for a file's lines."""
+        node = self.of(path)
+        return (node.pattern if node else None) or self.pattern
 
 
 def read_manifest(text: bytes) -> Manifest:
@@ -68,7 +80,9 @@ def read_manifest(text: bytes) -> Manifest:
     paths = [node.path for node in nodes if node.path is not None]
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise CaptureError(f"{FILE} gives the path {twice!r} to two nodes; give each node its own")
-    return Manifest(stated.get("cluster"), stated.get("time_zone"), nodes)
+    return Manifest(
+        stated.get("cluster"), stated.get("time_zone"), nodes, stated.get("pattern"), stated.get("metadata_version")
+    )
 
 
 def _node(table: Any, number: int) -> StatedNode:
@@ -81,7 +95,9 @@ def _node(table: Any, number: int) -> StatedNode:
     roles = tuple(table.get("roles", ()))
     if unknown := [role for role in roles if role not in ROLES]:
         raise CaptureError(f"{where}: role {unknown[0]!r} is unknown; roles are {' and '.join(ROLES)}")
-    return StatedNode(table["id"], table.get("path"), roles, table.get("kafka"), table.get("time_zone"))
+    return StatedNode(
+        table["id"], table.get("path"), roles, table.get("kafka"), table.get("time_zone"), table.get("pattern")
+    )
 
 
 def _checked(table: dict[str, Any], keys: Mapping[str, type], where: str) -> None:
@@ -90,6 +106,11 @@ def _checked(table: dict[str, Any], keys: Mapping[str, type], where: str) -> Non
             raise CaptureError(f"{where}: unknown key {key!r}; known are {', '.join(keys)}")
         if not isinstance(value, keys[key]) or isinstance(value, bool):
             raise CaptureError(f"{where}: {key!r} has to be of type {keys[key].__name__}, found {value!r}")
+    if (pattern := table.get("pattern")) not in (None, JSON):
+        try:
+            ConversionPattern(pattern)
+        except PatternError as error:
+            raise CaptureError(f"{where}: {error}") from error
     if zone := table.get("time_zone"):
         try:
             ZoneInfo(zone)

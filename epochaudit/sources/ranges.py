@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.layouts import CRI
 from epochaudit.sources.opening import Damaged, pieces
 
 MEBIBYTE: Final = 1 << 20
@@ -44,7 +45,7 @@ class ByteRange:
 
 def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
     """The ranges of all files that have a decoder, small enough to be dealt out evenly to `tasks` tasks."""
-    readable = [file for file in files if BY_KIND[file.kind].decoder]
+    readable = [file for file in files if BY_KIND[file.kind].is_read]
     total = sum(ByteRange(file, 0, 0, None).cost for file in readable)
     size = min(LARGEST_RANGE, max(SMALLEST_RANGE, ceil(total / max(tasks, 1))))
     return [part for file in readable for part in _ranges(file, size)]
@@ -52,7 +53,8 @@ def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
 
 def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
     known = BY_KIND[file.kind]
-    if file.compression or known.decoder is None or not known.decoder.splittable:
+    in_parts = file.envelope == CRI  # a line may begin before a range
+    if file.compression or in_parts or known.decoder is None or not known.decoder.splittable:
         return [ByteRange(file, 0, 0, None)]
     count = max(1, round(file.size / max(MEBIBYTE, size / known.cost)))
     edges = [file.size * part // count for part in range(count + 1)]

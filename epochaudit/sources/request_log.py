@@ -31,7 +31,7 @@ from epochaudit.sources.request_log_apis import (
     topics,
 )
 from epochaudit.sources.request_log_apis.envelope import Api, HeaderOnly, Row
-from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink, Values
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, RowSink, Values
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -108,27 +108,15 @@ class RequestLogDecoder:
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
-        return self._decode(text, 0, len(text), byte_offset, line_in_split)
-
-    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
-        """Many lines at once; see BlockDecoder."""
-        find, decode = data.find, self._decode
-        tally = [0, 0, 0]
-        start, size = 0, len(data)
-        while start < size:
-            stop = find(b"\n", start)
-            if stop < 0:
-                stop = size
-            tally[decode(data, start, stop, byte_offset + start, line_in_split)] += 1
-            line_in_split += 1
-            start = stop + 1
-        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
-
-    def _decode(self, data: bytes, start: int, stop: int, byte_offset: int, line_in_split: int) -> LineOutcome:
-        """The line data[start:stop]."""
-        mark = data.find(MARK, start, min(start + PREFIX, stop))
+        mark = text.find(MARK, 0, PREFIX)
         if mark < 0:
-            return self._other(data[start:stop], byte_offset, line_in_split)
+            return self.other(text, byte_offset, line_in_split)
+        return self.decode(text, 0, mark, len(text), byte_offset, line_in_split)
+
+    def decode(
+        self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
+    ) -> LineOutcome:
+        """The line data[start:stop], whose MARK is at `mark`."""
         first = mark + OBJECT
         last = stop - len(LOGGER) if data.endswith(LOGGER, first, stop) else data.rfind(b"}", first, stop) + 1
         name = data.find(NAME, first, stop) + len(NAME)
@@ -185,7 +173,7 @@ class RequestLogDecoder:
                     self.counts.error_codes[f"{name}:{code}"] += 1
         return None
 
-    def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+    def other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""
         if _TIMESTAMP.match(text):
             if _WHOLE_LINE.search(text) and b"Completed request:" not in text[:PREFIX]:

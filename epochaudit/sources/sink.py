@@ -7,10 +7,11 @@ The wide schema (`SCAN`) is the events table without event_id, plus two struct c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,6 +86,23 @@ class LineDecoder(Protocol):
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome: ...
 
 
+BlockTally = tuple[int, int, int]  # lines that gave events, were ignored, were quarantined
+
+
+class StreamDecoder(Protocol):
+    """Decodes a binary format, whose "lines" are its records.
+
+    `read` yields after each batch of records the bytes that were consumed and what became of its records; the caller
+    drains the sink in between.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None: ...
+
+    def read(self, stream: BinaryIO) -> Iterator[tuple[int, BlockTally]]: ...
+
+
 Values = Any  # a column: a sequence of Python values or an Arrow array
 Finish = Callable[[dict[str, Values]], dict[str, Values]]  # columns by name
 
@@ -99,9 +117,6 @@ class RequestCounts:
     requests: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     partition_rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     error_codes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-
-BlockTally = tuple[int, int, int]  # lines that gave events, were ignored, were quarantined
 
 
 @runtime_checkable
@@ -123,15 +138,15 @@ class RowSink:
 
     def __init__(self, file: RecordedFile, split: int) -> None:
         self._file = file
-        self._lists: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+        self._source = file.source
+        self._lists: dict[tuple[str | None, tuple[str, ...]], list[tuple[object, ...]]] = {}
         self._finish: dict[tuple[str, ...], Finish] = {}
-        self._constants: dict[str, pa.Array] = {}
+        self._constants: dict[tuple[str, object], pa.Array] = {}
         self._quarantined: list[tuple[object, ...]] = []
         self._statistics: list[tuple[object, ...]] = []
         self._identity: dict[str, object] = {
             "cluster": file.cluster,
             "node": file.node,
-            "source": file.source,
             "file": file.path,
             "file_order": file.file_order,
             "split": split,
@@ -140,6 +155,12 @@ class RowSink:
         self.spoiled_lines = 0  # whose rows could not be kept and were quarantined instead
         self.times: tuple[int | None, int | None] = (None, None)  # smallest and largest time_ms drained so far
 
+    def of(self, source: str) -> RowSink:
+        """This sink for a decoder whose rows have another `source` than the file's: one file may hold several logs."""
+        view = copy(self)
+        view._source = source
+        return view
+
     def rows(self, columns: tuple[str, ...], finish: Finish | None = None) -> list[tuple[object, ...]]:
         """The list that takes rows of exactly these columns; the same columns give the same list.
 
@@ -147,7 +168,7 @@ class RowSink:
         """
         if finish is not None:
             self._finish[columns] = finish
-        return self._lists.setdefault(columns, [])
+        return self._lists.setdefault((self._source, columns), [])
 
     def quarantine(self, byte_offset: int, line: int, reason: str, text: bytes) -> None:
         """Put a bad line aside: `line` is its number within the split, `reason` a sentence without its content."""
@@ -167,13 +188,15 @@ class RowSink:
     def drain(self) -> list[pa.RecordBatch]:
         """Everything collected since the last call, as batches of SCAN; the lists are empty afterwards."""
         batches = []
-        for columns, rows in self._lists.items():
+        for (source, columns), rows in self._lists.items():
             if rows:
+                self._identity["source"] = source
                 batch = self._event_batch(columns, rows)
                 self.event_rows += batch.num_rows
                 self._note_times(batch.column("time_ms"))
                 batches.append(batch)
                 rows.clear()
+        self._identity["source"] = self._file.source
         for kind, columns, rows in (
             (QUARANTINE_ROW, QUARANTINE_COLUMNS, self._quarantined),
             (SPLIT_ROW, SPLIT_COLUMNS, self._statistics),
@@ -208,11 +231,12 @@ class RowSink:
 
     def _constant(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
         """A column that is the same in all rows, most often null: a slice of one that is kept."""
-        kept = self._constants.get(name)
+        value = self._identity.get(name)
+        kept = self._constants.get((name, value))
         if kept is None or len(kept) < count:
-            value, size = self._identity.get(name), max(count, KEPT)
+            size = max(count, KEPT)
             kept = pa.nulls(size, kind) if value is None else pa.repeat(pa.scalar(value, kind), size)
-            self._constants[name] = kept
+            self._constants[name, value] = kept
         return kept.slice(0, count)
 
     def _batch(self, row_kind: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:

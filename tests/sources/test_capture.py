@@ -202,7 +202,7 @@ def test_rotated_files_are_ordered_by_their_first_line(tmp_path: Path) -> None:
         "broker-2/kafka-request.log": request(1),
     }
     order = {file.path: file.file_order for file in capture(tmp_path, files).files}
-    assert [order[path] for path in files] == [2, 1, 0, 0, 0]
+    assert [order[path] for path in files] == [3, 2, 0, 1, 0]
 
 
 # --- capture.toml
@@ -239,7 +239,7 @@ def test_the_manifest_outranks_what_is_detected(tmp_path: Path) -> None:
     ("manifest", "complaint"),
     [
         ("cluster = ", "is not valid TOML"),
-        ("zone = 'UTC'", "unknown key 'zone'; known are cluster, time_zone, nodes"),
+        ("zone = 'UTC'", "unknown key 'zone'; known are cluster, time_zone, pattern, metadata_version, nodes"),
         ("cluster = 3", "'cluster' has to be of type str, found 3"),
         ("time_zone = 'Mars/Base'", "time zone 'Mars/Base' is unknown"),
         ("[[nodes]]\npath = 'a'", "node 1: `id` is missing"),

@@ -9,6 +9,7 @@ import pytest
 
 from epochaudit.sources import request_log
 from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.node_log import NodeLog
 from epochaudit.sources.sink import LineOutcome, RowSink
 from tests.sources.decoding import decode, ignored, quarantine_reason
 
@@ -650,7 +651,7 @@ def test_lines_around_a_damaged_one_are_unharmed() -> None:
 def test_a_block_of_lines_gives_what_its_lines_give() -> None:
     file = RecordedFile("log", "log", "request-log-json", "c", 0)
     sink = RowSink(file, 0)
-    decoder = request_log.RequestLogDecoder(file, sink)
+    decoder = NodeLog(file, sink)
     assert decoder.block(b"\n".join([REAL_LINE, b"\tat x.Y", REAL_LINE[:99], REAL_LINE]), 1000, 5) == (2, 1, 1)
     events, bad = (batch.to_pylist() for batch in sink.drain())
     assert [(event["byte_offset"], event["line_in_split"]) for event in events] == [

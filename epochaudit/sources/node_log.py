@@ -1,0 +1,170 @@
+"""The logs that a node writes, whichever of them a file holds: each line goes to the decoder of its logger.
+
+A stock set-up writes a file per logger. Containers print all of them to one stream, and an upgrade from 2.7 to 2.8 turns
+a request log from text into JSON within one file, so that the kind of a file says only what most of it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from epochaudit.sources.layouts import STOCK, Layout, Unwrapped, WholeLine
+from epochaudit.sources.log4j import message_start
+from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
+from epochaudit.sources.server_log import ServerLog
+from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
+from epochaudit.sources.state_change_log import StateChangeLog
+
+if TYPE_CHECKING:
+    from epochaudit.sources.capture import RecordedFile
+
+COMPLETED: Final = MARK[:-1]
+STATE_CHANGE: Final = b"state.change.logger"
+REQUEST: Final = b"kafka.request.logger"
+ABBREVIATED: Final = b"logger"  # what %c{1} leaves of both
+_OF_STATE_CHANGES: Final = (b"[Broker id=", b"[Controller id=")
+EVENT, IGNORED, QUARANTINED = LineOutcome
+
+Line = Callable[[bytes, int, int], LineOutcome]  # LineDecoder.line
+
+
+def several_logs(head: bytes) -> bool:
+    """Lines of the request log or the state-change log among other dated lines, with no kind being most of them."""
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    dated = sum(1 for line in lines if message_start(line))
+    return 2 * dated >= len(lines) and any(
+        line.endswith((b" (%b)" % STATE_CHANGE, b" (%b)" % REQUEST)) for line in lines
+    )
+
+
+class NodeLog:
+    """Rows of schemas/events.toml with the source of the decoder that read the line; counts requests by API.
+
+    Undated lines go on from the dated line before them and are its decoder's. A dated line that does not end with its
+    logger is what most of the file is, in a file of several loggers a server log's.
+    """
+
+    kind: ClassVar[str] = "node-log"
+    splittable: ClassVar[bool] = True
+
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+        self._quarantine = sink.quarantine
+        self._requests = RequestLogDecoder(file, sink.of("request_log"))
+        self._states = StateChangeLog(file, sink.of("state_change_log"))
+        self._server = ServerLog(file, sink.of("server_log"))
+        self._primary: Line = {"state_change_log": self._states.line, "server_log": self._server.line}.get(
+            file.source or "", self._requests.other
+        )
+        self._last: Line = self._primary
+        self._several = False
+        layout = Layout(file.envelope, file.pattern)
+        self._unwrapped = None if layout == STOCK else Unwrapped(layout)
+
+    @property
+    def counts(self) -> RequestCounts:
+        """Requests by API, of both syntaxes."""
+        return self._requests.counts
+
+    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """One line; see LineDecoder."""
+        mark = text.find(COMPLETED, 0, PREFIX)
+        if mark >= 0:
+            return self._request(text, 0, mark, len(text), byte_offset, line_in_split)
+        return self._other(text, byte_offset, line_in_split)
+
+    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
+        """Many lines at once; see BlockDecoder."""
+        if self._unwrapped is not None:
+            return self._unwrap(self._unwrapped, data, byte_offset, line_in_split)
+        find, request, other = data.find, self._request, self._other
+        tally = [0, 0, 0]
+        start, size = 0, len(data)
+        while start < size:
+            stop = find(b"\n", start)
+            if stop < 0:
+                stop = size
+            mark = find(COMPLETED, start, min(start + PREFIX, stop))
+            try:
+                if mark >= 0:
+                    outcome = request(data, start, mark, stop, byte_offset + start, line_in_split)
+                else:
+                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
+            except Exception as error:  # one line that nobody thought of must not end the audit
+                outcome = self._failed(error, data[start:stop], byte_offset + start, line_in_split)
+            tally[outcome] += 1
+            line_in_split += 1
+            start = stop + 1
+        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
+
+    def _request(
+        self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
+    ) -> LineOutcome:
+        if data.startswith(MARK, mark):
+            return self._requests.decode(data, start, mark, stop, byte_offset, line_in_split)
+        return IGNORED
+
+    def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """A line that is no completed request."""
+        if start := message_start(text):
+            self._last = self._decoder(text, start)
+        return self._last(text, byte_offset, line_in_split)
+
+    def _decoder(self, text: bytes, start: int) -> Line:
+        """Whose line a dated line is."""
+        if text.endswith(b")"):
+            logger = text[text.rfind(b" (") + 2 : -1]
+            told = self._of_logger(logger, text, start)
+            self._several = self._several or told != self._primary
+            return told
+        if not self._several:
+            return self._primary
+        return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._server.line
+
+    def _of_logger(self, logger: bytes, text: bytes, start: int) -> Line:
+        if logger == STATE_CHANGE:
+            return self._states.line
+        if logger == REQUEST:
+            return self._requests.other
+        if logger == ABBREVIATED:
+            return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._requests.other
+        return self._server.line
+
+    def _unwrap(self, unwrapped: Unwrapped, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
+        """Lines of another layout. All parts of a line that came in parts have the outcome of the whole."""
+        tally = [0, 0, 0]
+        texts = data.split(b"\n")
+        if not texts[-1]:
+            texts.pop()
+        for number, text in enumerate(texts, line_in_split):
+            whole = unwrapped.line(text.removesuffix(b"\r"), byte_offset, number)
+            byte_offset += len(text) + 1
+            if whole is not None:
+                tally[self._message(whole)] += whole.parts
+        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
+
+    def _message(self, whole: WholeLine) -> LineOutcome:
+        """A line whose message may go on over several: an event if one of them is."""
+        found = set()
+        for number, text in enumerate(whole.text.split(b"\n")):
+            place = whole.byte_offset + number  # within the recorded line, and unlike for all that it holds
+            try:
+                found.add(self.line(text.removesuffix(b"\r"), place, whole.line_in_split))
+            except Exception as error:
+                found.add(self._failed(error, text, place, whole.line_in_split))
+        return EVENT if EVENT in found else QUARANTINED if QUARANTINED in found else IGNORED
+
+    def finish(self) -> BlockTally:
+        """What is left at the end of the range: parts of lines whose ends are missing."""
+        quarantined = 0
+        for part in self._unwrapped.rest() if self._unwrapped else ():
+            self._quarantine(part.byte_offset, part.line_in_split, "cut off: the end of the line is missing", part.text)
+            quarantined += part.parts
+        return 0, 0, quarantined
+
+    def _failed(self, error: Exception, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        self._quarantine(byte_offset, line_in_split, f"its decoder failed: {type(error).__name__}", text)
+        return QUARANTINED
+
+
+DECODER: type[LineDecoder] = NodeLog
