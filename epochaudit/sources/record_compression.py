@@ -10,7 +10,9 @@ import pyarrow as pa
 
 LIMIT: Final = 1 << 26  # bytes; the raft log's batches hold at most 8 MiB
 _PIECE: Final = 1 << 16
-_XERIAL: Final = b"\x82SNAPPY\x00"  # snappy-java's stream: this, two int32 versions, then blocks with an int32 length each
+_XERIAL: Final = (
+    b"\x82SNAPPY\x00"  # snappy-java's stream: this, two int32 versions, then blocks with an int32 length each
+)
 _XERIAL_HEADER: Final = len(_XERIAL) + 8
 
 

@@ -1,0 +1,264 @@
+"""Binary records of the KRaft metadata log as fields, by the layouts of schemas/metadata_records.toml.
+
+`read_record` gives what `kafka-dump-log` prints as a record's type, version and data: names in camel case, ids as base64,
+and tagged fields only where they are written. Wire format: Kafka's message generator and MetadataRecordSerde.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from epochaudit.package_data import package_data
+from epochaudit.sources.record_batches import BadRecordError, unsigned_varint
+
+Fields = dict[str, object]
+
+PREVIEW_FRAME: Final = 0  # Kafka 2.8
+FRAME: Final = 1
+UNKNOWN: Final = "UNKNOWN_RECORD_"
+UNKNOWN_CONTROL: Final = "UNKNOWN_CONTROL_RECORD_"
+
+_ID_SIZE: Final = 16
+_NUMBERS: Final = {
+    "int8": Struct(">b"), "int16": Struct(">h"), "uint16": Struct(">H"), "int32": Struct(">i"), "int64": Struct(">q"),
+}  # fmt: skip
+
+
+class Content(NamedTuple):
+    """What a record says: `fields` is None for a type or version whose layout is not known."""
+
+    type: str
+    version: int
+    fields: Fields | None
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a layout. `oldest`, `newest`: the versions that have it; `struct`: the fields of its type."""
+
+    name: str
+    type: str
+    is_array: bool
+    struct: tuple[Field, ...] | None
+    oldest: int
+    newest: int
+    tag: int | None
+    nullable: bool
+    default: object
+
+    def is_in(self, version: int) -> bool:
+        """The version has it."""
+        return self.oldest <= version <= self.newest
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which versions of a record type are written, in records of one frame version."""
+
+    oldest: int
+    newest: int
+    frame: int
+    flexible: bool
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """A record type and its layouts, the current one first; none for a type that is only known by name."""
+
+    name: str
+    key: int
+    layouts: tuple[Layout, ...]
+
+
+@cache
+def record_types(kind: str) -> Mapping[int, RecordType]:
+    """The record types by key; `kind` is `records` or `control`."""
+    read = tomllib.loads((package_data("schemas") / "metadata_records.toml").read_text())
+    types = (_record_type(name, told, read["structs"]) for name, told in read[kind].items())
+    return {known.key: known for known in types}
+
+
+def _record_type(name: str, told: Mapping[str, Any], structs: Mapping[str, Any]) -> RecordType:
+    layouts = [told, *told.get("earlier", ())] if "fields" in told else []
+    return RecordType(name, told["key"], tuple(_layout(layout, structs) for layout in layouts))
+
+
+def _layout(told: Mapping[str, Any], structs: Mapping[str, Any]) -> Layout:
+    oldest, newest = _versions(told["versions"])
+    fields = _fields(told["fields"], structs)
+    return Layout(oldest, newest, told.get("frame", FRAME), told.get("flexible", True), fields)
+
+
+def _fields(told: list[Mapping[str, Any]], structs: Mapping[str, Any]) -> tuple[Field, ...]:
+    return tuple(_field(field, structs) for field in told)
+
+
+def _field(told: Mapping[str, Any], structs: Mapping[str, Any]) -> Field:
+    kind = told["type"].removeprefix("[]")
+    oldest, newest = _versions(told.get("versions", "0+"))
+    return Field(
+        name=told["name"],
+        type=kind,
+        is_array=told["type"].startswith("[]"),
+        struct=_fields(structs[kind], structs) if kind in structs else None,
+        oldest=oldest,
+        newest=newest,
+        tag=told.get("tag"),
+        nullable=told.get("nullable", False),
+        default=told.get("default"),
+    )
+
+
+def _versions(told: str) -> tuple[int, int]:
+    """`2+`, `0-3` or `1`."""
+    oldest, _, newest = told.partition("-")
+    if oldest.endswith("+"):
+        return int(oldest[:-1]), 1 << 15
+    return int(oldest), int(newest or oldest)
+
+
+def read_record(value: bytes) -> Content:
+    """A record of the metadata log: frame version, type, version, fields. Raises BadRecordError."""
+    frame, at = unsigned_varint(value, 0)
+    if frame not in (FRAME, PREVIEW_FRAME):
+        raise BadRecordError("a frame version that is not known")
+    key, at = unsigned_varint(value, at)
+    version, at = unsigned_varint(value, at)
+    if key > _NEWEST or version > _NEWEST:
+        raise BadRecordError("a record type or version that is out of its range")
+    known = record_types("records").get(key)
+    if known is None:
+        return Content(f"{UNKNOWN}{key}", version, None)
+    return Content(known.name, version, _read(known, version, frame, value, at))
+
+
+def read_control_record(key: bytes | None, value: bytes | None) -> Content:
+    """A control record of the raft log: the type stands in the key, the version begins the value."""
+    if key is None or len(key) < _CONTROL_KEY.size or value is None or len(value) < _NUMBERS["int16"].size:
+        raise BadRecordError("a control record without its type")
+    _, number = _CONTROL_KEY.unpack_from(key)
+    (version,) = _NUMBERS["int16"].unpack_from(value)
+    known = record_types("control").get(number)
+    if known is None:
+        return Content(f"{UNKNOWN_CONTROL}{number}", version, None)
+    return Content(known.name, version, _read(known, version, FRAME, value, 0))
+
+
+_NEWEST: Final = (1 << 15) - 1
+_CONTROL_KEY: Final = Struct(">hh")
+
+
+def _read(known: RecordType, version: int, frame: int, value: bytes, at: int) -> Fields | None:
+    """The fields by the first layout that uses up the bytes; None if no layout knows the version."""
+    fault: BadRecordError | None = None
+    for layout in known.layouts:
+        if layout.frame != frame or not layout.oldest <= version <= layout.newest:
+            continue
+        reader = _Reader(value, at, layout.flexible, version)
+        try:
+            fields = reader.struct(layout.fields)
+            if reader.at == len(value):
+                return fields
+            fault = BadRecordError("bytes follow the record's last field")
+        except BadRecordError as error:
+            fault = error
+    if fault is not None:
+        raise fault
+    return None
+
+
+class _Reader:
+    """Reads values of one version from `at` on."""
+
+    def __init__(self, data: bytes, at: int, flexible: bool, version: int) -> None:
+        self._data = data
+        self.at = at
+        self._flexible = flexible
+        self._version = version
+        self._read: dict[str, Callable[[bool], object]] = {
+            "bool": self._bool,
+            "string": self._string,
+            "uuid": self._uuid,
+        }
+
+    def struct(self, fields: tuple[Field, ...]) -> Fields:
+        """The fields that the version has, in the order of the layout; tagged ones as far as they are written."""
+        inside = [field for field in fields if field.is_in(self._version)]
+        read: Fields = {field.name: self._field(field) for field in inside if field.tag is None}
+        if self._flexible:
+            read |= self._tagged({field.tag: field for field in inside if field.tag is not None})
+        return {field.name: read[field.name] for field in inside if field.name in read}
+
+    def _tagged(self, known: Mapping[int | None, Field]) -> Fields:
+        read: Fields = {}
+        for _ in range(self._within(self._unsigned())):
+            tag = self._unsigned()
+            end = self._within(self._unsigned()) + self.at
+            field = known.get(tag)
+            if field is not None:
+                read[field.name] = self._field(field)
+                if self.at != end:
+                    raise BadRecordError("a tagged field is not as long as it says")
+            self.at = end
+        return read
+
+    def _field(self, field: Field) -> object:
+        if not field.is_array:
+            return self._value(field, field.nullable)
+        count = self._length("int32", field.nullable)
+        return None if count is None else [self._value(field, False) for _ in range(count)]
+
+    def _value(self, field: Field, nullable: bool) -> object:
+        if field.struct is not None:
+            return self.struct(field.struct)
+        number = _NUMBERS.get(field.type)
+        return self._read[field.type](nullable) if number is None else self._number(number)
+
+    def _number(self, number: Struct) -> int:
+        value: int = number.unpack(self._bytes(number.size))[0]
+        return value
+
+    def _bool(self, nullable: bool) -> bool:  # noqa: ARG002  only strings and arrays are nullable
+        return self._bytes(1) != b"\0"
+
+    def _uuid(self, nullable: bool) -> str:  # noqa: ARG002
+        return urlsafe_b64encode(self._bytes(_ID_SIZE)).decode().rstrip("=")
+
+    def _string(self, nullable: bool) -> str | None:
+        size = self._length("int16", nullable)
+        if size is None:
+            return None
+        try:
+            return self._bytes(size).decode()
+        except UnicodeDecodeError as error:
+            raise BadRecordError("a string that is not UTF-8") from error
+
+    def _length(self, inflexible: str, nullable: bool) -> int | None:
+        """Of a string or array: null is -1, or 0 where flexible lengths count one more."""
+        size = self._unsigned() - 1 if self._flexible else self._number(_NUMBERS[inflexible])
+        if size == -1 and nullable:
+            return None
+        return self._within(size)
+
+    def _within(self, size: int) -> int:
+        """A number of bytes, or of things that take at least one, checked against the bytes that are left."""
+        if not 0 <= size <= len(self._data) - self.at:
+            raise BadRecordError("a length reaches past the end of the record")
+        return size
+
+    def _bytes(self, size: int) -> bytes:
+        if size > len(self._data) - self.at:
+            raise BadRecordError("the record is cut off")
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+    def _unsigned(self) -> int:
+        value, self.at = unsigned_varint(self._data, self.at)
+        return value
