@@ -1,5 +1,8 @@
 """The recorded line behind a reference: text, absolute line number and time, read from the capture's own files.
 
+A raw metadata log has records in place of lines: its numbers count records, its text is the record as Kafka's own dump
+would print it.
+
 A finding's evidence travels through Spark as a place (file, split, byte offset, line in split). Here, on the driver,
 each place becomes something that an operator can check by hand: `file:line` and the line itself.
 """
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
 
+from epochaudit.sources import metadata_segment
 from epochaudit.sources.opening import DAMAGED
 
 TEXT_LIMIT: Final = 2_000  # characters of a line that a report keeps
@@ -23,19 +27,24 @@ Opener = Callable[["Place"], BinaryIO]
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where a line starts: file relative to its cluster's capture, byte offset in the decompressed file."""
+    """Where a line starts: file relative to its cluster's capture, byte offset in the decompressed file.
+
+    `record`: number of the record in a raw metadata log, 0 for a line of text. Records of one batch share its offset.
+    """
 
     cluster: str
     file: str
     byte_offset: int
+    record: int = 0
 
 
 @dataclass(frozen=True)
 class Evidence:
     """One line that proves a part of a finding.
 
-    `line` counts from 1 in the whole file, null when the file's line counts are not known. `time` is ISO 8601, with
-    a zone only where the source states one. `text` is null when the file can't be read any more.
+    `line` counts from 1 in the whole file, lines of text or records of a raw metadata log; null when the file's line
+    counts are not known. `time` is ISO 8601, with a zone only where the source states one. `text` is null when the file
+    can't be read any more.
     """
 
     role: str
@@ -48,7 +57,7 @@ class Evidence:
 
 
 def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
-    """The text of the line at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.
+    """The text of the line or record at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.
 
     `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset
     order, so that a compressed file is decompressed once; a seekable one is not read between the places.
@@ -60,10 +69,16 @@ def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
     for wanted in by_file.values():
         try:
             with open_file(wanted[0]) as stream:
-                texts.update(_lines_at(stream, wanted))
+                texts.update(_records_at(stream, wanted) if wanted[0].record else _lines_at(stream, wanted))
         except DAMAGED:
             continue
     return texts
+
+
+def _records_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place, str]]:
+    by_number = {place.record: place for place in places}
+    for number, text in metadata_segment.texts(stream, by_number):
+        yield by_number[number], cut(text)
 
 
 def _lines_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place, str]]:

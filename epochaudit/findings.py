@@ -63,11 +63,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is known of the recorded files: how to open one, its line counts, whether its times have a zone."""
+    """What is known of the recorded files: how to open one, its line counts, whether its times have a zone.
+
+    holds_records: the file is a raw metadata log, whose lines are records.
+    """
 
     open_file: Opener
     numbers: LineNumbers
     zoned: Callable[[Place], bool]
+    holds_records: Callable[[Place], bool]
 
 
 def findings(rows: Iterable[Row], recording: Recording) -> tuple[Finding, ...]:
@@ -76,14 +80,16 @@ def findings(rows: Iterable[Row], recording: Recording) -> tuple[Finding, ...]:
     `rows` have the columns of `epochaudit.auditing.Audit.findings`, as dicts.
     """
     raw = list(rows)
-    places = (_place(row, line) for row in raw for line in row["evidence"] or ())
+    places = (_place(row, line, recording) for row in raw for line in row["evidence"] or ())
     texts = read_lines(places, recording.open_file)
     ordered = sorted((_finding(row, texts, recording) for row in raw), key=_order)
     return tuple(_with_ids(ordered))
 
 
-def _place(row: Row, line: Row) -> Place:
-    return Place(row["cluster"], line["place"]["file"], line["place"]["byte_offset"])
+def _place(row: Row, line: Row, recording: Recording) -> Place:
+    at = line["place"]
+    place = Place(row["cluster"], at["file"], at["byte_offset"])
+    return replace(place, record=at["line_in_split"]) if recording.holds_records(place) else place
 
 
 def _finding(row: Row, texts: Mapping[Place, str], recording: Recording) -> Finding:
@@ -110,7 +116,7 @@ def _finding(row: Row, texts: Mapping[Place, str], recording: Recording) -> Find
 
 
 def _evidence(row: Row, line: Row, texts: Mapping[Place, str], recording: Recording) -> Evidence:
-    place, at = _place(row, line), line["place"]
+    place, at = _place(row, line, recording), line["place"]
     return Evidence(
         role=line["role"],
         node=at["node"],

@@ -12,6 +12,7 @@ import pytest
 from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
 from epochaudit.findings import Finding, Recording, findings
 from epochaudit.sources.opening import open_plain
+from tests.sources.batch_writer import TIME, batch, metadata
 
 LOG = b"first line\nsecond \xff line\r\n" + b"x" * 50_000 + b"\n" + "fünfte Zeile\n".encode() + b"no newline at the end"
 
@@ -86,6 +87,20 @@ def test_a_damaged_file_shows_what_comes_before_the_defect(tmp_path: Path) -> No
     assert read == {places[0]: "a whole line"}
 
 
+def test_a_record_of_a_raw_metadata_log_reads_as_a_dump_prints_it() -> None:
+    fence, no_op = metadata("FENCE_BROKER_RECORD", id=1, epoch=4), metadata("NO_OP_RECORD")
+    log = batch(0, fence, no_op, codec="gzip")
+    recording = Recording(
+        lambda _: io.BytesIO(log), LineNumbers({("c", "m.log", 0): 2}), lambda _: True, lambda _: True
+    )
+    second = evidence(file="m.log", line_in_split=2)
+    [line, other] = findings([row(evidence=evidence(file="m.log") + second)], recording)[0].evidence
+    printed = f"CreateTime: {TIME} partitionLeaderEpoch: 3 payload:"
+    assert line.text == f'offset: 0 {printed} {{"type":"FENCE_BROKER_RECORD","version":0,"data":{{"id":1,"epoch":4}}}}'
+    assert (line.line, other.line) == (1, 2)
+    assert other.text == f'offset: 1 {printed} {{"type":"NO_OP_RECORD","version":0,"data":{{}}}}'
+
+
 def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:
     def gone(place: Place) -> BinaryIO:
         raise FileNotFoundError(place.file)
@@ -138,8 +153,8 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def found(*rows: dict[str, Any]) -> tuple[Finding, ...]:
-    recording = Recording(lambda _: io.BytesIO(LOG), LineNumbers({("c", "server.log", 0): 5}), lambda _: False)
-    return findings(rows, recording)
+    numbers = LineNumbers({("c", "server.log", 0): 5})
+    return findings(rows, Recording(lambda _: io.BytesIO(LOG), numbers, lambda _: False, lambda _: False))
 
 
 def test_evidence_carries_line_number_time_and_text() -> None:

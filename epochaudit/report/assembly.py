@@ -11,6 +11,7 @@ from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.metadata_segment import MetadataSegment
 from epochaudit.version import VERSION
 
 if TYPE_CHECKING:
@@ -134,4 +135,5 @@ def recording(captures: Iterable[Capture], splits: Iterable[Row]) -> Recording:
         open_file=lambda place: file_of(place).open(),
         numbers=LineNumbers({(split["cluster"], split["file"], split["split"]): split["lines"] for split in splits}),
         zoned=lambda place: file_of(place).time_zone is not None or file_of(place).source == METADATA_LOG,
+        holds_records=lambda place: file_of(place).kind == MetadataSegment.kind,
     )
