@@ -26,7 +26,7 @@ from epochaudit.session import tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import read_captures
 from epochaudit.sources.discovery import discover
-from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.formats import is_read
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2
@@ -104,7 +104,7 @@ def audit(
 
 def bytes_of(captures: Iterable[Capture]) -> int:
     """Size, as they lie on disk, of the captures' files that are read."""
-    return sum(file.size for capture in captures for file in capture.files if BY_KIND[file.kind].is_read)
+    return sum(file.size for capture in captures for file in capture.files if is_read(file))
 
 
 def judged(events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Iterator[Callable[[], Judgement]]:

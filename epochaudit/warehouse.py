@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from epochaudit.auditing import Audit
 from epochaudit.events.schema import ColumnDoc, columns, contract, spark_schema
 from epochaudit.report.contents import Report
-from epochaudit.sources.opening import open_plain
+from epochaudit.sources.opening import open_stored
 from epochaudit.version import VERSION
 
 BEGINNING: Final = 4096  # bytes of a file that tell it from another of the same name and size
@@ -61,9 +61,9 @@ def run_id_of(audit: Audit) -> str:
     replaces the run. The beginning tells apart rotated files, which often have the same names and sizes.
     """
     digest = blake2b(digest_size=16)
-    read = (file for capture in audit.captures for file in capture.files if file.source is not None)
+    read = (file for capture in audit.captures for file in capture.files if file.source and not file.duplicate_of)
     for file in sorted(read, key=lambda file: (file.cluster, file.path)):
-        with open_plain(file.uri, None) as recorded:  # as stored: a damaged archive has a beginning, too
+        with open_stored(file.stored) as recorded:  # as stored: a damaged archive has a beginning, too
             beginning = blake2b(recorded.read(BEGINNING)).hexdigest()
         digest.update(repr((file.cluster, file.path, file.size, beginning)).encode())
     return digest.hexdigest()

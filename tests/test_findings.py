@@ -11,7 +11,7 @@ import pytest
 
 from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
 from epochaudit.findings import Finding, Recording, findings
-from epochaudit.sources.opening import open_plain
+from epochaudit.sources.opening import Stored, open_plain
 from tests.sources.batch_writer import TIME, batch, metadata
 
 LOG = b"first line\nsecond \xff line\r\n" + b"x" * 50_000 + b"\n" + "fünfte Zeile\n".encode() + b"no newline at the end"
@@ -83,7 +83,7 @@ def test_a_damaged_file_shows_what_comes_before_the_defect(tmp_path: Path) -> No
     path = tmp_path / "server.log.gz"
     path.write_bytes(gzip.compress(b"a whole line\n" + bytes(range(256)) * 400)[:-300])
     places = [Place("c", "server.log.gz", 0), Place("c", "server.log.gz", 10_000_000)]
-    read = read_lines(places, lambda _: open_plain(str(path), "gzip"))
+    read = read_lines(places, lambda _: open_plain(Stored("log", str(path), 0), "gzip"))
     assert read == {places[0]: "a whole line"}
 
 

@@ -10,7 +10,7 @@ from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.formats import is_read
 from epochaudit.sources.metadata_segment import MetadataSegment
 from epochaudit.version import VERSION
 
@@ -73,12 +73,12 @@ def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventC
     recorded = sorted(
         (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
     )
-    read = [file for file in recorded if BY_KIND[file.kind].is_read]
+    read = [file for file in recorded if is_read(file)]
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),
         nodes=tuple(_nodes(captures, counts)),
         files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
-        left_out=dict(sorted(Counter(file.kind for file in recorded if not BY_KIND[file.kind].is_read).items())),
+        left_out=dict(sorted(Counter(file.kind for file in recorded if not is_read(file)).items())),
         requests=dict(sorted(requests.items())),
         partition_rows=dict(sorted(partition_rows.items())),
         error_codes=_nested(error_codes),

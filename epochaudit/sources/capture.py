@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from epochaudit.sources.opening import open_plain
+from epochaudit.sources.opening import Stored, open_plain
 
 
 class CaptureError(Exception):
@@ -21,6 +21,8 @@ class RecordedFile:
     size: bytes as stored. source: the events table's name for the stream of events, None for kinds that give none.
     file_order: rank among the files of the node, oldest first. compression: None, gzip, zstd, bz2 or xz.
     time_zone: IANA name of the zone that its times are printed in, None if not known (read as UTC).
+    tar_offset, tar_compression: where it lies in a tar archive, which `uri` then names. duplicate_of: path of the file
+    that holds the same lines; of the two only that one is read.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
     """
 
@@ -36,10 +38,18 @@ class RecordedFile:
     time_zone: str | None = None
     envelope: str | None = None
     pattern: str | None = None
+    tar_offset: int | None = None
+    tar_compression: str | None = None
+    duplicate_of: str | None = None
+
+    @property
+    def stored(self) -> Stored:
+        """Where its bytes lie."""
+        return Stored(self.path, self.uri, self.size, self.tar_offset, self.tar_compression)
 
     def open(self) -> BinaryIO:
-        """The decompressed bytes; seekable only if the file is not compressed."""
-        return open_plain(self.uri, self.compression)
+        """The decompressed bytes; seekable only if neither the file nor its archive is compressed."""
+        return open_plain(self.stored, self.compression)
 
 
 @dataclass(frozen=True)

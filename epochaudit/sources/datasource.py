@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
 from epochaudit.sources.capture import Capture, RecordedFile
-from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.formats import BY_KIND, is_read
 from epochaudit.sources.node_log import NodeLog
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
 from epochaudit.sources.sink import (
@@ -60,7 +60,7 @@ class CaptureFrames:
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
     """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
     spark.dataSource.register(RecordedFiles)
-    files = [asdict(file) for capture in captures for file in capture.files if BY_KIND[file.kind].is_read]
+    files = [asdict(file) for capture in captures for file in capture.files if is_read(file)]
     scan = spark.read.format(NAME).options(files=json.dumps(files), tasks=str(2 * cores(spark))).load()
     scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))

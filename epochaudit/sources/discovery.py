@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import os
 import re
+import tarfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from epochaudit.sources.archives import is_tar, members
 from epochaudit.sources.capture import Capture, CaptureError, Node, RecordedFile
+from epochaudit.sources.duplicates import BEGINNING, Candidate, duplicates
 from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, NODE_LOGS, UNKNOWN, recognised
 from epochaudit.sources.identity import Words, nodes_of, words
 from epochaudit.sources.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.manifest import FILE, Manifest, read_manifest
-from epochaudit.sources.opening import DAMAGED, Damaged, Stored, compression_of, listing, open_stored, pieces
+from epochaudit.sources.opening import (
+    DAMAGED,
+    Damaged,
+    Stored,
+    compression_of,
+    file_uri,
+    head_of,
+    listing,
+    open_plain,
+    open_stored,
+    pieces,
+)
 
 _CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _LATEST: Final = 1 << 62
+_COMPARED: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +42,7 @@ class _Found:
     stored: Stored
     kind: str
     compression: str | None
+    beginning: bytes  # plain, as recorded
     said: Words
     first_time_ms: int
     cluster_id: str | None
@@ -34,30 +51,84 @@ class _Found:
 
 
 def discover(path: str) -> Capture:
-    """The capture in a directory, a local path or a URI. Reads the first 64 KiB of each file.
+    """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
 
-    Raises CaptureError when the path is no directory, holds no known kind of file, files of two clusters, or a
-    capture.toml that is wrong.
+    Archives in it are read as directories, and a directory that holds all of an archive is its root. Raises
+    CaptureError when the path holds no known kind of file, files of two clusters, or a capture.toml that is wrong.
     """
-    stored = _listed(path)
-    manifest = _manifest(stored)
-    found = [_inspected(file, manifest.pattern_of(file.path)) for file in stored if file.path != FILE]
+    manifest, found = _found(path)
     if not any(BY_KIND[file.kind].is_read and file.kind != EMPTY for file in found):
         raise CaptureError(_nothing_known(path, found))
     cluster = manifest.cluster or _cluster_id(path, found) or _directory_name(path)
     nodes = nodes_of({file.stored.path: (file.kind, file.said) for file in found})
-    recorded = [_recorded(file, cluster, manifest, nodes.get(file.stored.path)) for file in found]
+    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in _COMPARED)
+    recorded = [
+        _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
+    ]
     ordered = _ordered(recorded, {file.stored.path: file.first_time_ms for file in found})
     return Capture(path, cluster, ordered, _nodes(found, ordered, manifest))
+
+
+def _found(path: str) -> tuple[Manifest, list[_Found]]:
+    """What capture.toml states, and all other files. Archives tell their root and manifest only once they are read."""
+    stated, root, found = _pass(path, Manifest(), "")
+    if stated.patterns():
+        _, _, found = _pass(path, stated, root)
+    return stated, [replace(file, stored=_below(root, file.stored)) for file in found]
+
+
+def _pass(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[_Found]]:
+    """The manifest that is met, the directory that holds everything, all other files; read as `stated` says."""
+    found, manifests = [], {}
+    for file, compression, head in _candidates(path):
+        if os.path.basename(file.path) == FILE:
+            manifests[file.path] = head
+        else:
+            found.append(_inspected(file, compression, head, stated.pattern_of(_below(root, file).path)))
+    found.sort(key=lambda file: file.stored.path)
+    root = _common_root(path, [file.stored for file in found])
+    manifest = manifests.get(f"{root}{FILE}")
+    return Manifest() if manifest is None else read_manifest(manifest), root, found
+
+
+def _candidates(path: str) -> Iterator[Candidate]:
+    """Each file, its compression and its plain head; archives opened."""
+    for file in _listed(path):
+        head = _read(file, HEAD)
+        compression = compression_of(head)
+        plain_head = _plain_head(file, compression) if compression else head
+        if is_tar(plain_head):
+            yield from _members(file, compression, "" if file.uri == file_uri(path) else f"{file.path}/")
+        else:
+            yield file, compression, plain_head
+
+
+def _common_root(path: str, files: Sequence[Stored]) -> str:
+    """`top/` if the capture is an archive with everything in one directory, as most are packed."""
+    tops = {file.path.partition("/")[::2] for file in files}
+    names = {top for top, _ in tops}
+    in_archive = all(file.tar_offset is not None and file.uri == file_uri(path) for file in files)
+    return f"{names.pop()}/" if in_archive and len(names) == 1 and all(rest for _, rest in tops) else ""
+
+
+def _below(root: str, file: Stored) -> Stored:
+    return replace(file, path=file.path.removeprefix(root))
+
+
+def _members(archive: Stored, compression: str | None, below: str) -> Iterator[Candidate]:
+    """The files of a tar archive, by its order. One that is damaged gives the files before the defect."""
+    with suppress(*DAMAGED, tarfile.TarError), open_plain(archive, compression) as stream:
+        for path, offset, size, head in members(stream, HEAD):
+            file = Stored(f"{below}{path}", archive.uri, size, offset, compression)
+            inner = compression_of(head)
+            yield file, inner, head_of(head, inner, HEAD) if inner else head
 
 
 def _listed(path: str) -> list[Stored]:
     try:
         stored = listing(path)
     except FileNotFoundError:
-        raise CaptureError(f"{path}: no such directory") from None
-    except NotADirectoryError:
-        raise CaptureError(f"{path} is a file; a capture is the directory that holds a cluster's logs") from None
+        raise CaptureError(f"{path}: no such file or directory") from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"{path} can't be listed: {error}") from error
     if not stored:
@@ -65,28 +136,17 @@ def _listed(path: str) -> list[Stored]:
     return stored
 
 
-def _manifest(stored: Sequence[Stored]) -> Manifest:
-    for file in stored:
-        if file.path == FILE:
-            return read_manifest(_read(file, 1 << 20))
-    return Manifest()
-
-
 def _read(file: Stored, size: int) -> bytes:
     try:
-        with open_stored(file.uri) as stream:
+        with open_stored(file) as stream:
             return bytes(stream.read(size))
     except (OSError, ValueError) as error:
         raise CaptureError(f"{file.path} can't be read: {error}") from error
 
 
-def _inspected(file: Stored, pattern: str | None) -> _Found:
-    head = _read(file, HEAD)
-    compression = compression_of(head)
-    if compression:
-        head = _plain_head(file, compression)
-    layout = layout_of(head, pattern)
-    head, zoned = plain(head, layout)
+def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: str | None) -> _Found:
+    layout = layout_of(recorded, pattern)
+    head, zoned = plain(recorded, layout)
     kind = recognised(head)
     if kind == EMPTY and compression:
         kind = UNKNOWN  # nothing of it could be decompressed
@@ -95,6 +155,7 @@ def _inspected(file: Stored, pattern: str | None) -> _Found:
         file,
         kind,
         compression,
+        recorded[:BEGINNING],
         words(kind, head),
         _first_time(head),
         cluster_id[1].decode(errors="replace") if cluster_id else None,
@@ -105,13 +166,11 @@ def _inspected(file: Stored, pattern: str | None) -> _Found:
 
 def _plain_head(file: Stored, compression: str) -> bytes:
     head = b""
-    try:
-        for piece in pieces(file.uri, compression, HEAD):
+    with suppress(Damaged, *DAMAGED):  # what came before a defect is enough to recognise the file by
+        for piece in pieces(file, compression, HEAD):
             head += piece
             if len(head) >= HEAD:
                 break
-    except (Damaged, *DAMAGED):
-        pass  # what came before the defect is enough to recognise the file by
     return head[:HEAD]
 
 
@@ -143,7 +202,9 @@ def _directory_name(path: str) -> str:
     return os.path.basename((path if "://" in path else os.path.abspath(path)).rstrip("/")) or "capture"
 
 
-def _recorded(file: _Found, cluster: str, manifest: Manifest, node: int | None) -> RecordedFile:
+def _recorded(
+    file: _Found, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None
+) -> RecordedFile:
     known, stated = BY_KIND[file.kind], manifest.of(file.stored.path)
     if stated is not None:
         node = stated.id
@@ -160,6 +221,9 @@ def _recorded(file: _Found, cluster: str, manifest: Manifest, node: int | None) 
         time_zone="UTC" if file.zoned else zone or manifest.time_zone,
         envelope=file.layout.envelope,
         pattern=file.layout.pattern,
+        tar_offset=file.stored.tar_offset,
+        tar_compression=file.stored.tar_compression,
+        duplicate_of=duplicate_of,
     )
 
 

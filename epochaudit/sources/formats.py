@@ -138,3 +138,8 @@ NODE_LOGS: Final = frozenset(known.kind for known in FORMATS if known.source not
 def recognised(head: bytes) -> str:
     """The kind of a file whose plain bytes begin so."""
     return next((known.kind for known in FORMATS if known.recognise(head)), UNKNOWN)
+
+
+def is_read(file: RecordedFile) -> bool:
+    """The scan reads the file: its kind has a decoder, and no other file holds the same lines."""
+    return file.duplicate_of is None and BY_KIND[file.kind].is_read

@@ -63,6 +63,10 @@ class Manifest:
         ]
         return max(owners, key=lambda owner: owner[0])[1] if owners else None
 
+    def patterns(self) -> bool:
+        """Some layout is stated."""
+        return self.pattern is not None or any(node.pattern for node in self.nodes)
+
     def pattern_of(self, path: str) -> str | None:
         """The layout that is stated for a file's lines."""
         node = self.of(path)

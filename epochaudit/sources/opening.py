@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 from pyarrow import fs
+
+from epochaudit.sources.archives import Forward, Slice, buffered
 
 MAGIC: Final = {
     b"\x1f\x8b": "gzip",
@@ -27,11 +31,17 @@ SMALL_READ: Final = 1 << 12
 
 @dataclass(frozen=True)
 class Stored:
-    """A regular file below a root: its path from there with slashes, where to open it, and its size in bytes."""
+    """A regular file below a root: its path from there with slashes, where to open it, and its size in bytes.
+
+    Of a file in a tar archive `uri` is the archive's, tar_offset where it lies in the plain archive, tar_compression
+    the archive's compression.
+    """
 
     path: str
     uri: str
     size: int
+    tar_offset: int | None = None
+    tar_compression: str | None = None
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -48,20 +58,24 @@ def is_remote(uri: str) -> bool:
 
 
 def listing(root: str) -> list[Stored]:
-    """The regular files below a directory, by path.
+    """The regular files below a directory, by path; the root itself if it is a file.
 
-    Symbolic links are not followed: they may lead out of it, or to the same file twice. Raises FileNotFoundError or
-    NotADirectoryError.
+    Symbolic links are not followed: they may lead out of it, or to the same file twice. Raises FileNotFoundError.
     """
     files = _remote(root) if is_remote(root) else _local(root.removeprefix("file://"))
     return sorted(files, key=lambda file: file.path)
+
+
+def file_uri(path: str) -> str:
+    """The `uri` of a Stored that is the file at this path or URI."""
+    return path if is_remote(path) else os.path.abspath(path.removeprefix("file://"))
 
 
 def _local(root: str) -> Iterator[Stored]:
     if not os.path.exists(root):
         raise FileNotFoundError(root)
     if not os.path.isdir(root):
-        raise NotADirectoryError(root)
+        yield Stored(os.path.basename(root), os.path.abspath(root), os.path.getsize(root))
     for folder, _, names in os.walk(root):
         for name in names:
             whole = os.path.join(folder, name)
@@ -72,21 +86,28 @@ def _local(root: str) -> Iterator[Stored]:
 
 def _remote(root: str) -> Iterator[Stored]:
     system, path = file_system(root)
-    kind = system.get_file_info(path).type
-    if kind == fs.FileType.NotFound:
+    told = system.get_file_info(path)
+    if told.type == fs.FileType.NotFound:
         raise FileNotFoundError(root)
-    if kind != fs.FileType.Directory:
-        raise NotADirectoryError(root)
+    if told.is_file:
+        yield Stored(told.base_name, root, told.size)
+        return
     for info in system.get_file_info(fs.FileSelector(path, recursive=True)):
         if info.is_file:
             relative = info.path.removeprefix(path).lstrip("/")
             yield Stored(relative, f"{root.rstrip('/')}/{relative}", info.size)
 
 
-def open_stored(uri: str) -> pa.NativeFile:
-    """The file's bytes as stored, seekable."""
-    system, path = file_system(uri)
-    return system.open_input_file(path)
+def open_stored(file: Stored) -> BinaryIO:
+    """The file's bytes as stored; seekable unless it lies in a compressed archive."""
+    system, path = file_system(file.uri)
+    if file.tar_offset is None:
+        return cast(BinaryIO, system.open_input_file(path))
+    if file.tar_compression is None:
+        whole = cast(BinaryIO, system.open_input_file(path))
+        return buffered(Slice(whole, file.tar_offset, file.size))
+    archive = open_plain(Stored(file.path, file.uri, 0), file.tar_compression)
+    return buffered(Forward(file.uri, archive, file.tar_offset, file.size))
 
 
 def compression_of(head: bytes) -> str | None:
@@ -94,28 +115,47 @@ def compression_of(head: bytes) -> str | None:
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
 
-def open_plain(uri: str, compression: str | None) -> BinaryIO:
-    """The file's decompressed bytes. Seekable only if it is not compressed."""
-    stored = open_stored(uri)
+def head_of(stored: bytes, compression: str, size: int) -> bytes:
+    """The first plain bytes, at most `size`, of a compressed file that begins so."""
+    with suppress(*DAMAGED), _decompressed(io.BytesIO(stored), compression) as stream:
+        return stream.read(size) if compression == "zstd" else _all_there_is(stream, size)
+    return b""
+
+
+def _all_there_is(stream: BinaryIO, size: int) -> bytes:
+    read = getattr(stream, "read1", stream.read)
+    head = b""
+    with suppress(*DAMAGED):
+        while len(head) < size and (piece := read(size - len(head))):
+            head += piece
+    return head
+
+
+def open_plain(file: Stored, compression: str | None) -> BinaryIO:
+    """The file's decompressed bytes. Seekable only if neither it nor its archive is compressed."""
+    return _decompressed(open_stored(file), compression)
+
+
+def _decompressed(stored: BinaryIO, compression: str | None) -> BinaryIO:
     if compression == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, stored)))
+        return cast(BinaryIO, gzip.GzipFile(fileobj=stored))
     if compression == "bz2":
-        return cast(BinaryIO, bz2.BZ2File(cast(BinaryIO, stored)))
+        return cast(BinaryIO, bz2.BZ2File(stored))
     if compression == "xz":
-        return cast(BinaryIO, lzma.LZMAFile(cast(BinaryIO, stored)))
+        return cast(BinaryIO, lzma.LZMAFile(stored))
     if compression == "zstd":
         return cast(BinaryIO, pa.CompressedInputStream(stored, "zstd"))
-    return cast(BinaryIO, stored)
+    return stored
 
 
 class Damaged(Exception):
     """The compressed stream ends early or is corrupt; what came before it has been delivered."""
 
 
-def pieces(uri: str, compression: str, size: int) -> Iterator[bytes]:
+def pieces(file: Stored, compression: str | None, size: int) -> Iterator[bytes]:
     """A compressed file's plain bytes in pieces of at most `size`, in constant memory. Raises Damaged at a defect."""
     delivered = 0
-    with open_plain(uri, compression) as stream:
+    with open_plain(file, compression) as stream:
         read = getattr(stream, "read1", stream.read)  # read1 gives what there is before it meets the defect
         try:
             while piece := read(size):
@@ -125,15 +165,15 @@ def pieces(uri: str, compression: str, size: int) -> Iterator[bytes]:
         except DAMAGED as error:
             defect = error
     if compression == "zstd":
-        yield from _before_defect(uri, delivered)
+        yield from _before_defect(file, delivered)
     truncated = isinstance(defect, EOFError) or "truncated" in str(defect).lower()
     raise Damaged("truncated" if truncated else "corrupt") from defect
 
 
-def _before_defect(uri: str, skip: int) -> Iterator[bytes]:
+def _before_defect(file: Stored, skip: int) -> Iterator[bytes]:
     """What Arrow's stream holds between `skip` and a defect: a large read that meets one delivers nothing of it."""
     for step in (SMALL_READ, 1):
-        with open_plain(uri, "zstd") as stream:
+        with open_plain(file, "zstd") as stream:
             position = 0
             try:
                 while position < skip:

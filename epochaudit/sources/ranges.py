@@ -6,6 +6,7 @@ A range owns the lines that start in it. What follows a file's last newline is a
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +14,7 @@ from math import ceil
 from typing import BinaryIO, Final
 
 from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.formats import BY_KIND, is_read
 from epochaudit.sources.layouts import CRI
 from epochaudit.sources.opening import Damaged, pieces
 
@@ -40,12 +41,13 @@ class ByteRange:
     def cost(self) -> float:
         """Time to decode it, in request-log bytes."""
         size = self.file.size if self.end is None else self.end - self.start
-        return size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if self.file.compression else 1)
+        compressed = self.file.compression is not None  # an archive's members have the size of their plain bytes
+        return size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if compressed else 1)
 
 
 def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
     """The ranges of all files that have a decoder, small enough to be dealt out evenly to `tasks` tasks."""
-    readable = [file for file in files if BY_KIND[file.kind].is_read]
+    readable = [file for file in files if is_read(file)]
     total = sum(ByteRange(file, 0, 0, None).cost for file in readable)
     size = min(LARGEST_RANGE, max(SMALLEST_RANGE, ceil(total / max(tasks, 1))))
     return [part for file in readable for part in _ranges(file, size)]
@@ -54,7 +56,7 @@ def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
 def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
     known = BY_KIND[file.kind]
     in_parts = file.envelope == CRI  # a line may begin before a range
-    if file.compression or in_parts or known.decoder is None or not known.decoder.splittable:
+    if file.compression or file.tar_compression or in_parts or known.decoder is None or not known.decoder.splittable:
         return [ByteRange(file, 0, 0, None)]
     count = max(1, round(file.size / max(MEBIBYTE, size / known.cost)))
     edges = [file.size * part // count for part in range(count + 1)]
@@ -62,17 +64,30 @@ def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
 
 
 def dealt(ranges: Iterable[ByteRange], tasks: int) -> list[list[ByteRange]]:
-    """The ranges in bundles of about equal cost: `tasks`, more if those would be large, fewer if there is little."""
-    ordered = sorted(ranges, key=lambda part: -part.cost)
-    total = sum(part.cost for part in ordered)
+    """The ranges in bundles of about equal cost: `tasks`, more if those would be large, fewer if there is little.
+
+    Members of one compressed archive stay together, in its order: it is then decompressed once.
+    """
+    units: dict[object, list[ByteRange]] = defaultdict(list)
+    for number, part in enumerate(ranges):
+        units[part.file.uri if part.file.tar_compression else number].append(part)
+    ordered = sorted(
+        (sorted(unit, key=lambda part: part.file.tar_offset or 0) for unit in units.values()),
+        key=lambda unit: -_cost(unit),
+    )
+    total = sum(map(_cost, ordered))
     count = max(FEWEST_TASKS, ceil(total / LARGEST_RANGE), min(tasks, int(total / SMALLEST_RANGE)))
     loads = [(0.0, number) for number in range(min(count, len(ordered)))]
     bundles: list[list[ByteRange]] = [[] for _ in loads]
-    for part in ordered:
+    for unit in ordered:
         load, number = heapq.heappop(loads)
-        bundles[number].append(part)
-        heapq.heappush(loads, (load + part.cost, number))
+        bundles[number].extend(unit)
+        heapq.heappush(loads, (load + _cost(unit), number))
     return bundles
+
+
+def _cost(parts: Iterable[ByteRange]) -> float:
+    return sum(part.cost for part in parts)
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ def lines_of(part: ByteRange) -> Iterator[Lines | Unreadable]:
                 piece = piece[newline:]
             held.add(piece)
     except Damaged as error:
-        defect = f"{error} {part.file.compression} stream: what follows can't be read"
+        defect = f"{error} {part.file.compression or part.file.tar_compression} stream: what follows can't be read"
     if held.too_long or defect:
         yield held.unreadable(0, defect)
     elif held.size:
@@ -146,9 +161,9 @@ class _Held:
 
 def _owned(part: ByteRange) -> Iterator[tuple[int, bytes]]:
     """The bytes of the owned lines, as (byte offset, piece) one after another."""
-    if part.file.compression:
+    if part.file.compression or part.file.tar_compression:
         position = 0
-        for piece in pieces(part.file.uri, part.file.compression, PIECE):
+        for piece in pieces(part.file.stored, part.file.compression, PIECE):
             yield position, piece
             position += len(piece)
         return

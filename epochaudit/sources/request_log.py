@@ -73,7 +73,7 @@ def recognise(head: bytes) -> bool:
     return requests > 0 and 2 * requests >= sum(1 for line in head.split(b"\n") if line.strip())
 
 
-def _finished(given: dict[str, Values]) -> dict[str, Values]:
+def finished(given: dict[str, Values]) -> dict[str, Values]:
     """Times in whole microseconds, and the arrival reckoned from them."""
     micros = {}
     for name in ("total_time", "request_queue_time", "local_time"):
@@ -100,7 +100,7 @@ class RequestLogDecoder:
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
         self._apis: dict[bytes, Decode] = {}
         for api in APIS.values():
-            append = sink.rows(REQUEST_COLUMNS + api.columns, _finished).append
+            append = sink.rows(REQUEST_COLUMNS + api.columns, finished).append
             self._apis[api.name.encode()] = (api, api.event_type or api.name, api.decoder().decode, append)
         self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
         self.counts = RequestCounts()

@@ -257,14 +257,14 @@ def test_a_wrong_manifest_is_refused_with_what_is_wrong(tmp_path: Path, manifest
 
 
 def test_what_is_no_capture_is_refused_with_what_was_found(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="no such directory"):
+    with pytest.raises(CaptureError, match="no such file or directory"):
         discover(str(tmp_path / "missing"))
     with pytest.raises(CaptureError, match="is empty"):
         discover(str(tmp_path))
     (tmp_path / "notes.txt").write_text("nothing here")
     with pytest.raises(CaptureError, match="found 1 unknown among 1 files; expected request-log-json"):
         discover(str(tmp_path))
-    with pytest.raises(CaptureError, match="is a file"):
+    with pytest.raises(CaptureError, match="found 1 unknown among 1 files"):
         discover(str(tmp_path / "notes.txt"))
 
 
