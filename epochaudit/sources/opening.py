@@ -12,8 +12,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO, Final, cast
 
+import fsspec
 import pyarrow as pa
 from pyarrow import fs
 
@@ -45,11 +47,30 @@ class Stored:
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it."""
-    if is_remote(uri):
-        system, path = fs.FileSystem.from_uri(uri)
-        return system, path
-    return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
+    """The file system of a path or URI, and the path in it. Raises ValueError for an unknown scheme."""
+    if not is_remote(uri):
+        return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
+    scheme, rest = uri.split("://", 1)
+    authority, _, path = rest.partition("/")
+    system, root = _remote_system(f"{scheme}://{authority}")
+    return system, "/".join(part for part in (root.rstrip("/"), path) if part)
+
+
+@cache
+def _remote_system(root: str) -> tuple[fs.FileSystem, str]:
+    """Arrow's own file system (s3, gs, abfs, hdfs) or, for the schemes it has none for, fsspec's.
+
+    Credentials, regions and endpoints come from the environment, as each service's own tools read them.
+    """
+    try:
+        system, path = fs.FileSystem.from_uri(root)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unknown:
+        try:
+            other, path = fsspec.core.url_to_fs(root)
+        except (ImportError, ValueError) as error:
+            raise ValueError(f"{root.split('://')[0]}: no file system for this scheme ({error})") from unknown
+        system = fs.PyFileSystem(fs.FSSpecHandler(other))
+    return system, path
 
 
 def is_remote(uri: str) -> bool:
@@ -94,7 +115,7 @@ def _remote(root: str) -> Iterator[Stored]:
         return
     for info in system.get_file_info(fs.FileSelector(path, recursive=True)):
         if info.is_file:
-            relative = info.path.removeprefix(path).lstrip("/")
+            relative = info.path.lstrip("/").removeprefix(path.lstrip("/")).lstrip("/")
             yield Stored(relative, f"{root.rstrip('/')}/{relative}", info.size)
 
 
