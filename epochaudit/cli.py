@@ -24,6 +24,8 @@ from epochaudit.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
 from epochaudit.version import VERSION
 
 if TYPE_CHECKING:
+    from epochaudit.auditing import Audit
+    from epochaudit.diagnosis import Diagnosis
     from epochaudit.report.contents import Report
     from epochaudit.rules.rule import Rule
 
@@ -160,10 +162,62 @@ def _property(item: str) -> tuple[str, str]:
     return key, value
 
 
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option("--format", type=click.Choice(config.FORMATS), default="text", show_default=True, help="Page or JSON.")
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@debug_option
+@click.pass_obj
+def doctor(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    format: str,
+    output: str,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> int:
+    """Tell what a capture can prove.
+
+    What is in it, what is missing, which families of rules can be judged and why others can't, and the logger settings
+    that would close the gaps. The exit code is 0 whatever is missing.
+    """
+    from epochaudit.report import doctor as page
+
+    chosen = config.settings(None, {"master": master, "conf": dict(_property(item) for item in conf)})
+    diagnosis = diagnosed(captures, chosen, debug=diagnostics.debug)
+    _deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
+    return CLEAN
+
+
 def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
-    """Run the audit on Spark and gather its results on the driver."""
-    from epochaudit.auditing import audit, bytes_of
+    """Run the audit on Spark, gather its results on the driver and write the warehouse, if one is named."""
     from epochaudit.report.assembly import report_of
+
+    result = _run(captures, chosen, debug=debug)
+    with progress(f"gathering what was found in {', '.join(captures)}"):
+        report = report_of(result)
+    if chosen.warehouse is not None:
+        with progress(f"writing {chosen.warehouse}"):
+            from epochaudit import warehouse
+
+            warehouse.write(result.events.sparkSession, chosen.warehouse, result, report)
+    return report
+
+
+def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Diagnosis:
+    """Run the audit on Spark and tell what it could judge."""
+    from epochaudit.report.assembly import diagnosis_of
+
+    result = _run(captures, chosen, debug=debug)
+    with progress(f"examining {', '.join(captures)}"):
+        return diagnosis_of(result)
+
+
+def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Audit:
+    from epochaudit.auditing import audit, bytes_of
     from epochaudit.session import session
     from epochaudit.sources.discovery import discover
 
@@ -177,14 +231,7 @@ def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) ->
             debug=debug,
         )
     with progress(f"auditing {', '.join(captures)}"):
-        result = audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
-        report = report_of(result)
-    if chosen.warehouse is not None:
-        with progress(f"writing {chosen.warehouse}"):
-            from epochaudit import warehouse
-
-            warehouse.write(spark, chosen.warehouse, result, report)
-    return report
+        return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 
 
 @contextmanager
@@ -209,7 +256,7 @@ def _renderers() -> Mapping[str, Callable[..., str]]:
     return {"text": text.render, "json": lambda report, **_: json_report.render(report)}
 
 
-def _deliver(render: Callable[..., str], report: Report, output: str) -> None:
+def _deliver(render: Callable[..., str], report: Report | Diagnosis, output: str) -> None:
     if output == "-":
         _print(render(report, width=_width(), colour=_colour()))
         return

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 REQUEST_LOG: Final = "request_log"
 METADATA_LOG: Final = "metadata_log"
 RECORD: Final = "_RECORD"  # metadata record types end so; control records of the raft log do not
+UNKNOWN: Final = "UNKNOWN_RECORD_"  # so begins a record type that only its key is known of
 KAFKA_VERSION: Final = "KAFKA_VERSION"
 CONTROLLER_ELECTED: Final = "CONTROLLER_ELECTED"
 CONFIG_VALUE: Final = "CONFIG_VALUE"
@@ -26,12 +27,17 @@ Process = tuple[str, int]  # cluster and node id
 
 @dataclass(frozen=True)
 class NodeRead:
-    """One process of the capture; `kafka` is the version that it printed last, null when no log says."""
+    """One process of the capture; `versions` are those that it printed, in order: several after an upgrade."""
 
     cluster: str
     node: int
     roles: tuple[str, ...]
-    kafka: str | None
+    versions: tuple[str, ...] = ()
+
+    @property
+    def kafka(self) -> str | None:
+        """The version that it ran last, null when no log says."""
+        return self.versions[-1] if self.versions else None
 
 
 @dataclass(frozen=True)
@@ -99,17 +105,17 @@ class EventCounts:
     partition_rows: Mapping[str, int]
     error_codes: Mapping[tuple[str, int], int]  # by API and code
     metadata_records: Mapping[str, int]
-    kafka: Mapping[Process, str]  # version printed last
+    versions: Mapping[Process, tuple[str, ...]]  # as printed, in order
     roles: Mapping[Process, frozenset[str]]
 
 
 def event_groups(events: DataFrame) -> DataFrame:
     """One small row per kind of event, from which all counts follow: a single aggregate over the events.
 
-    Needs event_type, source, node, partition, in_request, error_code, name, value, file_order, byte_offset. Grain: one
-    row for (source, event_type, error_code, requested, and of what a node states about itself cluster, node, name and
-    value),
-    with `rows` and the last log position of the statements.
+    Needs event_type, source, cluster, node, partition, in_request, error_code, name, value, file, file_order,
+    byte_offset, metadata_offset, in_snapshot. Grain: one row for (source, event_type, error_code, requested, and of
+    what a node states about itself cluster, node, name and value), with `rows` and the last log position of the
+    statements. A record of the metadata log counts once, however many copies of the log there are.
     """
     from pyspark.sql import functions as F
 
@@ -117,13 +123,17 @@ def event_groups(events: DataFrame) -> DataFrame:
         (F.col("event_type") == CONFIG_VALUE) & F.col("name").isin(PROCESS_ROLES, ZOOKEEPER)
     )
     counted = events.where(F.col("source").isin(REQUEST_LOG, METADATA_LOG) | statement)
-    return counted.groupBy(
-        F.col("source"),
-        F.col("event_type"),
-        F.col("error_code"),
-        (F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull()).alias("requested"),
-        *(F.when(statement, F.col(name)).alias(name) for name in ("cluster", "node", "name", "value")),
-    ).agg(F.count("*").alias("rows"), F.max(F.when(statement, F.struct("file_order", "byte_offset"))).alias("last"))
+    requested = F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull()
+    stated = {name: F.when(statement, F.col(name)) for name in ("cluster", "node", "name", "value")}
+    kind = {**{name: F.col(name) for name in ("source", "event_type", "error_code")}, "requested": requested, **stated}
+    snapshot = F.when(F.col("in_snapshot"), F.col("file")).alias("snapshot")
+    record = F.when(F.col("source") == METADATA_LOG, F.struct("cluster", snapshot, "metadata_offset"))
+    place = F.when(statement, F.struct("file_order", "byte_offset"))
+    each = counted.groupBy(*(column.alias(name) for name, column in kind.items()), record.alias("record")).agg(
+        F.count("*").alias("copies"), F.max(place).alias("last")
+    )
+    rows = F.sum(F.when(F.col("record").isNull(), F.col("copies")).otherwise(1)).alias("rows")
+    return each.groupBy(*kind).agg(rows, F.max("last").alias("last"))
 
 
 def event_counts(groups: Iterable[Row]) -> EventCounts:
@@ -135,7 +145,7 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
     for group in groups:
         name, rows = group["event_type"], group["rows"]
         if group["source"] == METADATA_LOG:
-            if name.endswith(RECORD):
+            if name.endswith(RECORD) or name.startswith(UNKNOWN):
                 metadata_records[name] += rows
         elif group["source"] == REQUEST_LOG:
             if group["requested"]:
@@ -148,18 +158,18 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
         partition_rows=dict(partition_rows),
         error_codes=dict(error_codes),
         metadata_records=dict(sorted(metadata_records.items())),
-        kafka=_versions(statements),
+        versions=_versions(statements),
         roles=_roles(statements),
     )
 
 
-def _versions(statements: Iterable[Row]) -> dict[Process, str]:
+def _versions(statements: Iterable[Row]) -> dict[Process, tuple[str, ...]]:
     printed: dict[Process, list[tuple[int, int, str]]] = defaultdict(list)
     for said in statements:
         if said["event_type"] == KAFKA_VERSION and said["value"]:
             last = said["last"]
             printed[said["cluster"], said["node"]].append((last["file_order"], last["byte_offset"], said["value"]))
-    return {process: max(versions)[2] for process, versions in printed.items()}
+    return {process: tuple(version for _, _, version in sorted(told)) for process, told in printed.items()}
 
 
 def _roles(statements: Iterable[Row]) -> dict[Process, frozenset[str]]:

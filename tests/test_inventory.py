@@ -48,11 +48,11 @@ def test_metadata_records_leave_out_the_raft_logs_control_records() -> None:
     assert counts.metadata_records == {"PARTITION_RECORD": 3, "TOPIC_RECORD": 2}
 
 
-def test_a_nodes_version_is_the_one_it_printed_last() -> None:
+def test_a_nodes_versions_are_those_it_printed_in_log_order() -> None:
     counts = counted(
         version(1, "3.9.1", 0, 900), version(1, "3.10.0", 1, 10), version(1, "3.8.0", 0, 10), version(2, "3.9.1", 0, 0)
     )
-    assert counts.kafka == {("c", 1): "3.10.0", ("c", 2): "3.9.1"}
+    assert counts.versions == {("c", 1): ("3.8.0", "3.9.1", "3.10.0"), ("c", 2): ("3.9.1",)}
 
 
 def test_a_nodes_roles_are_those_it_states() -> None:

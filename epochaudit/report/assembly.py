@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from epochaudit.diagnosis import Diagnosis, correlation_holes, diagnosis, named_nodes, presence
 from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
@@ -24,6 +25,7 @@ SPLIT_COLUMNS: Final = (
     *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
     *("requests", "partition_rows", "error_codes"),
 )
+SPAN_COLUMNS: Final = ("first_time_ms", "last_time_ms")
 
 Row = Mapping[str, Any]
 
@@ -31,14 +33,30 @@ Row = Mapping[str, Any]
 def report_of(audit: Audit) -> Report:
     """The report of an audit: two small aggregates and the findings are collected, the findings' lines read back."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
-    counts = event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
     rows = audit.findings.toArrow().to_pylist()
     return Report(
         version=VERSION,
-        inventory=inventory(audit.captures, splits, counts),
+        inventory=_inventory(audit, splits),
         rules=rule_results(audit.rules, audit.tallies),
         findings=findings(rows, recording(audit.captures, splits)),
     )
+
+
+def diagnosis_of(audit: Audit) -> Diagnosis:
+    """The diagnosis of what an audit has read: some small aggregates are collected."""
+    splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS, *SPAN_COLUMNS).collect()]
+    return diagnosis(
+        audit.captures,
+        _inventory(audit, splits),
+        rule_results(audit.rules, audit.tallies),
+        splits,
+        *([row.asDict() for row in of(audit.events).collect()] for of in (presence, named_nodes, correlation_holes)),
+    )
+
+
+def _inventory(audit: Audit, splits: Iterable[Row]) -> Inventory:
+    counts = event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
+    return inventory(audit.captures, splits, counts)
 
 
 def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleResult, ...]:
@@ -104,7 +122,8 @@ def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRea
     for cluster, node in sorted(told):
         process = told[cluster, node]
         roles = {*process.roles, *counts.roles.get((cluster, node), ())}
-        yield NodeRead(cluster, node, tuple(sorted(roles)), process.kafka or counts.kafka.get((cluster, node)))
+        versions = (process.kafka,) if process.kafka else counts.versions.get((cluster, node), ())
+        yield NodeRead(cluster, node, tuple(sorted(roles)), versions)
 
 
 def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:

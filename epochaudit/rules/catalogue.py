@@ -7,9 +7,29 @@ import pkgutil
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
+from typing import Final
 
 import epochaudit.rules as rules_package
 from epochaudit.rules.rule import Rule
+
+FAMILIES: Final = {
+    "CE": "controller epoch",
+    "BE": "broker epoch",
+    "SR": "StopReplica",
+    "LI": "LeaderAndIsr",
+    "UM": "UpdateMetadata",
+    "TI": "topic ids",
+    "IS": "ISR eligibility",
+    "LD": "leadership",
+    "EP": "epoch arithmetic",
+    "FF": "fetch fencing",
+    "LO": "ListOffsets fencing",
+    "OE": "OffsetForLeaderEpoch fencing",
+    "TR": "truncation",
+    "CO": "committed offsets",
+    "MD": "client metadata",
+    "HW": "high watermark",
+}
 
 
 class UnknownRule(ValueError):
@@ -32,6 +52,11 @@ def _subclasses(cls: type[Rule]) -> Iterable[type[Rule]]:
     for sub in cls.__subclasses__():
         yield sub
         yield from _subclasses(sub)
+
+
+def family_title(family: str) -> str:
+    """What the rules of a family are about; of a family that this package does not know, its letters."""
+    return FAMILIES.get(family, family)
 
 
 def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:

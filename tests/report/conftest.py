@@ -65,7 +65,7 @@ def finding() -> Finding:
 def inventory() -> Inventory:
     return Inventory(
         clusters=("west",),
-        nodes=(NodeRead("west", 1, ("broker", "controller"), "3.9.1"), NodeRead("west", 2, ("broker",), None)),
+        nodes=(NodeRead("west", 1, ("broker", "controller"), ("3.9.1",)), NodeRead("west", 2, ("broker",))),
         files=(
             FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 1_900, 100, 0),
             FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1),

@@ -73,7 +73,6 @@ def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subject
     assert "no subject in this capture: TI-01" in said
     assert "node 2: broker, Kafka version unknown" in said
     assert "files not read: 2 metadata-log-segment, 1 unknown" in said
-    assert "raw metadata segments are not decoded" in said
     assert "broker-2/state-change.log: 1 of 400 lines quarantined" in said
 
 
