@@ -12,7 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import no_ref, ref
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.replay.metadata_log import SOURCE, metadata_log
 
 BROKER_RECORDS: Final = (
     "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
@@ -36,16 +37,6 @@ WITHOUT_RECORD: Final = "without_record"
 FOREVER: Final = 2**62
 
 
-def position() -> Column:
-    """Place of a metadata record in the log as one number: odd for log records, even for the end offset of a snapshot.
-
-    Needs: metadata_offset, in_snapshot, file. A snapshot replaces the state as of the end offset in its file name
-    (`<end offset>-<epoch>.checkpoint`), so all its records share the place just before the record of that offset.
-    """
-    snapshot_end = F.coalesce(F.regexp_extract("file", r"(\d{20})-\d{10}", 1).try_cast("bigint"), F.lit(0))
-    return F.when(F.coalesce("in_snapshot", F.lit(False)), snapshot_end * 2).otherwise(F.col("metadata_offset") * 2 + 1)
-
-
 def cluster_history(events: DataFrame) -> DataFrame:
     """One row per cluster. Clock: position in the metadata log; the node's own clock for releases and elections.
 
@@ -58,11 +49,11 @@ def cluster_history(events: DataFrame) -> DataFrame:
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
     """
-    rows = events.where(
-        (F.col("source") == "metadata_log") | F.col("event_type").isin("KAFKA_VERSION", *ZOOKEEPER_MODE)
-    )
+    log = metadata_log(events)
+    others = of_types(events, "KAFKA_VERSION", *ZOOKEEPER_MODE).select(*_OTHERS)
+    rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
-    gathered = facts.unionByName(_broker_states(rows), allowMissingColumns=True)
+    gathered = facts.unionByName(_broker_states(log), allowMissingColumns=True)
     return gathered.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
@@ -76,6 +67,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     )
 
 
+_OTHERS: Final = ("cluster", "node", "source", "event_type", "time_ms", "controller_epoch", "value")
 _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
     "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
@@ -84,11 +76,11 @@ _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
 
 def _facts() -> list[Column]:
-    event_type, in_log = F.col("event_type"), F.col("source") == "metadata_log"
+    event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
     of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
     level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
     return [
-        F.when(level, F.struct(position().alias("since"), F.col("value").try_cast("int").alias("level"))).alias(
+        F.when(level, F.struct(F.col("position").alias("since"), F.col("value").try_cast("int").alias("level"))).alias(
             "level"
         ),
         F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
@@ -97,7 +89,7 @@ def _facts() -> list[Column]:
         F.when(event_type == "KAFKA_VERSION", F.struct("node", _release().alias("release"))).alias("release"),
         F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
-        F.when(of_log, position()).alias("log_position"),
+        F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
     ]
@@ -109,7 +101,7 @@ def _release() -> Column:
     return part[0] * 100 + part[1]
 
 
-def _broker_states(rows: DataFrame) -> DataFrame:
+def _broker_states(log: DataFrame) -> DataFrame:
     """One row per (cluster, broker): its states in log order, the first being what it was before its first record."""
     event_type = F.col("event_type")
     registers, leaves = event_type == "REGISTER_BROKER_RECORD", event_type == "UNREGISTER_BROKER_RECORD"
@@ -121,7 +113,7 @@ def _broker_states(rows: DataFrame) -> DataFrame:
     )
     shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
     in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset")
-    records = rows.where(event_type.isin(*BROKER_RECORDS)).withColumn("position", position())
+    records = of_types(log, *BROKER_RECORDS)
     is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
     is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)
     state = F.struct(

@@ -13,6 +13,7 @@ from epochaudit.replay.isr_changes import isr_changes
 from epochaudit.replay.leadership import leadership
 from epochaudit.replay.lineage import lineage
 from epochaudit.replay.metadata import metadata
+from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
 
 FRAMES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
@@ -21,6 +22,7 @@ FRAMES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "isr_changes": isr_changes,
     "leadership": leadership,
     "lineage": lineage,
+    "log_copies": log_copies,
     "metadata": metadata,
     "positions": positions,
 }

@@ -13,13 +13,17 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.replay.kept import kept
+from epochaudit.replay.metadata_log import metadata_log
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 _NAMING: Final = (
-    "LEADER_AND_ISR", "UPDATE_METADATA", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "TOPIC_RECORD", "DELETE_TOPICS",
+    "LEADER_AND_ISR", "UPDATE_METADATA", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "DELETE_TOPICS",
     "LEADER_AND_ISR_SKIPPED", "PARTITION_STATE_CHANGED",
+)  # fmt: skip
+_STATED: Final = (
+    "cluster", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "error_code", "time_ms",
 )  # fmt: skip
 
 
@@ -43,6 +47,8 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
     creations = F.collect_set(F.when(created, F.struct("partition", "time_ms")))
     names = (
         of_types(events, *_NAMING)
+        .select(*_STATED)
+        .unionByName(of_types(metadata_log(events), "TOPIC_RECORD"), allowMissingColumns=True)
         .where(F.col("topic").isNotNull())
         .groupBy("cluster", "topic")
         .agg(

@@ -9,13 +9,14 @@ states
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import ref
-from epochaudit.replay.cluster_history import position
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.metadata_log import metadata_log
 
 PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
 LEADER_DURING_DELETE: Final = -2
@@ -29,6 +30,7 @@ _COLUMNS: Final = (
     "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr",
     "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
+_PLACE: Final = ("file_order", "split", "line_in_split")
 _STATE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "leader_recovery_state")
 
 
@@ -45,37 +47,41 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       sets_leader          the record sets the leader field
       next_clock, next_ms  of the following row; null for the last
       state_ref            the row's own place
-    A record that several copies of the log hold counts once.
+    Records are those of `metadata_log`: one that several copies hold counts once.
     """
     group = ("cluster", "scope", "identity", "partition")
     in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
-    rows = events.where(_states_something(scopes)).select(
-        *_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref")
-    )
-    again = (F.col("scope") == RECORD) & F.coalesce(F.lag("clock").over(in_order) == F.col("clock"), F.lit(False))
-    rows = rows.withColumn("again", again).where(~F.col("again"))
-    merged = _merged(rows, in_order)
+    stated = _stated(events, scopes).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    merged = _merged(stated, in_order)
     return merged.withColumns(
         {
             "before": F.lag(F.struct(*_STATE, "state_ref")).over(in_order),
             "next_clock": F.lead("clock").over(in_order),
             "next_ms": F.lead("time_ms").over(in_order),
         }
-    ).drop("again")
+    )
 
 
-def _states_something(scopes: tuple[str, ...]) -> Column:
+def _stated(events: DataFrame, scopes: tuple[str, ...]) -> DataFrame:
+    """The rows that state something, records with their position in the metadata log."""
+    others = events.where(_states_something(scopes)).select(*_COLUMNS, *_PLACE)
+    if RECORD not in scopes:
+        return others.withColumn("position", F.lit(None).cast("bigint"))
+    records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
+    return others.unionByName(records, allowMissingColumns=True)
+
+
+def _states_something(scopes: Iterable[str]) -> Column:
     event_type = F.col("event_type")
     accepted = (
         (F.col("request_error_code") == 0) & (F.col("error_code") == 0) & (F.col("leader") != LEADER_DURING_DELETE)
     )
     conditions = {
-        RECORD: event_type.isin(*PARTITION_RECORDS),
         CONTROLLER: event_type == "PARTITION_STATE_CHANGED",
         LEADER_AND_ISR: (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted,
     }
     chosen = F.lit(False)
-    for scope in scopes:
+    for scope in conditions.keys() & set(scopes):
         chosen = chosen | conditions[scope]
     return chosen
 
@@ -95,7 +101,7 @@ def _place() -> list[Column]:
     clock = (
         F.when(of_controller, F.col("controller_epoch"))
         .when(of_request, F.col("partition_epoch"))
-        .otherwise(position())
+        .otherwise(F.col("position"))
     )
     # file_order and byte_offset as one number: a log file stays far below 2^44 bytes
     line = F.col("file_order").cast("bigint") * 2**44 + F.col("byte_offset")

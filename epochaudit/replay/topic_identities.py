@@ -7,7 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-NAMING: Final = ("TOPIC_RECORD", "LEADER_AND_ISR", "PARTITION_CREATED")
+from epochaudit.events.views import of_types
+from epochaudit.replay.metadata_log import metadata_log
+
+NAMING: Final = ("LEADER_AND_ISR", "PARTITION_CREATED")
 
 
 def topic_identities(events: DataFrame) -> DataFrame:
@@ -20,11 +23,10 @@ def topic_identities(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     refused = (event_type == "LEADER_AND_ISR") & ((F.col("request_error_code") != 0) | (F.col("error_code") != 0))
     removed = F.when(event_type == "REMOVE_TOPIC_RECORD", F.col("time_ms"))
-    facts = events.where(
-        event_type.isin(*NAMING, "REMOVE_TOPIC_RECORD")
-        & F.col("topic_id").isNotNull()
-        & ~F.coalesce(refused, F.lit(False))
-    )
+    others = of_types(events, *NAMING).where(~F.coalesce(refused, F.lit(False)))
+    records = of_types(metadata_log(events), "TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+    naming = ("cluster", "event_type", "topic", "topic_id", "time_ms")
+    facts = others.select(*naming).unionByName(records.select(*naming)).where(F.col("topic_id").isNotNull())
     keys = F.array_compact(F.array(F.col("topic_id"), topic_key_of_name(F.col("topic"))))
     keyed = facts.select(
         "cluster", "topic", "topic_id", removed.alias("removed_ms"), F.explode(keys).alias("topic_key")

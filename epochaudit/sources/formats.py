@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from epochaudit.sources import metadata_dump, request_log, server_log, state_change_log
+from epochaudit.sources import metadata_dump, metadata_segment, request_log, server_log, state_change_log
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.node_log import NodeLog, several_logs
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDecoder
@@ -69,8 +69,6 @@ _SERVER_PROPERTY: Final = re.compile(
     rb"^\s*(?:log\.dirs?|zookeeper\.connect|process\.roles|(?:advertised\.)?listeners)\s*=", re.MULTILINE
 )
 _PROPERTY_LINE: Final = re.compile(rb"\s*(?:[#!].*|[\w.-]+\s*[=:].*)?\s*")
-_RECORD_BATCH: Final = re.compile(rb"\x00.{15}\x02.{4}\x00[\x20-\x3f]", re.DOTALL)  # magic 2, a control batch
-_CONTROL_KEY: Final = re.compile(rb".{4}\x00\x00\x00\x01.{1,3}\x00\x00\x00\x08\x00\x00\x00[\x02\x03]", re.DOTALL)
 
 
 def is_text_request_log(head: bytes) -> bool:
@@ -98,11 +96,6 @@ def is_server_properties(head: bytes) -> bool:
     return bool(_NODE_ID.search(head) and _SERVER_PROPERTY.search(head)) and is_properties(head)
 
 
-def is_metadata_segment(head: bytes) -> bool:
-    """A raw segment or snapshot of __cluster_metadata: its first record is a LeaderChange or SnapshotHeader."""
-    return _RECORD_BATCH.match(head) is not None and _CONTROL_KEY.match(head, 53) is not None
-
-
 def _mostly_other(head: bytes, line: re.Pattern[bytes]) -> bool:
     return 2 * len(line.findall(head)) < sum(1 for text in head.split(b"\n") if text.strip())
 
@@ -124,8 +117,10 @@ FORMATS: Final = (
     Format("metadata-log-dump", metadata_dump.recognise, "metadata_log", metadata_dump.DECODER, cost=4),
     Format(
         "metadata-log-segment",
-        is_metadata_segment,
+        metadata_segment.recognise,
         "metadata_log",
+        stream_decoder=metadata_segment.DECODER,
+        cost=12,
     ),
     Format("server-log", lambda head: server_log.recognise(head) or several_logs(head), "server_log", NodeLog, cost=4),
     Format("client-log", is_client_log),

@@ -111,7 +111,8 @@ def _source(event_type: str) -> str:
         return "request_log"
     if event_type in _SERVER_LOG:
         return "server_log"
-    return "metadata_log" if event_type.endswith("_RECORD") or event_type == "LEADER_CHANGE" else "state_change_log"
+    of_log = event_type.endswith("_RECORD") or event_type.startswith(("LEADER_CHANGE", "UNKNOWN_RECORD_"))
+    return "metadata_log" if of_log else "state_change_log"
 
 
 def _value(cell: str, kind: DataType) -> Any:
