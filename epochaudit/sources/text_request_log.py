@@ -1,0 +1,311 @@
+"""The request log as text (Kafka 1.0 to 2.7): one line per completed request.
+
+    [2026-11-21 04:52:30,108] DEBUG Completed request:RequestHeader(apiKey=FETCH, apiVersion=11, clientId=broker-2-fetcher-0,
+    correlationId=29) -- {replica_id=2,…},response:{throttle_time_ms=0,…} from connection 127.0.0.1:9093-127.0.0.1:33828-14;
+    totalTime:501.465,…,listener:PLAINTEXT (kafka.request.logger)
+
+Requests and responses are read by their schemas into the structs of the JSON log's APIs, whose rows they become.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
+
+from msgspec import MsgspecError, convert, defstruct
+
+from epochaudit.sources.log_time import LogClock
+from epochaudit.sources.request_log import APIS, PREFIX, REQUEST_COLUMNS, RequestLogDecoder, Unreadable, finished
+from epochaudit.sources.request_log_apis import produce
+from epochaudit.sources.request_log_apis.envelope import Api, Row
+from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
+from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
+from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
+from epochaudit.sources.text_request_log_apis.reader import Read, reader
+from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, TEXTS, Text
+
+if TYPE_CHECKING:
+    from epochaudit.sources.capture import RecordedFile
+
+MARK: Final = b"Completed request:RequestHeader(apiKey="
+CLIENT: Final = ", clientId="
+RESPONSE: Final = ",response:"
+CONNECTION: Final = " from connection "
+KEPT_ENDINGS: Final = 10_000
+_MILLISECONDS: Final = r"(\d{1,12}(?:\.\d{1,12})?(?:E-?\d)?)"
+_HEADER: Final = re.compile(r"Completed request:RequestHeader\(apiKey=(\w+), apiVersion=(\d{1,5})\Z", re.ASCII)
+_CLIENT: Final = re.compile(
+    r", clientId=([^,]*+(?:,(?! correlationId=-?\d+\) -- \{)[^,]*+)*+), correlationId=(-?\d{1,10})\) -- ", re.ASCII
+)
+_TIMES: Final = re.compile(
+    rf"{CONNECTION}([^;,{{}} ]*+);totalTime:{_MILLISECONDS},requestQueueTime:{_MILLISECONDS},localTime:{_MILLISECONDS}"
+    r",remoteTime:[-\d.E]++,throttleTime:[-\d.E]++,responseQueueTime:[-\d.E]++,sendTime:[-\d.E]++,",
+    re.ASCII,
+)
+_END: Final = re.compile(
+    r"securityProtocol:\w++,principal:[^;,]*+(?:[;,](?!totalTime:|response:|listener:)[^;,]*+)*+,listener:[^,;{} ]++"
+    r"(?:,clientInformation:ClientInformation\(softwareName=([\w.-]*+), softwareVersion=([\w.-]*+)\))?"
+    r"(?:,temporaryMemoryBytes:\d++)?(?:,messageConversionsTime:[-\d.E]++)?( *\([\w.$]++\))?\s*+",
+    re.ASCII,
+)
+_PRODUCED: Final = re.compile(
+    r"\{acks=-?\d+,timeout=-?\d+,(?:numPartitions=(\d{1,9})|partitionSizes=\[([\w.=,-]*+)\])\}" + RESPONSE, re.ASCII
+)
+_RENAMED: Final = {"ELECT_PREFERRED_LEADERS": "ELECT_LEADERS"}  # 2.2 and 2.3
+_DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
+_RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
+
+EVENT, IGNORED, QUARANTINED = LineOutcome  # as plain names: they are looked up for each line
+
+
+def recognise(head: bytes) -> bool:
+    """Whether a file that begins so is a request log as text: most of its lines are completed requests."""
+    requests = len(_RECOGNISED.findall(head))
+    return requests > 0 and 2 * requests >= sum(1 for line in head.split(b"\n") if line.strip())
+
+
+class Printed:
+    """How one version of an API is printed.
+
+    whole: the pattern of a line from the client id to the times, where no array holds more than one struct.
+    """
+
+    def __init__(self, name: str, version: int, text: Text, completed: Any) -> None:
+        request, response = get_args(completed)
+        schemas, response_schema = [parsed(notation) for notation in text.requests], parsed(text.response)
+        names = chain.from_iterable(map(every_name, (*schemas, response_schema)))
+        grammar = Grammar.of(version, text.flexible, names)
+        self._requests = [reader(grammar, schema, request) for schema in schemas]
+        self._response = reader(grammar, response_schema, response)
+        self._reason = f"is not one of {name} {version} as text, or ambiguous"
+        simplest = self._requests[0]
+        asked, self._asked, after = simplest.flat(2)
+        answered, self._answered, _ = self._response.flat(after)
+        self._whole = re.compile(_CLIENT.pattern + asked + RESPONSE + answered + _TIMES.pattern, re.ASCII)
+        self._braces = simplest.braces and self._response.braces and simplest.braces + self._response.braces
+        self._both: Any = defstruct(
+            "Both", [("asked", simplest.struct), ("answered", self._response.struct)], array_like=True
+        )
+
+    def read(self, text: str, at: int) -> tuple[Any, Any, tuple[str, ...], int]:
+        """(request, response, client id, correlation id, connection and times, where these end) of a line.
+
+        The response is None if there was none to print. Raises Unreadable, or what msgspec raises.
+        """
+        if text.count("{", at) <= self._braces and (match := self._whole.match(text, at)):
+            groups = match.groups()
+            both = convert((self._asked(groups), self._answered(groups)), self._both, strict=False)
+            return both.asked, both.answered, groups[:2] + groups[-4:], match.end()
+        header = _CLIENT.match(text, at)
+        if header is None:
+            raise Unreadable("cut off within the header")
+        request, at = self._request(text, header.end())
+        response, at = self._answer(text, at + len(RESPONSE))
+        times = _TIMES.match(text, at)
+        if times is None:
+            raise Unreadable("cut off within the times, or ambiguous")
+        return request, response, header.groups() + times.groups(), times.end()
+
+    def _request(self, text: str, at: int) -> tuple[Any, int]:
+        """The request, as the first of the known schemas has it."""
+        for known in self._requests:
+            try:
+                request, end = known.read(text, at)
+            except Misprinted:
+                continue
+            if text.startswith(RESPONSE, end):
+                return request, end
+        raise Unreadable(f"the request {self._reason}")
+
+    def _answer(self, text: str, at: int) -> tuple[Any, int]:
+        if text.startswith(CONNECTION, at):
+            return None, at
+        try:
+            response, end = self._response.read(text, at)
+        except Misprinted:
+            raise Unreadable(f"the response {self._reason}") from None
+        if not text.startswith(CONNECTION, end):
+            raise Unreadable(f"the response {self._reason}")
+        return response, end
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One version of an API whose requests become rows; append: puts one where it goes."""
+
+    api: Api
+    name: str
+    version: int
+    printed: Printed
+    append: Callable[[Row], None]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One version of an API without rows. response: how to read what is counted of it, for Produce only."""
+
+    name: str
+    response: Read | None = None
+
+
+class TextRequestLogDecoder:
+    """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
+
+    Clock: line order is the order of completion; arrival_ms is reckoned back from it. `counts` may be shared with the
+    decoder of another syntax.
+    """
+
+    kind: ClassVar[str] = "request-log-text"
+    splittable: ClassVar[bool] = True
+
+    def __init__(self, file: RecordedFile, sink: RowSink, counts: RequestCounts | None = None) -> None:
+        self._quarantine = sink.quarantine
+        self._rows = sink.rows
+        self._time = LogClock(file.time_zone).read
+        self._known: dict[str, Recorded | Counted] = {}
+        self._other = RequestLogDecoder(file, sink).other
+        self._endings: dict[str, tuple[str | None, str | None]] = {}
+        self.counts = counts or RequestCounts()
+        self._requests = self.counts.requests
+
+    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """One line; see LineDecoder."""
+        mark = text.find(MARK, 0, PREFIX)
+        if mark < 0:
+            return self._other(text, byte_offset, line_in_split)
+        return self.decode(text, 0, mark, len(text), byte_offset, line_in_split)
+
+    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
+        """Many lines at once; see BlockDecoder."""
+        find, decode = data.find, self.decode
+        tally = [0, 0, 0]
+        start, size = 0, len(data)
+        while start < size:
+            stop = find(b"\n", start)
+            if stop < 0:
+                stop = size
+            mark = find(MARK, start, min(start + PREFIX, stop))
+            if mark < 0:
+                outcome = self._other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
+            else:
+                outcome = decode(data, start, mark, stop, byte_offset + start, line_in_split)
+            tally[outcome] += 1
+            line_in_split += 1
+            start = stop + 1
+        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
+
+    def decode(
+        self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
+    ) -> LineOutcome:
+        """The line data[start:stop], whose MARK is at `mark`."""
+        try:
+            text = data[mark:stop].decode()
+            client = text.find(CLIENT)
+            if client < 0:
+                raise Unreadable("cut off within the header")
+            known = self._known.get(text[:client])
+            if known is None:
+                known = self._known[text[:client]] = self._recorded(text[:client])
+            if isinstance(known, Counted):
+                self._count(known, text, client)
+                return IGNORED
+            self._request(known, text, client, self._time(data[start:mark]), byte_offset, line_in_split)
+        except (MsgspecError, UnicodeDecodeError) as error:
+            reason = f"not the text of a completed request: {str(error).partition(' - at ')[0]}"
+        except Unreadable as error:
+            reason = str(error)
+        else:
+            return EVENT
+        self._quarantine(byte_offset, line_in_split, reason, data[start:stop])
+        return QUARANTINED
+
+    def _request(
+        self, known: Recorded, text: str, at: int, time_ms: int | None, byte_offset: int, line_in_split: int
+    ) -> None:
+        """Append the request's rows."""
+        request, response, told, end = known.printed.read(text, at)
+        client_id, correlation_id, connection, total, queue, local = told
+        software, software_version = self._ending(text[end:])
+        if time_ms is None:
+            raise Unreadable("no readable timestamp")
+        self._requests[known.name] += 1
+        api, version, append = known.api, known.version, known.append
+        common = (
+            api.event_type or api.name, byte_offset, line_in_split, time_ms, version,
+            int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,
+            float(total), float(queue), float(local), getattr(response, "error_code", None),
+        )  # fmt: skip
+        ordinal = 0
+        for row in api.rows(version, request, response):
+            append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
+            ordinal += 1  # noqa: SIM113  and this is faster than enumerate
+
+    def _ending(self, text: str) -> tuple[str | None, str | None]:
+        """The client's software, from what all of a client's lines end with."""
+        if known := self._endings.get(text):
+            return known
+        end = _END.fullmatch(text)
+        if end is None:
+            raise Unreadable("cut off after the times, or ambiguous")
+        name, version, logger = end.groups()
+        if logger is None and any(known.rstrip().endswith(")") for known in self._endings):
+            raise Unreadable("cut off before the logger")
+        if len(self._endings) > KEPT_ENDINGS:
+            self._endings.clear()
+        self._endings[text] = name, version
+        return name, version
+
+    def _recorded(self, header: str) -> Recorded | Counted:
+        """What to do with the API and version of a header."""
+        told = _HEADER.match(header)
+        if told is None:
+            raise Unreadable("the header names no API")
+        name, version = told[1], int(told[2])
+        if name == "PRODUCE":
+            return Counted(name, _produced(version))
+        if name not in TEXTS:
+            return Counted(name)
+        api = APIS[_RENAMED.get(name, name)]
+        if version > api.highest_version:
+            raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
+        append = self._rows(REQUEST_COLUMNS + api.columns, finished).append
+        return Recorded(api, name, version, _printed(name, version), append)
+
+    def _count(self, known: Counted, text: str, at: int) -> None:
+        """A request that gives no rows: it is whole if its header and its end are."""
+        header = _CLIENT.match(text, at)
+        if header is None:
+            raise Unreadable("cut off within the header")
+        times = _TIMES.match(text, text.rfind(CONNECTION))
+        if times is None:
+            raise Unreadable("cut off within the times, or ambiguous")
+        self._ending(text[times.end() :])
+        self._requests[known.name] += 1
+        if known.response is not None and (produced := _PRODUCED.match(text, header.end())):
+            number, sizes = produced.groups()
+            listed = int(number) if number else sizes.count(",") + 1 if sizes else 0
+            self.counts.partition_rows[known.name] += listed
+            with suppress(Misprinted, MsgspecError):  # there was none, or of a later version
+                response, _ = known.response(text, produced.end())
+                for topic in response.responses:
+                    for answer in topic.partition_responses:
+                        self.counts.error_codes[f"{known.name}:{answer.error_code}"] += 1
+
+
+@cache  # compiling takes milliseconds, and each range has a decoder of its own
+def _printed(name: str, version: int) -> Printed:
+    return Printed(name, version, TEXTS[name], APIS[_RENAMED.get(name, name)].completed)
+
+
+@cache
+def _produced(version: int) -> Read:
+    schema = parsed(PRODUCED)
+    return reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.Response).read
+
+
+DECODER: type[LineDecoder] = TextRequestLogDecoder

@@ -1,0 +1,333 @@
+"""Reads a printed struct by its schema: a regular expression for the fields between arrays, a loop for each array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, get_args
+
+from msgspec import Struct, convert
+from msgspec.structs import fields
+
+from epochaudit.sources.text_request_log_apis.fields import Field
+from epochaudit.sources.text_request_log_apis.grammar import (
+    INTEGER,
+    NO_TAGS,
+    NULL,
+    PLAIN,
+    TAGGED,
+    Grammar,
+    Misprinted,
+    named,
+)
+from epochaudit.sources.text_request_log_apis.values import (
+    MENDS,
+    Grouped,
+    Groups,
+    Mend,
+    Value,
+    array_like,
+    mended,
+    not_null,
+)
+
+Build = Callable[[Groups], Sequence[Value]]
+Read = Callable[[str, int], tuple[Value, int]]  # (text, where the value starts) -> (value, where it ends)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one struct.
+
+    read(text, at) -> (the struct that starts there, where it ends); raises Misprinted, or what msgspec raises.
+    flat(first) -> the pattern of the whole struct where its arrays hold one struct at most; what makes of its groups,
+    numbered from `first` on, the values that convert to `struct`; the number of the group after them. `braces`: the
+    most `{` of such a text, 0 if it may have any number.
+    """
+
+    read: Read
+    struct: type[Struct]
+    flat: Callable[[int], tuple[str, Build, int]]
+    braces: int
+
+
+def reader(grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct]) -> Reader:
+    """How the struct is read where its fields are those of the schema."""
+    compiled = _Compiled(grammar, schema, struct)
+    kind = compiled.struct
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        values, end = compiled.read(text, at)
+        return convert(values, kind, strict=False), end
+
+    return Reader(read, kind, compiled.flat, compiled.braces)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Fields up to an array of structs, or to the struct's end."""
+
+    pattern: str
+    mends: Sequence[tuple[int, Mend]]
+    groups: int
+    element: _Compiled | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How a part is read. The pattern goes on over empty arrays to the struct's end if no other value is left there."""
+
+    match: Callable[[str, int], re.Match[str] | None]
+    mends: Sequence[tuple[int, Mend]]
+    array: Read | None
+    empty_arrays: int
+
+
+class _Compiled:
+    """One struct's text as runs of fields between arrays of structs, which are read element by element."""
+
+    def __init__(self, grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct] | None) -> None:
+        self._grammar = grammar
+        self._wanted = {} if struct is None else {known.name: known for known in fields(struct)}
+        self._found: list[tuple[str, Any]] = []  # name and type of each value, in the order of the text
+        self._parts: list[_Part] = []
+        self._own_braces, self._any_braces = 1, False
+        self.has_nulls = False  # values that `findall` can't tell from empty ones
+        self._pattern, self._mends, self._groups, self._separator = r"\{", list[tuple[int, Mend]](), 0, ""
+        self._struct(tuple(field for field in schema if field.printed(grammar.version)))
+        self._runs = [self._run(number) for number in range(len(self._parts))]
+        if struct is not None:
+            self.struct = array_like(struct, self._found)
+
+    def read(self, text: str, at: int) -> tuple[list[Value], int]:
+        """The values of the struct that starts there."""
+        values: list[Value] = []
+        for run in self._runs:
+            match = run.match(text, at)
+            if match is None:
+                raise Misprinted
+            found = match.groups()
+            values += mended(found, run.mends) if run.mends else found
+            at = match.end()
+            if run.array is None:
+                break
+            if text[at - 1] == "}":
+                values += [[] for _ in range(run.empty_arrays)]
+                break
+            elements, at = run.array(text, at)
+            values.append(elements)
+        return values, at
+
+    def flat(self, first: int) -> tuple[str, Build, int]:
+        """The struct's pattern where its arrays hold one struct at most, which an empty group before it tells.
+
+        Its groups begin at number `first`; how they become its values, and the number of the group after them.
+        """
+        pattern, at, arrays = "", first, []
+        fields_first = mends = None
+        for part in self._parts:
+            pattern += part.pattern
+            own = (at, at + part.groups)
+            at += part.groups
+            if fields_first is None:
+                fields_first, mends = own, part.mends
+            elif part.groups:
+                arrays.append((0, _values_of(*own, part.mends)))
+            if part.element:
+                inner, build, after = part.element.flat(at + 1)
+                pattern += rf"\[(?:(){inner})?\]"
+                arrays.append((at, build))
+                at = after
+        own_values = _values_of(*(fields_first or (at, at)), mends or ())
+        return pattern, _with_arrays(own_values, arrays) if arrays else own_values, at
+
+    @property
+    def braces(self) -> int:
+        """How many `{` the text has at most where `flat` matches; 0 if any number."""
+        inner = [part.element.braces for part in self._parts if part.element]
+        return 0 if self._any_braces or 0 in inner else self._own_braces + sum(inner)
+
+    def leaf(self) -> tuple[str, Sequence[tuple[int, Mend]]] | None:
+        """The whole struct's pattern and mends, if it holds no array of structs."""
+        first = self._parts[0]
+        return None if first.element else (first.pattern, first.mends)
+
+    def _run(self, number: int) -> _Run:
+        part, later = self._parts[number], self._parts[number + 1 :]
+        pattern, array = part.pattern, None
+        if part.element:
+            array = _array_of(part.element, part.nullable)
+            if not any(after.groups for after in later):
+                pattern += "(?:" + "".join(rf"\[\]{after.pattern}" for after in later) + ")?"
+        empty = sum(1 for after in self._parts[number:] if after.element)
+        return _Run(re.compile(pattern, re.ASCII).match, part.mends, array, empty)
+
+    def _struct(self, schema: tuple[Field, ...]) -> None:
+        tagged = [field for field in schema if field.kind == "^"]
+        self._fields(tuple(field for field in schema if field.kind != "^"), closes=not self._grammar.has_tags)
+        if self._grammar.has_tags:
+            self._own_braces += 1 + 2 * len(tagged)
+            self._pattern += self._separator + (self._tags(tagged) if tagged else NO_TAGS)
+        self._pattern += r"\}"
+        self._end_part()
+
+    def _fields(self, schema: tuple[Field, ...], closes: bool) -> None:
+        following = [named(field.names) for field in schema[1:]] + ["" if closes else f"{TAGGED}="]
+        for field, after in zip(schema, following, strict=True):
+            if field.kind == "(":
+                self._own_braces += 1
+                self._pattern += rf"{self._separator}(?:{field.names[0]}=\{{)?"
+                self._separator = ""
+                self._fields(tuple(inner for inner in field.fields if inner.printed(self._grammar.version)), False)
+                self._pattern += r"\}?"
+            else:
+                self._pattern += self._separator + named(field.names)
+                self._separator = ","
+                self._value(field, after)
+
+    def _value(self, field: Field, following: str) -> None:
+        name = field.names[0]
+        wanted = name in self._wanted
+        if field.kind == "[" and wanted:
+            self._array(field, name)
+            return
+        pattern = ("(" if wanted else "(?:") + self._text_of(field, following) + ")"
+        if field.kind in ("#", "@", "$#"):
+            pattern = rf"\[{pattern}\]"
+        self._pattern += f"(?:{self._grammar.null(following)}|{pattern})" if field.nullable else pattern
+        if wanted:
+            if mend := MENDS.get(field.kind):
+                self._mends.append((self._groups, mend))
+            self._groups += 1
+            self.has_nulls = self.has_nulls or field.nullable
+            self._found.append((name, self._wanted[name].type))
+
+    def _text_of(self, field: Field, following: str) -> str:
+        if field.kind == "$":
+            return self._grammar.string(following)
+        if field.kind == "*":
+            return self._grammar.records(following)
+        if field.kind == "[":
+            self._any_braces = True
+            return self._unread(field)
+        return PLAIN[field.kind]
+
+    def _tags(self, tagged: list[Field]) -> str:
+        """Tagged structs of integers; those that hold their default are not printed."""
+        patterns = []
+        for tag, field in enumerate(tagged):
+            inner = ",".join(f"{name}=({INTEGER})" for member in field.fields for name in member.names)
+            patterns.append(rf"(?:(?:, )?{tag}=\{{{inner},_tagged_fields=\{{\}}\}})?")
+            self._mends.append((self._groups, Grouped(len(field.fields))))
+            self._groups += len(field.fields)
+            [struct] = get_args(self._wanted[field.names[0]].type)[:1]
+            types = {known.name: known.type for known in fields(struct)}
+            inner_struct = array_like(struct, [(name, types[name]) for member in field.fields for name in member.names])
+            self._found.append((field.names[0], inner_struct | None))
+        return r"_tagged_fields=\{" + "".join(patterns) + r"\}"
+
+    def _unread(self, field: Field) -> str:
+        """An array of structs of which nothing is wanted."""
+        struct = _Compiled(self._grammar, field.fields, None).flat(0)[0]
+        return rf"\[(?:{struct}(?:,{struct})*+)?\]"
+
+    def _array(self, field: Field, name: str) -> None:
+        """An array of structs ends the part."""
+        element = _Compiled(self._grammar, field.fields, get_args(not_null(self._wanted[name].type))[0])
+        self._end_part(element, field.nullable)
+        kind: Any = list[element.struct]  # type: ignore[name-defined]
+        self._found.append((name, kind | None if field.nullable else kind))
+
+    def _end_part(self, element: _Compiled | None = None, nullable: bool = False) -> None:
+        self._parts.append(_Part(self._pattern, self._mends[::-1], self._groups, element, nullable))
+        self._pattern, self._mends, self._groups = "", [], 0
+
+
+def _values_of(first: int, after: int, mends: Sequence[tuple[int, Mend]]) -> Build:
+    """The values of fields whose groups are numbers `first` to before `after`."""
+    if not mends:
+        return itemgetter(slice(first, after))
+    return lambda groups: mended(groups[first:after], mends)
+
+
+def _with_arrays(own: Build, arrays: Sequence[tuple[int, Build]]) -> Build:
+    """The struct's first values and those of its arrays. A marker 0 stands for values that follow an array."""
+
+    def build(groups: Groups) -> list[Value]:
+        values = list(own(groups))
+        for marker, inner in arrays:
+            if not marker:
+                values += inner(groups)
+            elif groups[marker] is None:
+                values.append([])
+            else:
+                values.append([inner(groups)])
+        return values
+
+    return build
+
+
+def _array_of(element: _Compiled, nullable: bool) -> Read:
+    """Reads `[{…},{…}]`, `[]` and, where it may be, `null`."""
+    each = _leaves(element) or _structs(element)
+
+    def read(text: str, at: int) -> tuple[Value, int]:
+        if text.startswith("[]", at):
+            return [], at + 2
+        if text.startswith("[", at):
+            return each(text, at + 1)
+        if nullable and text.startswith(NULL, at):
+            return None, at + len(NULL)
+        raise Misprinted
+
+    return read
+
+
+def _structs(element: _Compiled) -> Read:
+    def read(text: str, at: int) -> tuple[Value, int]:
+        values = []
+        while True:
+            value, at = element.read(text, at)
+            values.append(value)
+            if text.startswith("]", at):
+                return values, at + 1
+            if not text.startswith(",", at):
+                raise Misprinted
+            at += 1
+
+    return read
+
+
+def _leaves(element: _Compiled) -> Read | None:
+    """Elements without arrays of structs: most of every large request. All are found at once up to the first `}]`.
+
+    That is seldom not the array's end, but one of text or of aborted transactions; then they are read one by one.
+    """
+    leaf = element.leaf()
+    if leaf is None:
+        return None
+    pattern, mends = leaf
+    pattern += r"(?:,(?=\{)|\])"
+    find_all = re.compile(rf"{pattern}|((?s:.+))", re.ASCII).findall
+    match_next = re.compile(pattern, re.ASCII).match
+
+    def read(text: str, at: int) -> tuple[Value, int]:
+        if not element.has_nulls:
+            end = text.find("}]", at) + len("}]")
+            found = find_all(text, at, end)
+            if found and not found[-1][-1]:
+                return [mended(each, mends) for each in found] if mends else found, end
+        values: list[Value] = []
+        while True:
+            match = match_next(text, at)
+            if match is None:
+                raise Misprinted
+            values.append(mended(match.groups(), mends) if mends else match.groups())
+            at = match.end()
+            if text[at - 1] == "]":
+                return values, at
+
+    return read
