@@ -26,6 +26,11 @@ _COLUMNS: Final = (
     "partition_row", "time_ms", "api_version", *_CONTENT, "metadata_offset", "batch_base_offset", "batch_last_offset",
     "raft_epoch", "in_snapshot",
 )  # fmt: skip
+_BEGIN: Final = "BEGIN_TRANSACTION_RECORD"
+_END: Final = "END_TRANSACTION_RECORD"
+_ABORT: Final = "ABORT_TRANSACTION_RECORD"
+_MARKS: Final = (_BEGIN, _END, _ABORT)
+_CONTROL: Final = ("LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS")  # written by raft, in no metadata transaction
 _KAFKA_NAMED: Final = r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)"
 
 
@@ -50,9 +55,11 @@ def metadata_log(events: DataFrame) -> DataFrame:
     offset, the record of the highest stands, and behind the first offset of an epoch all records of lower epochs are
     dropped, also where only one copy reaches. Of equal records one is taken: that of a dump, if there is one, as its
     lines can be looked up by hand. Of several files with one snapshot the first is taken.
+    Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin,
+    end and abort it stay.
     """
     rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
-    rows = rows.join(F.broadcast(_starts(rows)), "cluster", "left")
+    rows = rows.join(F.broadcast(_course(rows)), "cluster", "left")
     offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
         F.desc_nulls_last("raft_epoch"),
         F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out who became raft leader
@@ -65,33 +72,61 @@ def metadata_log(events: DataFrame) -> DataFrame:
     content = F.nullif(F.to_json(F.struct(*_CONTENT)), F.lit("{}"))
     copy = F.struct("raft_epoch", "event_type", content.alias("content"), ref().alias("ref"))
     ranked = rows.withColumns({"rank": F.row_number().over(offset), "copies": F.collect_list(copy).over(everywhere)})
-    return ranked.where((F.col("rank") == 1) & ~_is_replaced()).drop("rank", "starts")
+    stands = (F.col("rank") == 1) & ~_is_replaced() & ~_is_not_applied()
+    return ranked.where(stands).drop("rank", "starts", "marks")
 
 
-def _starts(rows: DataFrame) -> DataFrame:
-    """One row per cluster: where each raft epoch starts, and the first file of each snapshot, as an array `starts`."""
+def _course(rows: DataFrame) -> DataFrame:
+    """One row per cluster: how its log went.
+
+    starts: where each raft epoch starts, and the first file of each snapshot. marks: the committed beginnings and ends
+    of metadata transactions, in order.
+    """
     term = F.when(_in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
+    mark = F.when(
+        F.col("event_type").isin(*_MARKS), F.struct("position", "metadata_offset", "raft_epoch", "event_type")
+    )
     terms = rows.groupBy("cluster", _in_snapshot().alias("is_snapshot"), term.alias("term")).agg(
-        F.min("metadata_offset").alias("first_offset"), F.min("file").alias("first_file")
+        F.min("metadata_offset").alias("first_offset"),
+        F.min("file").alias("first_file"),
+        F.collect_set(mark).alias("marks"),
     )
     start = F.struct("is_snapshot", "term", "first_offset", "first_file")
-    return terms.groupBy("cluster").agg(F.collect_list(start).alias("starts"))
+    courses = terms.groupBy("cluster").agg(
+        F.collect_list(start).alias("starts"), F.array_sort(F.flatten(F.collect_list("marks"))).alias("marks")
+    )
+    return courses.withColumn("marks", F.filter("marks", lambda mark: ~_overwritten(mark)))
+
+
+def _overwritten(record: Column) -> Column:
+    """The raft epoch that follows a record's begins at its offset or before."""
+    later = F.exists(
+        "starts",
+        lambda s: (
+            ~s["is_snapshot"] & (s["term"] > record["raft_epoch"]) & (s["first_offset"] <= record["metadata_offset"])
+        ),
+    )
+    return F.coalesce(later, F.lit(False))
 
 
 def _is_replaced() -> Column:
     """The record was overwritten in a later raft epoch, or its snapshot is taken from another file."""
-    overwritten = F.exists(
-        "starts",
-        lambda s: (
-            ~s["is_snapshot"] & (s["term"] > F.col("raft_epoch")) & (s["first_offset"] <= F.col("metadata_offset"))
-        ),
-    )
     elsewhere = F.exists(
         "starts",
         lambda s: s["is_snapshot"] & (s["term"] == F.col("position")) & (s["first_file"] != F.col("file")),
     )
     named = F.col("position") > 0  # at 0 are the first snapshots and those whose file name does not tell
-    return F.coalesce(F.when(_in_snapshot(), named & elsewhere).otherwise(overwritten), F.lit(False))
+    record = F.struct("raft_epoch", "metadata_offset")
+    return F.when(_in_snapshot(), named & F.coalesce(elsewhere, F.lit(False))).otherwise(_overwritten(record))
+
+
+def _is_not_applied() -> Column:
+    """The record belongs to a metadata transaction that was aborted or has no end."""
+    before = F.try_element_at(F.filter("marks", lambda mark: mark["position"] < F.col("position")), F.lit(-1))
+    after = F.get(F.filter("marks", lambda mark: mark["position"] > F.col("position")), F.lit(0))
+    inside = ~_in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
+    ended = F.coalesce(after["event_type"] == _END, F.lit(False))
+    return inside & F.coalesce(before["event_type"] == _BEGIN, F.lit(False)) & ~ended
 
 
 def _in_snapshot() -> Column:

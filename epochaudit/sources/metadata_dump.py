@@ -21,7 +21,6 @@ from epochaudit.sources.metadata_records import (
     SNAPSHOT_HEADER,
     Columns,
     Int32,
-    Transactions,
     columns_of_json,
     values,
 )
@@ -91,7 +90,7 @@ class MetadataDump:
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:  # noqa: ARG002
         self._sink = sink
-        self._transactions = Transactions(sink.rows(COLUMNS))
+        self._rows = sink.rows(COLUMNS)
         self._batch = _NO_BATCH
         self._in_snapshot = False
 
@@ -127,12 +126,12 @@ class MetadataDump:
         if head is None:
             raise _BadLineError("record without its offset: cut off, or dumped with --skip-record-metadata")
         time = _TIME.search(text)
-        record_type, version, columns, is_control = _content(text)
+        record_type, version, columns = _content(text)
         row = (
             record_type, byte_offset, line, 0, int(time[1]) if time else None, version,
             *self._place(int(head[1]), record_type), *values(columns),
         )  # fmt: skip
-        self._transactions.put(row, record_type, is_control=is_control)
+        self._rows.append(row)
         return LineOutcome.EVENT
 
     def _place(self, offset: int, record_type: str) -> tuple[object, ...]:
@@ -152,17 +151,17 @@ def _batch(text: bytes) -> _Batch:
     return _Batch(int(offsets[1]), int(offsets[2]), int(epoch[1]), valid)
 
 
-def _content(text: bytes) -> tuple[str, int | None, Columns, bool]:
-    """Type, version and columns of a record line, and whether it is a control record."""
+def _content(text: bytes) -> tuple[str, int | None, Columns]:
+    """Type, version and columns of a record line."""
     at = text.find(b" payload: ")
     if at < 0:
-        return (*_control(text), True)
+        return _control(text)
     payload = text[at + len(b" payload: ") :]
     if payload.startswith(b"Error at "):
         raise _BadLineError("kafka-dump-log could not decode the record")
     try:
         record = _PAYLOAD.decode(payload)
-        return record.type, record.version, columns_of_json(record.type, record.data), False
+        return record.type, record.version, columns_of_json(record.type, record.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _BadLineError("payload is not a whole metadata record") from error
 

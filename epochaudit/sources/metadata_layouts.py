@@ -40,21 +40,37 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a layout. `oldest`, `newest`: the versions that have it; `struct`: the fields of its type."""
+    """One field of a layout. `oldest`, `newest`: the versions that have it; `struct`: what its type is made of."""
 
     name: str
     type: str
     is_array: bool
-    struct: tuple[Field, ...] | None
+    struct: Shape | None
     oldest: int
     newest: int
     tag: int | None
     nullable: bool
-    default: object
 
     def is_in(self, version: int) -> bool:
         """The version has it."""
         return self.oldest <= version <= self.newest
+
+
+class Shape:
+    """The fields of a record type or struct, in their order."""
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self._fields = fields
+        self._inside: dict[int, tuple[list[Field], dict[int, Field], list[str]]] = {}
+
+    def inside(self, version: int) -> tuple[list[Field], dict[int, Field], list[str]]:
+        """What a version has: the fields without a tag, those with one, and the names of all in order."""
+        if version not in self._inside:
+            fields = [field for field in self._fields if field.is_in(version)]
+            tagged = {field.tag: field for field in fields if field.tag is not None}
+            untagged = [field for field in fields if field.tag is None]
+            self._inside[version] = untagged, tagged, [field.name for field in fields]
+        return self._inside[version]
 
 
 @dataclass(frozen=True)
@@ -65,7 +81,7 @@ class Layout:
     newest: int
     frame: int
     flexible: bool
-    fields: tuple[Field, ...]
+    shape: Shape
 
 
 @dataclass(frozen=True)
@@ -92,12 +108,12 @@ def _record_type(name: str, told: Mapping[str, Any], structs: Mapping[str, Any])
 
 def _layout(told: Mapping[str, Any], structs: Mapping[str, Any]) -> Layout:
     oldest, newest = _versions(told["versions"])
-    fields = _fields(told["fields"], structs)
-    return Layout(oldest, newest, told.get("frame", FRAME), told.get("flexible", True), fields)
+    shape = _shape(told["fields"], structs)
+    return Layout(oldest, newest, told.get("frame", FRAME), told.get("flexible", True), shape)
 
 
-def _fields(told: list[Mapping[str, Any]], structs: Mapping[str, Any]) -> tuple[Field, ...]:
-    return tuple(_field(field, structs) for field in told)
+def _shape(told: list[Mapping[str, Any]], structs: Mapping[str, Any]) -> Shape:
+    return Shape(tuple(_field(field, structs) for field in told))
 
 
 def _field(told: Mapping[str, Any], structs: Mapping[str, Any]) -> Field:
@@ -107,12 +123,11 @@ def _field(told: Mapping[str, Any], structs: Mapping[str, Any]) -> Field:
         name=told["name"],
         type=kind,
         is_array=told["type"].startswith("[]"),
-        struct=_fields(structs[kind], structs) if kind in structs else None,
+        struct=_shape(structs[kind], structs) if kind in structs else None,
         oldest=oldest,
         newest=newest,
         tag=told.get("tag"),
         nullable=told.get("nullable", False),
-        default=told.get("default"),
     )
 
 
@@ -163,7 +178,7 @@ def _read(known: RecordType, version: int, frame: int, value: bytes, at: int) ->
             continue
         reader = _Reader(value, at, layout.flexible, version)
         try:
-            fields = reader.struct(layout.fields)
+            fields = reader.struct(layout.shape)
             if reader.at == len(value):
                 return fields
             fault = BadRecordError("bytes follow the record's last field")
@@ -188,15 +203,16 @@ class _Reader:
             "uuid": self._uuid,
         }
 
-    def struct(self, fields: tuple[Field, ...]) -> Fields:
+    def struct(self, shape: Shape) -> Fields:
         """The fields that the version has, in the order of the layout; tagged ones as far as they are written."""
-        inside = [field for field in fields if field.is_in(self._version)]
-        read: Fields = {field.name: self._field(field) for field in inside if field.tag is None}
-        if self._flexible:
-            read |= self._tagged({field.tag: field for field in inside if field.tag is not None})
-        return {field.name: read[field.name] for field in inside if field.name in read}
+        untagged, tagged, order = shape.inside(self._version)
+        read: Fields = {field.name: self._field(field) for field in untagged}
+        if self._flexible and (found := self._tagged(tagged)):
+            read |= found
+            return {name: read[name] for name in order if name in read}
+        return read
 
-    def _tagged(self, known: Mapping[int | None, Field]) -> Fields:
+    def _tagged(self, known: Mapping[int, Field]) -> Fields:
         read: Fields = {}
         for _ in range(self._within(self._unsigned())):
             tag = self._unsigned()

@@ -3,8 +3,8 @@
 A tagged field that holds its default is not written. In a PARTITION_CHANGE_RECORD the default means "unchanged" and
 becomes null (so do leader -2 and leaderRecoveryState -1); in other records the default itself is written.
 
-Records of a metadata transaction (KIP-868) are held back until its END_TRANSACTION_RECORD; those of an aborted or
-unfinished one are not state and give no rows. The records that begin, end and abort it are rows themselves.
+Records of metadata transactions (KIP-868) are rows like all others: whether one was ended or aborted may stand in another
+file. The replay of the log leaves out those that do not count.
 """
 
 from __future__ import annotations
@@ -213,26 +213,3 @@ def _columns(record: _Record) -> Columns:
 def values(columns: Columns) -> Row:
     """The values that follow those of PLACE in a row."""
     return tuple(map(columns.get, COLUMNS[len(PLACE) :]))
-
-
-class Transactions:
-    """Puts rows on a list, those of a metadata transaction only once it has ended."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._held: list[Row] | None = None
-
-    def put(self, row: Row, record_type: str, *, is_control: bool) -> None:
-        """Take the next record of the log."""
-        if is_control:
-            self._rows.append(row)
-        elif record_type == "BEGIN_TRANSACTION_RECORD":
-            self._rows.append(row)
-            self._held = []
-        elif record_type in ("END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"):
-            if self._held and record_type == "END_TRANSACTION_RECORD":
-                self._rows.extend(self._held)
-            self._held = None
-            self._rows.append(row)
-        else:
-            (self._rows if self._held is None else self._held).append(row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from typing import BinaryIO, ClassVar, Final
@@ -27,7 +27,6 @@ from epochaudit.sources.metadata_layouts import (
 from epochaudit.sources.metadata_records import (
     COLUMNS,
     SNAPSHOT_HEADER,
-    Transactions,
     columns_of_fields,
     values,
 )
@@ -49,7 +48,7 @@ _SNAPSHOT_NAME: Final = re.compile(r"\.checkpoint(?:\.\w+)?$")  # perhaps compre
 _OUT_OF_RANGE: Final = "a field that is out of its range"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Entry:
     """What the file holds, one record or one stretch that can't be read. `number` counts them from 1.
 
@@ -97,7 +96,8 @@ def entries(stream: BinaryIO) -> Iterator[Entry]:
         if isinstance(found, Batch):
             for entry in _of_batch(found):
                 number += entry.counts
-                yield replace(entry, number=number)
+                entry.number = number
+                yield entry
         elif isinstance(found, Damage):
             number += 1
             yield Entry(number, found.byte_offset, found.size, fault=found.reason, head=found.head)
@@ -140,7 +140,7 @@ class MetadataSegment:
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
         self._sink = sink
-        self._transactions = Transactions(sink.rows(COLUMNS))
+        self._rows = sink.rows(COLUMNS)
         self._in_snapshot = _SNAPSHOT_NAME.search(file.path) is not None
 
     def read(self, stream: BinaryIO) -> Iterator[tuple[int, BlockTally]]:
@@ -170,7 +170,7 @@ class MetadataSegment:
             content.type, entry.byte_offset, entry.number, entry.index, record.time_ms, content.version, record.offset,
             batch.base_offset, batch.last_offset, batch.raft_epoch, self._in_snapshot, *values(columns),
         )  # fmt: skip
-        self._transactions.put(row, content.type, is_control=batch.is_control)
+        self._rows.append(row)
         return None
 
 

@@ -309,6 +309,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned number of at most ten bytes, lowest seven bits first, and where the next thing starts."""
+    if at < len(data) and data[at] < 0x80:  # as most are
+        return data[at], at + 1
     value = shift = 0
     for byte in data[at : at + 10]:
         value |= (byte & 0x7F) << shift

@@ -46,6 +46,21 @@ def test_copies_of_a_log_are_one_log(spark: SparkSession) -> None:
     ]
 
 
+def test_only_an_ended_transaction_is_applied_wherever_its_end_is_recorded(spark: SparkSession) -> None:
+    begin, end, abort = (f"{name}_TRANSACTION_RECORD" for name in ("BEGIN", "END", "ABORT"))
+    course = {1: begin, 3: end, 5: begin, 7: "LEADER_CHANGE", 8: abort, 10: begin}
+    rows = merged(
+        spark,
+        [
+            copy(RAW if offset < 6 else "a/00000000000000000006.log", offset, 1)
+            | {"event_type": course.get(offset, "NO_OP_RECORD")}
+            for offset in range(12)
+        ]
+        + [copy(OTHER, 0, 1), copy(OTHER, 1, 0, event_type="NO_OP_RECORD"), copy(OTHER, 2, 0, event_type=abort)],
+    )
+    assert [row.metadata_offset for row in rows] == [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
+
+
 def test_a_snapshot_stands_before_its_end_offset_and_comes_from_one_file(spark: SparkSession) -> None:
     in_snapshot = {"in_snapshot": True}
     rows = merged(

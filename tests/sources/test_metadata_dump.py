@@ -216,40 +216,19 @@ def test_records_of_a_snapshot_are_told_from_records_of_the_log(heading: list[st
     assert [event["in_snapshot"] for event in decoded.events if event["event_type"] == "NO_OP_RECORD"] == [True, False]
 
 
-TRANSACTION = [
-    batch(1, 4),
-    record(1, "BEGIN_TRANSACTION_RECORD", '{"name":"Bootstrap records"}'),
-    record(2, "FEATURE_LEVEL_RECORD", '{"name":"metadata.version","featureLevel":27}'),
-    control(3, 'LeaderChange: {"version":0,"leaderId":101}'),
-]
-
-
 def offsets(decoded: Decoded) -> list[object]:
     return sorted(event["metadata_offset"] for event in decoded.events)  # type: ignore[type-var]
 
 
-def test_records_of_an_ended_transaction_are_state() -> None:
-    assert offsets(decode(metadata_dump, *TRANSACTION, record(4, "END_TRANSACTION_RECORD"))) == [1, 2, 3, 4]
-
-
-def test_records_of_an_aborted_transaction_are_not_state() -> None:
+def test_records_of_a_transaction_are_events_whatever_becomes_of_it() -> None:
     decoded = decode(
         metadata_dump,
-        *TRANSACTION,
-        record(4, "ABORT_TRANSACTION_RECORD", '{"reason":"failed over"}'),
-        batch(5, 5),
-        record(5, "NO_OP_RECORD"),
+        batch(1, 3),
+        record(1, "BEGIN_TRANSACTION_RECORD", '{"name":"Bootstrap records"}'),
+        record(2, "FEATURE_LEVEL_RECORD", '{"name":"metadata.version","featureLevel":27}'),
+        record(3, "ABORT_TRANSACTION_RECORD", '{"reason":"failed over"}'),
     )
-    assert offsets(decoded) == [1, 3, 4, 5]
-
-
-def test_records_of_an_unfinished_transaction_are_not_state() -> None:
-    assert offsets(decode(metadata_dump, *TRANSACTION)) == [1, 3]
-
-
-def test_a_transaction_may_go_on_in_the_next_segment() -> None:
-    decoded = decode(metadata_dump, *TRANSACTION, DUMPING, batch(4, 4), record(4, "END_TRANSACTION_RECORD"))
-    assert offsets(decoded) == [1, 2, 3, 4]
+    assert offsets(decoded) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from epochaudit.sources.metadata_layouts import Content, read_control_record, re
 from epochaudit.sources.metadata_records import (
     COLUMNS,
     PLACE,
-    Transactions,
     columns_of_fields,
     columns_of_json,
 )
@@ -174,14 +173,3 @@ def test_absent_fields_have_the_defaults_of_the_table() -> None:
     for column, name in {"leader": "leader", "leader_epoch": "leaderEpoch", "partition_epoch": "partitionEpoch",
                          "leader_recovery_state": "leaderRecoveryState", "elr": "eligibleLeaderReplicas"}.items():  # fmt: skip
         assert partition[column] == fields[name]
-
-
-def test_only_an_ended_transaction_gives_rows() -> None:
-    rows: list[tuple[object, ...]] = []
-    transactions = Transactions(rows)
-    for step in ["A", "BEGIN_TRANSACTION_RECORD", "B", "END_TRANSACTION_RECORD", "BEGIN_TRANSACTION_RECORD", "C",
-                 "ABORT_TRANSACTION_RECORD", "D", "BEGIN_TRANSACTION_RECORD", "E"]:  # fmt: skip
-        transactions.put((step,), step, is_control=False)
-    transactions.put(("LEADER_CHANGE",), "LEADER_CHANGE", is_control=True)
-    assert [row[0] for row in rows if len(str(row[0])) == 1] == ["A", "B", "D"]
-    assert rows[-1] == ("LEADER_CHANGE",)
