@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from epochaudit.session import session
+
+settings.register_profile("default", max_examples=25)
+settings.register_profile("thorough", max_examples=600)
+settings.load_profile("default")
 
 CAPTURES = Path(__file__).parent / "captures"
 

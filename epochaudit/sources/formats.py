@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from epochaudit.sources import metadata_dump, metadata_segment, request_log, server_log, state_change_log
+from epochaudit.sources import (
+    metadata_dump,
+    metadata_segment,
+    request_log,
+    server_log,
+    state_change_log,
+    text_request_log,
+)
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.node_log import NodeLog, several_logs
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDecoder
@@ -40,9 +47,9 @@ class Format:
 
 
 class IgnoredLines:
-    """Counts the lines of a format that is recognised but not decoded."""
+    """Counts the lines of a file that tells nothing."""
 
-    kind: ClassVar[str] = "request-log-text"
+    kind: ClassVar[str] = EMPTY
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
@@ -54,7 +61,6 @@ class IgnoredLines:
 
 
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
-_TEXT_REQUEST: Final = re.compile(_DATED + rb"[^\n]{0,40}Completed request:RequestHeader\(apiKey=", re.MULTILINE)
 _CLIENT_LINE: Final = re.compile(
     _DATED + rb"[^\n]*(?:\(org\.apache\.kafka\.clients\.|(?:Consumer|Producer|AdminClient)Config values:)"
     rb"|^%\d\|\d+\.\d+\|[A-Z]+\|[^\n|]*#(?:consumer|producer)-\d+\|"
@@ -69,11 +75,6 @@ _SERVER_PROPERTY: Final = re.compile(
     rb"^\s*(?:log\.dirs?|zookeeper\.connect|process\.roles|(?:advertised\.)?listeners)\s*=", re.MULTILINE
 )
 _PROPERTY_LINE: Final = re.compile(rb"\s*(?:[#!].*|[\w.-]+\s*[=:].*)?\s*")
-
-
-def is_text_request_log(head: bytes) -> bool:
-    """Requests as text, Kafka 1.0 to 2.7."""
-    return _TEXT_REQUEST.search(head) is not None and not _mostly_other(head, _TEXT_REQUEST)
 
 
 def is_client_log(head: bytes) -> bool:
@@ -96,23 +97,13 @@ def is_server_properties(head: bytes) -> bool:
     return bool(_NODE_ID.search(head) and _SERVER_PROPERTY.search(head)) and is_properties(head)
 
 
-def _mostly_other(head: bytes, line: re.Pattern[bytes]) -> bool:
-    return 2 * len(line.findall(head)) < sum(1 for text in head.split(b"\n") if text.strip())
-
-
 FORMATS: Final = (
     Format("meta-properties", is_meta_properties),
     Format("server-properties", is_server_properties),
     Format("partition-metadata", lambda head: _PARTITION_METADATA.match(head) is not None),
     Format("leader-epoch-checkpoint", lambda head: _EPOCH_CHECKPOINT.match(head) is not None),
     Format("request-log-json", request_log.recognise, "request_log", NodeLog),
-    Format(
-        "request-log-text",
-        is_text_request_log,
-        "request_log",
-        IgnoredLines,
-        cost=0.3,
-    ),
+    Format("request-log-text", text_request_log.recognise, "request_log", NodeLog, cost=2),
     Format("state-change-log", state_change_log.recognise, "state_change_log", NodeLog, cost=4),
     Format("metadata-log-dump", metadata_dump.recognise, "metadata_log", metadata_dump.DECODER, cost=4),
     Format(

@@ -13,8 +13,9 @@ from epochaudit.sources.layouts import STOCK, Layout, Unwrapped, WholeLine
 from epochaudit.sources.log4j import message_start
 from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
 from epochaudit.sources.server_log import ServerLog
-from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
+from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
 from epochaudit.sources.state_change_log import StateChangeLog
+from epochaudit.sources.text_request_log import TextRequestLogDecoder
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -39,7 +40,9 @@ def several_logs(head: bytes) -> bool:
 
 
 class NodeLog:
-    """Rows of schemas/events.toml with the source of the decoder that read the line; counts requests by API.
+    """Rows of schemas/events.toml with the source of the decoder that read the line.
+
+    `counts`: requests by API, of both syntaxes.
 
     Undated lines go on from the dated line before them and are its decoder's. A dated line that does not end with its
     logger is what most of the file is, in a file of several loggers a server log's.
@@ -49,8 +52,11 @@ class NodeLog:
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+        self._file, self._sink = file, sink
         self._quarantine = sink.quarantine
         self._requests = RequestLogDecoder(file, sink.of("request_log"))
+        self._texts: TextRequestLogDecoder | None = None
+        self.counts = self._requests.counts
         self._states = StateChangeLog(file, sink.of("state_change_log"))
         self._server = ServerLog(file, sink.of("server_log"))
         self._primary: Line = {"state_change_log": self._states.line, "server_log": self._server.line}.get(
@@ -61,48 +67,47 @@ class NodeLog:
         layout = Layout(file.envelope, file.pattern)
         self._unwrapped = None if layout == STOCK else Unwrapped(layout)
 
-    @property
-    def counts(self) -> RequestCounts:
-        """Requests by API, of both syntaxes."""
-        return self._requests.counts
-
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
         mark = text.find(COMPLETED, 0, PREFIX)
         if mark >= 0:
-            return self._request(text, 0, mark, len(text), byte_offset, line_in_split)
+            decode = self._requests.decode if text.startswith(MARK, mark) else self._text_request
+            return decode(text, 0, mark, len(text), byte_offset, line_in_split)
         return self._other(text, byte_offset, line_in_split)
 
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
         """Many lines at once; see BlockDecoder."""
         if self._unwrapped is not None:
             return self._unwrap(self._unwrapped, data, byte_offset, line_in_split)
-        find, request, other = data.find, self._request, self._other
+        find, json, text, other = data.find, self._requests.decode, self._text_request, self._other
         tally = [0, 0, 0]
         start, size = 0, len(data)
         while start < size:
             stop = find(b"\n", start)
             if stop < 0:
                 stop = size
-            mark = find(COMPLETED, start, min(start + PREFIX, stop))
+            mark = find(COMPLETED, start, start + PREFIX)
             try:
-                if mark >= 0:
-                    outcome = request(data, start, mark, stop, byte_offset + start, line_in_split)
+                if 0 <= mark < stop:
+                    decode = json if data.startswith(MARK, mark) else text
+                    outcome = decode(data, start, mark, stop, byte_offset, line_in_split)
                 else:
-                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
+                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset, line_in_split)
             except Exception as error:  # one line that nobody thought of must not end the audit
-                outcome = self._failed(error, data[start:stop], byte_offset + start, line_in_split)
+                outcome = self._failed(error, data[start:stop], byte_offset, line_in_split)
             tally[outcome] += 1
             line_in_split += 1
+            byte_offset += stop + 1 - start
             start = stop + 1
         return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
 
-    def _request(
+    def _text_request(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
     ) -> LineOutcome:
-        if data.startswith(MARK, mark):
-            return self._requests.decode(data, start, mark, stop, byte_offset, line_in_split)
-        return IGNORED
+        """The line data[start:stop], a request as text; most logs hold none, so its decoder is made for the first."""
+        if self._texts is None:
+            self._texts = TextRequestLogDecoder(self._file, self._sink.of("request_log"), self.counts)
+        return self._texts.decode(data, start, mark, stop, byte_offset, line_in_split)
 
     def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request."""

@@ -9,13 +9,13 @@ are checked to be JSON and counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import MsgspecError
+from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
 from epochaudit.sources.log_time import LogClock
@@ -52,6 +52,8 @@ OBJECT: Final = len(MARK) - 1  # where the object starts, from the mark on
 THOUSAND: Final = pa.scalar(1000.0)
 PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
+FETCH: Final = "FETCH"
+FETCH_KEY: Final = b'{"isForwarded":false,"requestHeader":{"requestApiKey":1,'  # most lines begin so: it saves a search
 LOGGER: Final = b" (kafka.request.logger)"
 _RECOGNISED: Final = re.compile(rb"^\[?\d{4}-\d\d-\d\d[ T][^\n]{0,120}Completed request:\{\"", re.MULTILINE)
 _TIMESTAMP: Final = re.compile(rb"\[?\d{4}-\d\d-\d\d[ T]")
@@ -59,7 +61,18 @@ _WHOLE_LINE: Final = re.compile(rb" \([\w.$]+\)$")
 _CONTINUATION: Final = re.compile(rb"\s|$|(?:Caused by|Suppressed|[\w$]+(?:\.[\w$]+)+)(?::|$)")
 
 
-Decode = tuple[Api, str, Callable[[bytes], Any], Callable[[Row], None]]
+class Known(Struct, gc=False):
+    """What is looked up for each request of an API: as slots, for speed."""
+
+    name: str
+    event_type: str
+    highest_version: int
+    has_code: bool
+    decode: Callable[[bytes], Any]
+    rows: Callable[[int, Any, Any], Iterable[Row]]
+    append: Callable[[Row], None]
+
+
 EVENT, IGNORED, QUARANTINED = LineOutcome  # as plain names: they are looked up for each line
 
 
@@ -98,10 +111,14 @@ class RequestLogDecoder:
         self._quarantine = sink.quarantine
         self._time = LogClock(file.time_zone).read
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
-        self._apis: dict[bytes, Decode] = {}
+        self._apis: dict[str, Known] = {}
         for api in APIS.values():
             append = sink.rows(REQUEST_COLUMNS + api.columns, finished).append
-            self._apis[api.name.encode()] = (api, api.event_type or api.name, api.decoder().decode, append)
+            self._apis[api.name] = Known(
+                api.name, api.event_type or api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows,
+                append,
+            )  # fmt: skip
+        self._fetch = self._apis[FETCH]
         self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
         self.counts = RequestCounts()
         self._requests = self.counts.requests
@@ -119,12 +136,13 @@ class RequestLogDecoder:
         """The line data[start:stop], whose MARK is at `mark`."""
         first = mark + OBJECT
         last = stop - len(LOGGER) if data.endswith(LOGGER, first, stop) else data.rfind(b"}", first, stop) + 1
-        name = data.find(NAME, first, stop) + len(NAME)
-        api = self._apis.get(data[name : data.find(b'"', name, stop)])
+        known = self._fetch if data.startswith(FETCH_KEY, first) else None
         try:
-            if api is None and (api := self._unsniffed(data[first:last])) is None:
+            if known is None and (known := self._other_api(data, first, last)) is None:
                 return IGNORED
-            self._request(api, data[first:last], self._time(data[start:mark]), byte_offset, line_in_split)
+            self._request(
+                known, known.decode(data[first:last]), self._time(data[start:mark]), byte_offset, line_in_split
+            )
         except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not the JSON of a completed request: {error}"
         except Unreadable as error:
@@ -134,36 +152,41 @@ class RequestLogDecoder:
         self._quarantine(byte_offset, line_in_split, reason, data[start:stop])
         return QUARANTINED
 
-    def _request(self, decode: Decode, json: bytes, time_ms: int | None, byte_offset: int, line_in_split: int) -> None:
+    def _request(self, known: Known, line: Any, time_ms: int | None, byte_offset: int, line_in_split: int) -> None:
         """Append the request's rows."""
-        api, event_type, decoded, append = decode
-        line = decoded(json)
         header, request, response, client = line.request_header, line.request, line.response, line.client_information
         version = header.request_api_version
-        if not 0 <= version <= api.highest_version:
-            raise Unreadable(f"unknown version {version} of {api.name}: {api.highest_version} is the highest known")
+        if not 0 <= version <= known.highest_version:
+            raise Unreadable(f"unknown version {version} of {known.name}: {known.highest_version} is the highest known")
         if time_ms is None:
             raise Unreadable("no readable timestamp")
         if request.__class__ is str:
             raise Unreadable("the line does not tell the request itself")
         if response.__class__ is str:
             response = None
-        self._requests[api.name] += 1
+        self._requests[known.name] += 1
         common = (
-            event_type, byte_offset, line_in_split, time_ms, version, header.correlation_id, header.client_id,
-            line.connection, client.software_name, client.software_version,
-            line.total_time_ms, line.request_queue_time_ms, line.local_time_ms, getattr(response, "error_code", None),
+            known.event_type, byte_offset, line_in_split, time_ms, version, header.correlation_id, header.client_id,
+            line.connection, client.software_name, client.software_version, line.total_time_ms,
+            line.request_queue_time_ms, line.local_time_ms, response.error_code if known.has_code and response else None,
         )  # fmt: skip
+        append = known.append
         ordinal = 0
-        for row in api.rows(version, request, response):
+        for row in known.rows(version, request, response):
             append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
             ordinal += 1  # noqa: SIM113  and this is faster than enumerate
 
-    def _unsniffed(self, json: bytes) -> Decode | None:
+    def _other_api(self, data: bytes, first: int, last: int) -> Known | None:
+        """How to decode a request that gives rows; None for one that does not, which is counted."""
+        at = data.find(NAME, first, last) + len(NAME)
+        known = self._apis.get(data[at : data.find(b'"', at, last)].decode(errors="replace"))
+        return known or self._unsniffed(data[first:last])
+
+    def _unsniffed(self, json: bytes) -> Known | None:
         """Counts a request that gives no rows; how to decode one that does, but was not printed as Kafka prints."""
         name = self._name_only.decode(json).request_header.request_api_key_name
-        if api := self._apis.get(name.encode()):
-            return api
+        if known := self._apis.get(name):
+            return known
         self.counts.requests[name] += 1
         if name == "PRODUCE":
             with suppress(MsgspecError):  # of a later version: it is counted as a request only

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args
 
 from msgspec import Meta, Struct, field
 from msgspec.json import Decoder
@@ -78,6 +78,10 @@ class Api:
     columns: tuple[str, ...]
     rows: Callable[[int, Any, Any], Iterable[Row]]
     event_type: str = ""
+
+    def has_code(self) -> bool:
+        """Its response has a top-level code."""
+        return hasattr(get_args(self.completed)[1], "error_code")
 
     def decoder(self) -> Decoder[Any]:
         """Decodes the JSON object of a line of this API."""
