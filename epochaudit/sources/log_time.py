@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -11,31 +12,85 @@ _TIMESTAMP: Final = re.compile(rb"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\
 _FRACTIONS: Final = {b"%03d]" % fraction: fraction for fraction in range(1000)}  # the end of the stock pattern `[%d]`
 _KEPT_SECONDS: Final = 10_000
 
+LATE_MS: Final = 2_000  # how late a line may be written after others that are younger
+CERTAIN: Final = 20  # lines behind that make it certain that the clock was set
+HOUR_MS: Final = 3_600_000
+SUMMER_TIME_MS: Final = 1_200_000  # less than an hour, and more than this, is summer time's end after some silence
+
+
+@dataclass
+class _Step:
+    """How the clock went before a line that is far behind, and the lines read since."""
+
+    before: int
+    latest: int
+    lost: int
+    printed: int
+    lines: int = 0
+
 
 class LogClock:
-    """Reads `[YYYY-MM-DD HH:MM:SS,mmm]` at the start of lines, and variants of other layouts.
+    """Reads `[YYYY-MM-DD HH:MM:SS,mmm]` at the start of a file's lines, and variants of other layouts.
 
-    The printed local time is read as UTC unless a zone is named; an hour that the zone's change of clocks repeats is
-    read as the first. What was reckoned for a second is kept: neighbouring lines share it.
+    The printed local time is read as UTC unless a zone is named. A node's time does not go back: where the lines of a
+    file do, because its clock was set or summer time ended, what follows is read that much later, so that the order and
+    the distances of lines hold; by whole hours where it may have been summer time, whatever the silence before. A
+    single line that was written late does not set the clock. What was reckoned for a second is kept: neighbouring
+    lines share it.
     """
 
     def __init__(self, time_zone: str | None = None) -> None:
         self._zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
         self._seconds: dict[bytes, int] = {}
+        self._fold = 0
+        self._latest = 0
+        self._behind = 0  # what was lost by setting the clock
+        self._step: _Step | None = None
 
     def read(self, line: bytes) -> int | None:
         """Milliseconds of the timestamp that the line starts with; None if it starts with none."""
         second, fraction = self._seconds.get(line[:21]), _FRACTIONS.get(line[21:25])
-        return self._read(line) if second is None or fraction is None else second + fraction
+        printed = self._printed(line) if second is None or fraction is None else second + fraction
+        if printed is None:
+            return None
+        time = printed + self._behind
+        if self._step is not None or time < self._latest - LATE_MS:
+            return self._stepped(printed, line)
+        if time > self._latest:
+            self._latest = time
+        return time
 
-    def _read(self, line: bytes) -> int | None:
+    def _stepped(self, printed: int, line: bytes) -> int:
+        """The time of a line that is far behind, or that follows soon after such a one."""
+        step = self._step
+        if step is not None:
+            step.lines += 1
+            if printed - step.printed >= step.lost - LATE_MS:  # it was a late line: the clock goes on as before it
+                self._behind, self._latest, self._step = step.before, step.latest, None
+            elif step.lines >= CERTAIN:
+                self._step = None
+            step.printed = printed
+        time = printed + self._behind
+        lost = self._latest - time
+        if SUMMER_TIME_MS < lost <= HOUR_MS and self._zone is not UTC and not self._fold:
+            self._fold = 1  # the zone's repeated hour, for the second time
+            self._seconds.clear()
+            return self.read(line) or time
+        if lost > LATE_MS:
+            self._step = _Step(self._behind, self._latest, lost, printed)
+            self._behind += HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost
+            time = printed + self._behind
+        self._latest = max(self._latest, time)
+        return time
+
+    def _printed(self, line: bytes) -> int | None:
         match = _TIMESTAMP.match(line)
         if not match:
             return None
         *parts, fraction = match.groups()
         year, month, day, hour, minute, second = map(int, parts)
         try:
-            moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone)
+            moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone, fold=self._fold)
         except ValueError:
             return None
         milliseconds = round(moment.timestamp()) * 1000
