@@ -29,7 +29,9 @@ _INT64: Final = 1 << 63
 _NO_TOPIC_ID: Final = "A" * 22
 _NUMBER: Final = re.compile(rb"-?\d+")
 _ISR_MEMBER: Final = re.compile(rb"brokerId=(\d+)")
+_ISR_MEMBER_EPOCH: Final = re.compile(rb"brokerEpoch=(-?\d+)")
 _CACHED_BROKER: Final = re.compile(rb"(\d+) -> (\d+)")
+_CHANGE: Final = {b"1": True, b"-1": False, b"true": True, b"false": False}  # 0: unchanged
 _DATED_LINE: Final = re.compile(rb"^\[\d{4}-\d\d-\d\d [\d:,]+\] [A-Z]+ .*\(([\w.$]+)\)$", re.MULTILINE)
 _DATE_BEGINS: Final = re.compile(rb"\[\d{1,4}(?:-|$)")
 
@@ -82,6 +84,11 @@ def _ids(listed: bytes) -> list[int]:
     return [_int32(number) for number in found]
 
 
+def _brokers(listed: bytes) -> list[int]:
+    """Ids, or pairs `id -> epoch`."""
+    return [_int32(broker) for broker, _ in _CACHED_BROKER.findall(listed)] if b">" in listed else _ids(listed)
+
+
 def _topic_id(printed: bytes) -> str | None:
     topic_id = printed.decode()
     return None if topic_id == _NO_TOPIC_ID else topic_id
@@ -91,28 +98,30 @@ def _recovery_state(name: bytes) -> int:
     return {b"RECOVERED": 0, b"RECOVERING": 1}[name]
 
 
+_INT32_COLUMNS: Final = (
+    "partition", "leader", "leader_epoch", "partition_epoch", "current_leader_epoch", "previous_epoch",
+    "diverging_epoch", "response_leader_epoch", "response_partition_epoch", "controller_id", "controller_epoch",
+    "raft_epoch", "correlation_id", "broker_id",
+)  # fmt: skip
+_INT64_COLUMNS: Final = (
+    "start_offset", "high_watermark", "offset", "previous_offset", "diverging_end_offset", "metadata_offset",
+    "broker_epoch", "current_broker_epoch",
+)  # fmt: skip
+_LIST_COLUMNS: Final = ("isr", "replicas", "added_brokers", "deleted_brokers", "bounced_brokers")
+_TEXT_COLUMNS: Final = ("topic", "incarnation_id", "client_id", "group_id", "name", "value", "reason")
 READ: Final[dict[str, Callable[[bytes], object]]] = {
-    "topic": bytes.decode,
+    **dict.fromkeys(_INT32_COLUMNS, _int32),
+    **dict.fromkeys(_INT64_COLUMNS, _int64),
+    **dict.fromkeys(_LIST_COLUMNS, _ids),
+    **dict.fromkeys(_TEXT_COLUMNS, bytes.decode),
     "topic_id": _topic_id,
-    "partition": _int32,
-    "leader": _int32,
-    "leader_epoch": _int32,
-    "partition_epoch": _int32,
-    "start_offset": _int64,
-    "high_watermark": _int64,
-    "isr": _ids,
-    "replicas": _ids,
+    "isr_broker_epochs": lambda members: [_int64(epoch) for epoch in _ISR_MEMBER_EPOCH.findall(members)] or None,
     "leader_recovery_state": _recovery_state,
-    "controller_id": _int32,
-    "controller_epoch": _int32,
-    "correlation_id": _int32,
-    "broker_id": _int32,
-    "broker_epoch": _int64,
-    "current_broker_epoch": _int64,
     "delete_partition": b"true".__eq__,
-    "live_brokers": lambda pairs: [_int32(broker) for broker, _ in _CACHED_BROKER.findall(pairs)],
+    "fenced": _CHANGE.get,
+    "in_controlled_shutdown": _CHANGE.get,
+    "live_brokers": _brokers,
     "live_broker_epochs": lambda pairs: [_int64(epoch) for _, epoch in _CACHED_BROKER.findall(pairs)],
-    "value": bytes.decode,
 }
 """How the text of a group becomes the value of its column; ValueError where it can't."""
 
@@ -120,40 +129,56 @@ READ: Final[dict[str, Callable[[bytes], object]]] = {
 class Wording:
     """One wording of one event; `constants` are columns that the wording itself tells."""
 
-    def __init__(self, event_type: str, pattern: bytes, **constants: str) -> None:
+    def __init__(self, event_type: str, pattern: bytes, **constants: object) -> None:
         self.event_type = event_type
-        self._pattern = re.compile(pattern + LOGGER)
-        self._constants = constants
-        self.columns = (*self._pattern.groupindex, *constants)
+        self.pattern = re.compile(pattern + LOGGER)
+        self.constants = constants
 
-    def values(self, message: bytes) -> dict[str, object] | None:
-        """The columns that the message gives, None if it has another wording. ValueError if a number is too large."""
-        match = self._pattern.fullmatch(message)
-        if match is None:
-            return None
-        columns: dict[str, object] = dict(self._constants)
-        for column, text in match.groupdict().items():
-            if text is not None:
-                columns[column] = READ[column](text)
-        return columns
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it gives."""
+        return (*self.pattern.groupindex, *self.constants)
+
+
+_Field = tuple[int, int, Callable[[bytes], object]]  # place in the row, group of the pattern, how its text is read
 
 
 class Wordings:
     """The wordings that begin alike, tried in order, as rows of a decoder's columns."""
 
     def __init__(self, columns: tuple[str, ...], wordings: Iterable[Wording]) -> None:
-        self._wordings = tuple(wordings)
-        self._columns = columns[len(IDENTITY) :]
-        strangers = {column for wording in self._wordings for column in wording.columns} - set(self._columns)
-        if strangers:
-            raise ValueError(f"wordings give columns that the decoder does not declare: {sorted(strangers)}")
+        listed = tuple(wordings)
+        self.event_types = frozenset(wording.event_type for wording in listed)
+        self._wordings = tuple(self._compiled(columns, wording) for wording in listed)
 
-    def row(self, message: bytes, byte_offset: int, line: int, time_ms: int | None) -> tuple[object, ...] | None:
-        """The row of the first wording that the message has, None if it has none of them."""
-        for wording in self._wordings:
-            values = wording.values(message)
-            if values is not None:
-                return (wording.event_type, byte_offset, line, 0, time_ms, *map(values.get, self._columns))
+    @staticmethod
+    def _compiled(columns: tuple[str, ...], wording: Wording) -> tuple[re.Pattern[bytes], list[object], list[_Field]]:
+        """The wording as its pattern, a row without what a line tells, and what of the pattern goes where."""
+        if strangers := set(wording.columns) - set(columns):
+            raise ValueError(f"wordings give columns that the decoder does not declare: {sorted(strangers)}")
+        row: list[object] = [wording.constants.get(column) for column in columns]
+        row[columns.index("event_type")] = wording.event_type
+        groups = wording.pattern.groupindex.items()
+        return wording.pattern, row, [(columns.index(name), group - 1, READ[name]) for name, group in groups]
+
+    def row(
+        self, text: bytes, start: int, byte_offset: int, line: int, time_ms: int | None
+    ) -> tuple[object, ...] | None:
+        """The row of the first wording that the message text[start:] has, None if it has none of them.
+
+        ValueError if a number is too large for its column.
+        """
+        for pattern, template, fields in self._wordings:
+            match = pattern.fullmatch(text, start)
+            if match is not None:
+                row = template.copy()
+                row[1 : len(IDENTITY)] = byte_offset, line, 0, time_ms
+                texts = match.groups()
+                for place, group, read in fields:
+                    text = texts[group]
+                    if text is not None:
+                        row[place] = read(text)
+                return tuple(row)
         return None
 
 
@@ -167,7 +192,7 @@ class Log4jLines:
 
     def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
         try:
-            row = wordings.row(text[start:], byte_offset, line, self._clock.read(text))
+            row = wordings.row(text, start, byte_offset, line, self._clock.read(text))
         except ValueError:
             return self._quarantine(text, byte_offset, line, "holds a number that is out of its range")
         if row is None:

@@ -27,24 +27,25 @@ def test_the_version_of_a_process(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "event_type"),
+    ("message", "event_type", "name"),
     [
-        ("starting (kafka.server.KafkaServer)", "PROCESS_STARTING"),
-        ("[KafkaServer id=1] shutting down (kafka.server.KafkaServer)", "PROCESS_SHUTTING_DOWN"),
-        ("[KafkaServer id=1] shut down completed (kafka.server.KafkaServer)", "PROCESS_STOPPED"),
-        ("[BrokerServer id=1] Transition from SHUTDOWN to STARTING (kafka.server.BrokerServer)", "PROCESS_STARTING"),
-        (
-            "[BrokerServer id=1] Transition from STARTED to SHUTTING_DOWN (kafka.server.BrokerServer)",
-            "PROCESS_SHUTTING_DOWN",
-        ),
-        (
-            "[BrokerServer id=1] Transition from SHUTTING_DOWN to SHUTDOWN (kafka.server.BrokerServer)",
-            "PROCESS_STOPPED",
-        ),
+        ("starting (kafka.server.KafkaServer)", "PROCESS_STARTING", "broker"),
+        ("[KafkaServer id=1] started (kafka.server.KafkaServer)", "PROCESS_STARTED", "broker"),
+        ("[KafkaServer id=1] shutting down (kafka.server.KafkaServer)", "PROCESS_SHUTTING_DOWN", "broker"),
+        ("[KafkaServer id=1] shut down completed (kafka.server.KafkaServer)", "PROCESS_STOPPED", "broker"),
+        ("[BrokerServer id=1] Transition from SHUTDOWN to STARTING (kafka.server.BrokerServer)", "PROCESS_STARTING", "broker"),
+        ("[BrokerServer id=1] Starting broker (kafka.server.BrokerServer)", "PROCESS_STARTING", "broker"),
+        ("[BrokerServer id=1] shutting down (kafka.server.BrokerServer)", "PROCESS_SHUTTING_DOWN", "broker"),
+        ("[BrokerServer id=1] shut down completed (kafka.server.BrokerServer)", "PROCESS_STOPPED", "broker"),
+        ("Starting controller (kafka.server.ControllerServer)", "PROCESS_STARTING", "controller"),
+        ("[ControllerServer id=9] Starting controller (kafka.server.ControllerServer)", "PROCESS_STARTING", "controller"),
+        ("[ControllerServer id=9] shutting down (kafka.server.ControllerServer)", "PROCESS_SHUTTING_DOWN", "controller"),
+        ("Kafka Server started (kafka.server.KafkaRaftServer)", "PROCESS_STARTED", "node"),
+        ("[KafkaRaftServer nodeId=9] Kafka Server started (kafka.server.KafkaRaftServer)", "PROCESS_STARTED", "node"),
     ],
-)
-def test_the_life_of_a_process(message: str, event_type: str) -> None:
-    assert event(message) == {"event_type": event_type}
+)  # fmt: skip
+def test_the_life_of_a_process(message: str, event_type: str, name: str) -> None:
+    assert event(message) == {"event_type": event_type, "name": name}
 
 
 @pytest.mark.parametrize(
@@ -136,20 +137,22 @@ def test_a_request_with_an_old_broker_epoch(
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "more"),
     [
-        "[QuorumController id=100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [] -> [2],"
+        ("[QuorumController id=100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [] -> [2],"
         " leader: -1 -> 2, leaderRecoveryState: RECOVERED -> RECOVERING, leaderEpoch: 1 -> 2, elr: [1] -> [],"
         " lastKnownElr: [1] -> [], partitionEpoch: 2 -> 3 (org.apache.kafka.controller.ReplicationControlManager)",
-        "[Controller 100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [1] -> [2],"
+        {"controller_id": 100, "leader_recovery_state": 1}),
+        ("[Controller 100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [1] -> [2],"
         " leader: -1 -> 2, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3"
-        " (org.apache.kafka.controller.ReplicationControlManager)",
+        " (org.apache.kafka.controller.ReplicationControlManager)", {"controller_id": 100}),
     ],
     ids=["4.1", "3.0"],
-)
-def test_an_unclean_election(message: str) -> None:
+)  # fmt: skip
+def test_an_unclean_election(message: str, more: dict[str, object]) -> None:
     assert event(message) == {
         "event_type": "UNCLEAN_ELECTION",
+        **more,
         "topic": "u",
         "partition": 0,
         "topic_id": "fuv_u9ylSa6NT-pypoGSMQ",
@@ -222,7 +225,8 @@ def test_a_byte_range_that_begins_within_a_config_dump_keeps_its_settings() -> N
         AT + "ProducerConfig values: ",
         "\tat kafka.server.KafkaServer.startup(KafkaServer.scala:1)",
         "java.io.IOException: starting (kafka.server.KafkaServer)",
-        AT + "[BrokerServer id=1] shutting down (kafka.server.BrokerServer)",
+        AT + "[BrokerServer id=1] Transition from STARTED to SHUTTING_DOWN (kafka.server.BrokerServer)",
+        AT + "[Controller id=1] New broker epochs cache: 1, 2 (kafka.controller.KafkaController)",
         "",
     ],
 )
@@ -235,7 +239,7 @@ def test_other_lines_are_ignored(line: str) -> None:
     [
         (AT + "[Controller id=1] Updated broker epochs cache: HashMap(1 -> 26, 3 ", "cut off"),
         ("[2026-11-21 04:4", "cut off"),
-        (AT + "[Controller id=1] New broker epochs cache: 1, 2 (kafka.controller.KafkaController)", "not known"),
+        (AT + "[Controller id=1] Updated broker epochs cache: 1, 2 (kafka.controller.KafkaController)", "not known"),
         (
             AT.encode() + b"[Controller id=\0] Updated broker epochs cache: Map() (kafka.controller.KafkaController)",
             "NUL",

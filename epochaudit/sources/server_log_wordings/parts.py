@@ -1,0 +1,33 @@
+"""Pieces that the wordings of server.log share, and the columns that they give."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from epochaudit.sources.log4j import IDENTITY, Wording
+
+COLUMNS: Final = (
+    *IDENTITY, "controller_id", "controller_epoch", "broker_id", "broker_epoch", "current_broker_epoch", "incarnation_id",
+    "live_brokers", "live_broker_epochs", "added_brokers", "deleted_brokers", "bounced_brokers", "topic", "topic_id",
+    "partition", "leader", "leader_epoch", "partition_epoch", "isr", "isr_broker_epochs", "replicas",
+    "leader_recovery_state", "start_offset", "high_watermark", "offset", "previous_offset", "current_leader_epoch",
+    "diverging_epoch", "diverging_end_offset", "response_leader_epoch", "response_partition_epoch", "fenced",
+    "in_controlled_shutdown", "raft_epoch", "metadata_offset", "group_id", "name", "value", "reason",
+)  # fmt: skip
+
+Beginnings = dict[bytes, tuple[Wording, ...]]
+"""Wordings by how the message begins after its `[...] ` prefix."""
+
+Told = dict[bytes, Beginnings]
+"""Wordings by the simple name of the class that logs them."""
+
+CONTROLLER: Final = rb"\[Controller id=(?P<controller_id>\d+)\] "
+QUORUM_CONTROLLER: Final = rb"\[(?:Quorum)?Controller (?:id=)?(?P<controller_id>\d+)\] "
+"""`[Controller 100]` up to 3.5, `[QuorumController id=100]` since."""
+
+EPOCH_ENTRY: Final = rb"EpochEntry\(epoch=(?P<leader_epoch>-?\d+), startOffset=(?P<start_offset>-?\d+)\)"
+MEMBERS: Final = rb"\[[^\[\]]*\]"
+"""An ISR as a list of ids, since 3.5 of BrokerState(brokerId=, brokerEpoch=)."""
+
+NEW_ISR: Final = rb"(?=(?P<isr_broker_epochs>" + MEMBERS + rb"))(?P<isr>" + MEMBERS + rb")"
+TOPIC_ID: Final = rb"(?P<topic_id>[\w-]{22})"
