@@ -744,13 +744,15 @@ REFUSALS: list[tuple[str, dict[str, object]]] = [
                 " doesn't include itself.",
                 {"reason": "invalid_isr", "isr": [3]},
             ),
-            *(
-                (
-                    QUORUM + "Rejecting AlterPartition request from node 2 for t-0 because the ISR [2, 3] had more than one"
-                    f" replica while the leader was still recovering from an {word} leader election RECOVERING.",
-                    {"reason": "leader_recovering", "isr": [2, 3]},
-                )
-                for word in ("unlcean", "unclean")
+            (
+                QUORUM + "Rejecting AlterPartition request from node 2 for t-0 because the ISR [2, 3] had more than one replica"
+                " while the leader was still recovering from an unlcean leader election RECOVERING.",
+                {"reason": "leader_recovering", "isr": [2, 3]},
+            ),
+            (
+                QUORUM + "Rejecting AlterPartition request from node 2 for t-0 because the ISR [2, 3] had more than one replica"
+                " while the leader was still recovering from an unclean leader election RECOVERING.",
+                {"reason": "leader_recovering", "isr": [2, 3]},
             ),
 ]  # fmt: skip
 RECORDS: list[Case] = [
