@@ -10,24 +10,24 @@ Requests and responses are read by their schemas into the structs of the JSON lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
-from msgspec import MsgspecError, convert, defstruct
+from msgspec import MsgspecError, Struct, convert, defstruct
 
 from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.request_log import APIS, PREFIX, REQUEST_COLUMNS, RequestLogDecoder, Unreadable, finished
 from epochaudit.sources.request_log_apis import produce
-from epochaudit.sources.request_log_apis.envelope import Api, Row
+from epochaudit.sources.request_log_apis.envelope import Row
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
 from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
 from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
-from epochaudit.sources.text_request_log_apis.reader import Read, reader
+from epochaudit.sources.text_request_log_apis.reader import Read, reader, shortcut
 from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, TEXTS, Text
+from epochaudit.sources.text_request_log_apis.values import Build, displayed, evaluated
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -37,7 +37,8 @@ CLIENT: Final = ", clientId="
 RESPONSE: Final = ",response:"
 CONNECTION: Final = " from connection "
 KEPT_ENDINGS: Final = 10_000
-_MILLISECONDS: Final = r"(\d{1,12}(?:\.\d{1,12})?(?:E-?\d)?)"
+LONGEST_SHORT: Final = 1500  # characters that a Fetch of one partition seldom has
+_MILLISECONDS: Final = r"([-\d.E]++)"
 _HEADER: Final = re.compile(r"Completed request:RequestHeader\(apiKey=(\w+), apiVersion=(\d{1,5})\Z", re.ASCII)
 _CLIENT: Final = re.compile(
     r", clientId=([^,]*+(?:,(?! correlationId=-?\d+\) -- \{)[^,]*+)*+), correlationId=(-?\d{1,10})\) -- ", re.ASCII
@@ -72,7 +73,8 @@ def recognise(head: bytes) -> bool:
 class Printed:
     """How one version of an API is printed.
 
-    whole: the pattern of a line from the client id to the times, where no array holds more than one struct.
+    match_short: matches a line from the client id to the times where no array holds more than one struct, which is not
+    tried from `longest_short` on; values: what makes of its groups what converts to `both`, the request and the response.
     """
 
     def __init__(self, name: str, version: int, text: Text, completed: Any) -> None:
@@ -84,23 +86,20 @@ class Printed:
         self._response = reader(grammar, response_schema, response)
         self._reason = f"is not one of {name} {version} as text, or ambiguous"
         simplest = self._requests[0]
-        asked, self._asked, after = simplest.flat(2)
-        answered, self._answered, _ = self._response.flat(after)
-        self._whole = re.compile(_CLIENT.pattern + asked + RESPONSE + answered + _TIMES.pattern, re.ASCII)
-        self._braces = simplest.braces and self._response.braces and simplest.braces + self._response.braces
-        self._both: Any = defstruct(
-            "Both", [("asked", simplest.struct), ("answered", self._response.struct)], array_like=True
-        )
+        asked, asked_values, after = simplest.flat(2)
+        answered, answered_values, _ = self._response.flat(after)
+        short = _CLIENT.pattern + asked + RESPONSE + answered + _TIMES.pattern
+        self.match_short = re.compile(short, re.ASCII).match
+        self.longest_short = LONGEST_SHORT if simplest.is_flat and self._response.is_flat else 0
+        self.values = evaluated(displayed((asked_values, answered_values)))
+        both = [("asked", simplest.struct), ("answered", self._response.struct)]
+        self.both: Any = defstruct("Both", both, array_like=True)
 
     def read(self, text: str, at: int) -> tuple[Any, Any, tuple[str, ...], int]:
         """(request, response, client id, correlation id, connection and times, where these end) of a line.
 
         The response is None if there was none to print. Raises Unreadable, or what msgspec raises.
         """
-        if text.count("{", at) <= self._braces and (match := self._whole.match(text, at)):
-            groups = match.groups()
-            both = convert((self._asked(groups), self._answered(groups)), self._both, strict=False)
-            return both.asked, both.answered, groups[:2] + groups[-4:], match.end()
         header = _CLIENT.match(text, at)
         if header is None:
             raise Unreadable("cut off within the header")
@@ -113,12 +112,14 @@ class Printed:
 
     def _request(self, text: str, at: int) -> tuple[Any, int]:
         """The request, as the first of the known schemas has it."""
-        for known in self._requests:
+        for number, known in enumerate(self._requests):
             try:
                 request, end = known.read(text, at)
             except Misprinted:
                 continue
             if text.startswith(RESPONSE, end):
+                if number:
+                    self._requests.insert(0, self._requests.pop(number))  # a log goes on as it began
                 return request, end
         raise Unreadable(f"the request {self._reason}")
 
@@ -134,19 +135,22 @@ class Printed:
         return response, end
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """One version of an API whose requests become rows; append: puts one where it goes."""
+class Recorded(Struct, gc=False):
+    """One version of an API whose requests become rows; append: puts one where it goes. As slots, for speed."""
 
-    api: Api
     name: str
     version: int
-    printed: Printed
+    event_type: str
+    rows: Callable[[int, Any, Any], Iterable[Row]]
     append: Callable[[Row], None]
+    printed: Printed
+    match_short: Callable[[str, int], re.Match[str] | None]
+    longest_short: int
+    values: Build
+    both: Any
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Struct, gc=False):
     """One version of an API without rows. response: how to read what is counted of it, for Produce only."""
 
     name: str
@@ -215,7 +219,7 @@ class TextRequestLogDecoder:
                 self._count(known, text, client)
                 return IGNORED
             self._request(known, text, client, self._time(data[start:mark]), byte_offset, line_in_split)
-        except (MsgspecError, UnicodeDecodeError) as error:
+        except (MsgspecError, ValueError) as error:
             reason = f"not the text of a completed request: {str(error).partition(' - at ')[0]}"
         except Unreadable as error:
             reason = str(error)
@@ -228,20 +232,26 @@ class TextRequestLogDecoder:
         self, known: Recorded, text: str, at: int, time_ms: int | None, byte_offset: int, line_in_split: int
     ) -> None:
         """Append the request's rows."""
-        request, response, told, end = known.printed.read(text, at)
-        client_id, correlation_id, connection, total, queue, local = told
+        match = known.match_short(text, at) if len(text) < known.longest_short else None
+        if match is None:
+            request, response, told, end = known.printed.read(text, at)
+            client_id, correlation_id, connection, total, queue, local = told
+        else:
+            client_id, correlation_id, *_, connection, total, queue, local = groups = match.groups()
+            both = convert(known.values(groups), known.both, strict=False)
+            request, response, end = both.asked, both.answered, match.end()
         software, software_version = self._ending(text[end:])
         if time_ms is None:
             raise Unreadable("no readable timestamp")
-        self._requests[known.name] += 1
-        api, version, append = known.api, known.version, known.append
         common = (
-            api.event_type or api.name, byte_offset, line_in_split, time_ms, version,
+            known.event_type, byte_offset, line_in_split, time_ms, known.version,
             int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,
             float(total), float(queue), float(local), getattr(response, "error_code", None),
         )  # fmt: skip
+        self._requests[known.name] += 1
+        append = known.append
         ordinal = 0
-        for row in api.rows(version, request, response):
+        for row in known.rows(known.version, request, response):
             append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
             ordinal += 1  # noqa: SIM113  and this is faster than enumerate
 
@@ -274,7 +284,11 @@ class TextRequestLogDecoder:
         if version > api.highest_version:
             raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
         append = self._rows(REQUEST_COLUMNS + api.columns, finished).append
-        return Recorded(api, name, version, _printed(name, version), append)
+        printed = _printed(name, version)
+        return Recorded(
+            name, version, api.event_type or api.name, api.rows, append,
+            printed, printed.match_short, printed.longest_short, printed.values, printed.both,
+        )  # fmt: skip
 
     def _count(self, known: Counted, text: str, at: int) -> None:
         """A request that gives no rows: it is whole if its header and its end are."""
@@ -305,7 +319,7 @@ def _printed(name: str, version: int) -> Printed:
 @cache
 def _produced(version: int) -> Read:
     schema = parsed(PRODUCED)
-    return reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.Response).read
+    return shortcut(reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.Response))
 
 
 DECODER: type[LineDecoder] = TextRequestLogDecoder

@@ -36,7 +36,8 @@ def json_line(api: str, version: int, request: object, response: object) -> str:
     completed = {
         "isForwarded": False,
         "requestHeader": {
-            "requestApiKey": 1, "requestApiVersion": version, "correlationId": 7, "clientId": "c", "requestApiKeyName": api,
+            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
+            "requestApiKeyName": api,
         },
         "request": request,
         "response": response,

@@ -15,14 +15,15 @@ from typing import Final
 
 NULL: Final = "null"
 TAGGED: Final = "_tagged_fields"
-INTEGER: Final = r"-?\d{1,19}+"
+INTEGER: Final = r"[-\d]++"  # what is none is refused when it is converted, and matching less takes less time
+_LISTED: Final = r"-?\d{1,19}+"
 NO_TAGS: Final = r"_tagged_fields=\{(?:\d{1,9}=[^{}]*+)?\}"
 _WRAPPED: Final = rf"\{{\w+={INTEGER}\}}"
 _ABORTED: Final = rf"\{{producer_id={INTEGER},first_offset={INTEGER}(?:,_tagged_fields=\{{\}})?\}}"
 PLAIN: Final = {
     "": INTEGER,
     "!": "true|false",
-    "#": rf"(?:{INTEGER}(?:,{INTEGER})*+)?",
+    "#": rf"(?:{_LISTED}(?:,{_LISTED})*+)?",
     "@": rf"(?:{_WRAPPED}(?:,{_WRAPPED})*+)?",
     "$#": r"[^\[\]{}=]*+",
     "%": rf"null|\[(?:{_ABORTED}(?:,{_ABORTED})*+)?\]",
@@ -46,26 +47,29 @@ class Grammar:
         """For one version of an API."""
         return cls(version, version >= flexible, named({*names, TAGGED}))
 
-    @property
-    def _after_struct(self) -> str:
-        return rf"[\]}}]{{0,16}}+(?:,\{{?{self.names}|,response:[{{ ]| from connection )"
-
-    def string(self, following: str) -> str:
+    def string(self, following: str, begins: str) -> str:
         """A string, as far as the field `following`; if none follows, brackets and what is after them tell its end.
 
-        Looking for that field first spares nearly all strings the search for any other name.
+        Looking first for that field, or for the first field of a struct of the same kind, spares nearly all strings the
+        search for any other name.
         """
         if following:
             return rf"[^,{{]*+(?:(?!,{following})[,{{](?!{self.names})[^,{{]*+)*+"
-        return rf"[^,{{}}]*+(?:(?:[,{{](?!{self.names})|\}}(?!{self._after_struct}))[^,{{}}]*+)*+"
+        ended = self._ended(begins)
+        return rf"[^,{{}}]*+(?:(?:[,{{](?!{self.names})|\}}(?!{ended}))[^,{{}}]*+)*+"
 
-    def records(self, following: str) -> str:
+    def records(self, following: str, begins: str) -> str:
         """A record set, as releases print those kinds that are most common, or else like a string."""
-        return rf"(?:\[\]|(?:File|Memory)Records\([^(){{}}]*+\))(?=[,}}])|{self.string(following)}"
+        common = r"\[\]|(?:File|Memory)Records\([^(){}]*+\)"
+        return rf"(?:{common})(?=[,}}])|{self.string(following, begins)}"
 
-    def null(self, following: str) -> str:
+    def null(self, following: str, begins: str) -> str:
         """What a null prints, where the field ends after it."""
-        return NULL + (rf"(?=,{following})" if following else rf"(?=\}}{self._after_struct})")
+        return NULL + (rf"(?=,{following})" if following else rf"(?=\}}{self._ended(begins)})")
+
+    def _ended(self, begins: str) -> str:
+        """What follows a struct's closing brace; `begins`: the first field of a struct of the same kind."""
+        return rf"(?:,\{{{begins}|[\]}}]{{0,16}}+(?:,\{{?{self.names}|,response:[{{ ]| from connection ))"
 
 
 def named(names: Iterable[str]) -> str:

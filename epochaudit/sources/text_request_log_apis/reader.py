@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, get_args
 
 from msgspec import Struct, convert
@@ -23,17 +22,16 @@ from epochaudit.sources.text_request_log_apis.grammar import (
     named,
 )
 from epochaudit.sources.text_request_log_apis.values import (
-    MENDS,
-    Grouped,
-    Groups,
-    Mend,
+    Build,
     Value,
     array_like,
-    mended,
+    builder,
+    displayed,
+    evaluated,
+    expressions,
     not_null,
 )
 
-Build = Callable[[Groups], Sequence[Value]]
 Read = Callable[[str, int], tuple[Value, int]]  # (text, where the value starts) -> (value, where it ends)
 
 
@@ -42,15 +40,15 @@ class Reader:
     """Reads one struct.
 
     read(text, at) -> (the struct that starts there, where it ends); raises Misprinted, or what msgspec raises.
-    flat(first) -> the pattern of the whole struct where its arrays hold one struct at most; what makes of its groups,
-    numbered from `first` on, the values that convert to `struct`; the number of the group after them. `braces`: the
-    most `{` of such a text, 0 if it may have any number.
+    flat(first) -> the pattern of the whole struct where its arrays hold one struct at most; the expression of the values
+    that convert to `struct` by its groups `g`, numbered from `first` on; the number of the group after them. `is_flat`:
+    it is worth trying.
     """
 
     read: Read
     struct: type[Struct]
-    flat: Callable[[int], tuple[str, Build, int]]
-    braces: int
+    flat: Callable[[int], tuple[str, str, int]]
+    is_flat: bool
 
 
 def reader(grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct]) -> Reader:
@@ -62,7 +60,21 @@ def reader(grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct]) ->
         values, end = compiled.read(text, at)
         return convert(values, kind, strict=False), end
 
-    return Reader(read, kind, compiled.flat, compiled.braces)
+    return Reader(read, kind, compiled.flat, compiled.is_flat)
+
+
+def shortcut(known: Reader) -> Read:
+    """`known.read` for structs whose arrays mostly hold one struct."""
+    pattern, values, _ = known.flat(0)
+    match_flat, build, kind = re.compile(pattern, re.ASCII).match, evaluated(values), known.struct
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        match = match_flat(text, at)
+        if match is None:
+            return known.read(text, at)
+        return convert(build(match.groups()), kind, strict=False), match.end()
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -70,8 +82,7 @@ class _Part:
     """Fields up to an array of structs, or to the struct's end."""
 
     pattern: str
-    mends: Sequence[tuple[int, Mend]]
-    groups: int
+    kinds: tuple[str, ...]
     element: _Compiled | None = None
     nullable: bool = False
 
@@ -81,7 +92,7 @@ class _Run:
     """How a part is read. The pattern goes on over empty arrays to the struct's end if no other value is left there."""
 
     match: Callable[[str, int], re.Match[str] | None]
-    mends: Sequence[tuple[int, Mend]]
+    build: Build | None
     array: Read | None
     empty_arrays: int
 
@@ -94,10 +105,12 @@ class _Compiled:
         self._wanted = {} if struct is None else {known.name: known for known in fields(struct)}
         self._found: list[tuple[str, Any]] = []  # name and type of each value, in the order of the text
         self._parts: list[_Part] = []
-        self._own_braces, self._any_braces = 1, False
+        self._reads_over = False
         self.has_nulls = False  # values that `findall` can't tell from empty ones
-        self._pattern, self._mends, self._groups, self._separator = r"\{", list[tuple[int, Mend]](), 0, ""
-        self._struct(tuple(field for field in schema if field.printed(grammar.version)))
+        self._pattern, self._kinds, self._separator = r"\{", list[str](), ""
+        schema = tuple(field for field in schema if field.printed(grammar.version))
+        self._begins = named(schema[0].names)
+        self._struct(schema)
         self._runs = [self._run(number) for number in range(len(self._parts))]
         if struct is not None:
             self.struct = array_like(struct, self._found)
@@ -110,7 +123,7 @@ class _Compiled:
             if match is None:
                 raise Misprinted
             found = match.groups()
-            values += mended(found, run.mends) if run.mends else found
+            values += run.build(found) if run.build else found
             at = match.end()
             if run.array is None:
                 break
@@ -121,55 +134,47 @@ class _Compiled:
             values.append(elements)
         return values, at
 
-    def flat(self, first: int) -> tuple[str, Build, int]:
+    def flat(self, first: int) -> tuple[str, str, int]:
         """The struct's pattern where its arrays hold one struct at most, which an empty group before it tells.
 
-        Its groups begin at number `first`; how they become its values, and the number of the group after them.
+        Its groups begin at number `first`; the expression of its values, and the number of the group after them.
         """
-        pattern, at, arrays = "", first, []
-        fields_first = mends = None
+        pattern, at, found = "", first, list[str]()
         for part in self._parts:
             pattern += part.pattern
-            own = (at, at + part.groups)
-            at += part.groups
-            if fields_first is None:
-                fields_first, mends = own, part.mends
-            elif part.groups:
-                arrays.append((0, _values_of(*own, part.mends)))
+            own, at = expressions(part.kinds, at)
+            found += own
             if part.element:
-                inner, build, after = part.element.flat(at + 1)
+                inner, values, after = part.element.flat(at + 1)
                 pattern += rf"\[(?:(){inner})?\]"
-                arrays.append((at, build))
+                found.append(f"[] if g[{at}] is None else [{values}]")
                 at = after
-        own_values = _values_of(*(fields_first or (at, at)), mends or ())
-        return pattern, _with_arrays(own_values, arrays) if arrays else own_values, at
+        return pattern, displayed(found), at
 
     @property
-    def braces(self) -> int:
-        """How many `{` the text has at most where `flat` matches; 0 if any number."""
-        inner = [part.element.braces for part in self._parts if part.element]
-        return 0 if self._any_braces or 0 in inner else self._own_braces + sum(inner)
+    def is_flat(self) -> bool:
+        """Whether `flat` is worth trying: arrays that are read over hold many structs as a rule."""
+        return not self._reads_over and all(part.element.is_flat for part in self._parts if part.element)
 
-    def leaf(self) -> tuple[str, Sequence[tuple[int, Mend]]] | None:
-        """The whole struct's pattern and mends, if it holds no array of structs."""
+    def leaf(self) -> _Part | None:
+        """The whole struct, if it holds no array of structs."""
         first = self._parts[0]
-        return None if first.element else (first.pattern, first.mends)
+        return None if first.element else first
 
     def _run(self, number: int) -> _Run:
         part, later = self._parts[number], self._parts[number + 1 :]
         pattern, array = part.pattern, None
         if part.element:
             array = _array_of(part.element, part.nullable)
-            if not any(after.groups for after in later):
+            if not any(after.kinds for after in later):
                 pattern += "(?:" + "".join(rf"\[\]{after.pattern}" for after in later) + ")?"
         empty = sum(1 for after in self._parts[number:] if after.element)
-        return _Run(re.compile(pattern, re.ASCII).match, part.mends, array, empty)
+        return _Run(re.compile(pattern, re.ASCII).match, builder(part.kinds), array, empty)
 
     def _struct(self, schema: tuple[Field, ...]) -> None:
         tagged = [field for field in schema if field.kind == "^"]
         self._fields(tuple(field for field in schema if field.kind != "^"), closes=not self._grammar.has_tags)
         if self._grammar.has_tags:
-            self._own_braces += 1 + 2 * len(tagged)
             self._pattern += self._separator + (self._tags(tagged) if tagged else NO_TAGS)
         self._pattern += r"\}"
         self._end_part()
@@ -178,7 +183,6 @@ class _Compiled:
         following = [named(field.names) for field in schema[1:]] + ["" if closes else f"{TAGGED}="]
         for field, after in zip(schema, following, strict=True):
             if field.kind == "(":
-                self._own_braces += 1
                 self._pattern += rf"{self._separator}(?:{field.names[0]}=\{{)?"
                 self._separator = ""
                 self._fields(tuple(inner for inner in field.fields if inner.printed(self._grammar.version)), False)
@@ -197,21 +201,21 @@ class _Compiled:
         pattern = ("(" if wanted else "(?:") + self._text_of(field, following) + ")"
         if field.kind in ("#", "@", "$#"):
             pattern = rf"\[{pattern}\]"
-        self._pattern += f"(?:{self._grammar.null(following)}|{pattern})" if field.nullable else pattern
+        self._pattern += f"(?:{self._grammar.null(following, self._begins)}|{pattern})" if field.nullable else pattern
         if wanted:
-            if mend := MENDS.get(field.kind):
-                self._mends.append((self._groups, mend))
-            self._groups += 1
+            self._kinds.append(field.kind)
             self.has_nulls = self.has_nulls or field.nullable
-            self._found.append((name, self._wanted[name].type))
+            self._found.append(
+                (name, Any if field.kind == "#" else self._wanted[name].type)
+            )  # their integers are known
 
     def _text_of(self, field: Field, following: str) -> str:
         if field.kind == "$":
-            return self._grammar.string(following)
+            return self._grammar.string(following, self._begins)
         if field.kind == "*":
-            return self._grammar.records(following)
+            return self._grammar.records(following, self._begins)
         if field.kind == "[":
-            self._any_braces = True
+            self._reads_over = True
             return self._unread(field)
         return PLAIN[field.kind]
 
@@ -221,8 +225,7 @@ class _Compiled:
         for tag, field in enumerate(tagged):
             inner = ",".join(f"{name}=({INTEGER})" for member in field.fields for name in member.names)
             patterns.append(rf"(?:(?:, )?{tag}=\{{{inner},_tagged_fields=\{{\}}\}})?")
-            self._mends.append((self._groups, Grouped(len(field.fields))))
-            self._groups += len(field.fields)
+            self._kinds.append("^" * len(field.fields))
             [struct] = get_args(self._wanted[field.names[0]].type)[:1]
             types = {known.name: known.type for known in fields(struct)}
             inner_struct = array_like(struct, [(name, types[name]) for member in field.fields for name in member.names])
@@ -242,32 +245,8 @@ class _Compiled:
         self._found.append((name, kind | None if field.nullable else kind))
 
     def _end_part(self, element: _Compiled | None = None, nullable: bool = False) -> None:
-        self._parts.append(_Part(self._pattern, self._mends[::-1], self._groups, element, nullable))
-        self._pattern, self._mends, self._groups = "", [], 0
-
-
-def _values_of(first: int, after: int, mends: Sequence[tuple[int, Mend]]) -> Build:
-    """The values of fields whose groups are numbers `first` to before `after`."""
-    if not mends:
-        return itemgetter(slice(first, after))
-    return lambda groups: mended(groups[first:after], mends)
-
-
-def _with_arrays(own: Build, arrays: Sequence[tuple[int, Build]]) -> Build:
-    """The struct's first values and those of its arrays. A marker 0 stands for values that follow an array."""
-
-    def build(groups: Groups) -> list[Value]:
-        values = list(own(groups))
-        for marker, inner in arrays:
-            if not marker:
-                values += inner(groups)
-            elif groups[marker] is None:
-                values.append([])
-            else:
-                values.append([inner(groups)])
-        return values
-
-    return build
+        self._parts.append(_Part(self._pattern, tuple(self._kinds), element, nullable))
+        self._pattern, self._kinds = "", []
 
 
 def _array_of(element: _Compiled, nullable: bool) -> Read:
@@ -309,8 +288,7 @@ def _leaves(element: _Compiled) -> Read | None:
     leaf = element.leaf()
     if leaf is None:
         return None
-    pattern, mends = leaf
-    pattern += r"(?:,(?=\{)|\])"
+    pattern, build = leaf.pattern + r"(?:,(?=\{)|\])", builder(leaf.kinds)
     find_all = re.compile(rf"{pattern}|((?s:.+))", re.ASCII).findall
     match_next = re.compile(pattern, re.ASCII).match
 
@@ -319,13 +297,13 @@ def _leaves(element: _Compiled) -> Read | None:
             end = text.find("}]", at) + len("}]")
             found = find_all(text, at, end)
             if found and not found[-1][-1]:
-                return [mended(each, mends) for each in found] if mends else found, end
+                return list(map(build, found)) if build else found, end
         values: list[Value] = []
         while True:
             match = match_next(text, at)
             if match is None:
                 raise Misprinted
-            values.append(mended(match.groups(), mends) if mends else match.groups())
+            values.append(build(match.groups()) if build else match.groups())
             at = match.end()
             if text[at - 1] == "]":
                 return values, at
