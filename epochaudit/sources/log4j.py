@@ -9,11 +9,12 @@ the same characters, so that matching time is linear in the line whatever the li
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from typing import Final
+from uuid import UUID
 
 from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.sink import LineOutcome, RowSink
 
 IDENTITY: Final = ("event_type", "byte_offset", "line_in_split", "partition_row", "time_ms")
@@ -90,7 +91,10 @@ def _brokers(listed: bytes) -> list[int]:
 
 
 def _topic_id(printed: bytes) -> str | None:
+    """As 22 characters of base64; the Python client prints 36 of a UUID."""
     topic_id = printed.decode()
+    if len(topic_id) == len("00000000-0000-0000-0000-000000000000"):
+        topic_id = urlsafe_b64encode(UUID(topic_id).bytes)[:22].decode()
     return None if topic_id == _NO_TOPIC_ID else topic_id
 
 
@@ -100,7 +104,7 @@ def _recovery_state(name: bytes) -> int:
 
 _INT32_COLUMNS: Final = (
     "partition", "leader", "leader_epoch", "partition_epoch", "current_leader_epoch", "previous_epoch",
-    "diverging_epoch", "response_leader_epoch", "response_partition_epoch", "controller_id", "controller_epoch",
+    "diverging_epoch", "committed_leader_epoch", "response_leader_epoch", "response_partition_epoch", "controller_id", "controller_epoch",
     "raft_epoch", "correlation_id", "broker_id",
 )  # fmt: skip
 _INT64_COLUMNS: Final = (
@@ -127,11 +131,11 @@ READ: Final[dict[str, Callable[[bytes], object]]] = {
 
 
 class Wording:
-    """One wording of one event; `constants` are columns that the wording itself tells."""
+    """One wording of one event: a pattern and what ends the line; `constants` are columns that the wording itself tells."""
 
-    def __init__(self, event_type: str, pattern: bytes, **constants: object) -> None:
+    def __init__(self, event_type: str, pattern: bytes, *, closing: bytes = LOGGER, **constants: object) -> None:
         self.event_type = event_type
-        self.pattern = re.compile(pattern + LOGGER)
+        self.pattern = re.compile(pattern + closing)
         self.constants = constants
 
     @property
@@ -185,10 +189,10 @@ class Wordings:
 class Log4jLines:
     """What the decoders of log4j logs share: a line becomes a row by its wordings, or is put aside with the reason."""
 
-    def __init__(self, columns: tuple[str, ...], file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, columns: tuple[str, ...], file: RecordedFile, sink: RowSink) -> None:  # noqa: ARG002  as all decoders
         self._sink = sink
         self._rows = sink.rows(columns)
-        self._clock = LogClock(file.time_zone)
+        self._clock = sink.clock
 
     def _event(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
         try:
