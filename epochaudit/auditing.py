@@ -14,7 +14,8 @@ from functools import partial, reduce
 from typing import Final
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.replay.frames import FRAMES
@@ -24,6 +25,7 @@ from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.session import tuned_for
 from epochaudit.sources.capture import Capture
+from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import read_captures
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.formats import is_read
@@ -85,14 +87,19 @@ def audit(
     tuned_for(spark, bytes_of(found))
     read = read_captures(spark, found)
     read.scan.persist(StorageLevel.MEMORY_AND_DISK)
-    judgements = _computed(read.scan, judged(read.events, rules, {*REPORTED, *show}))
-    release(read.events)
+    events = read.events
+    steps, judgements = _computed(read.scan, judged(events, rules, {*REPORTED, *show}))
+    release(events)
+    if steps:  # a clock was set back: rare enough to plan twice
+        events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
+        judgements = [_at_once(plan) for plan in judged(events, rules, {*REPORTED, *show})]
+        release(events)
     findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements])
     tallies = tuple(sorted((t for judgement in judgements for t in judgement.tallies()), key=lambda t: t.rule))
     return Audit(
         captures=found,
         rules=rules,
-        events=read.events,
+        events=events,
         quarantine=read.quarantine,
         splits=read.splits,
         verdicts=_verdict_table(spark, tallies),
@@ -117,19 +124,37 @@ def _judged(frame: str, events: DataFrame, rules: Sequence[Rule], keep: Collecti
     return judge(FRAMES[frame](events), rules, keep)
 
 
-def _computed(scan: DataFrame, planned: Iterable[Callable[[], Judgement]]) -> list[Judgement]:
-    """Read the logs, and meanwhile plan the frames: Spark plans on one core, and planning is much of a small audit."""
+def _computed(scan: DataFrame, planned: Iterable[Callable[[], Judgement]]) -> tuple[int, list[Judgement]]:
+    """Read the logs, and meanwhile plan the frames: Spark plans on one core, and planning is much of a small audit.
+
+    Returns the number of clock steps that were met in reading, with which the judgements are void, and the judgements.
+    """
+    steps = Observation("clock_steps")
+    observed = scan.observe(steps, F.sum(F.size("statistics.clock_steps")).alias("steps"))
 
     def run(plan: Callable[[], Judgement]) -> Judgement:
         judgement = plan()
         rows = judgement.rows.persist()
         reading.result()
-        _compute(rows)
+        if not met():
+            _compute(rows)
         return replace(judgement, rows=rows)
 
+    def met() -> int:
+        return steps.get["steps"] or 0
+
     with ThreadPoolExecutor(max_workers=PLANNERS + 1) as pool:
-        reading = pool.submit(_compute, scan)
-        return [task.result() for task in [pool.submit(run, plan) for plan in planned]]
+        reading = pool.submit(_compute, observed)
+        judgements = [task.result() for task in [pool.submit(run, plan) for plan in planned]]
+        reading.result()
+        return met(), judgements
+
+
+def _at_once(plan: Callable[[], Judgement]) -> Judgement:
+    judgement = plan()
+    rows = judgement.rows.persist()
+    _compute(rows)
+    return replace(judgement, rows=rows)
 
 
 def _compute(rows: DataFrame) -> None:

@@ -18,6 +18,14 @@ HOUR_MS: Final = 3_600_000
 SUMMER_TIME_MS: Final = 1_200_000  # less than an hour, and more than this, is summer time's end after some silence
 
 
+@dataclass(frozen=True)
+class Step:
+    """Where lines go back in time: what is later than latest_ms is read lost_ms later than it was printed."""
+
+    latest_ms: int
+    lost_ms: int
+
+
 @dataclass
 class _Step:
     """How the clock went before a line that is far behind, and the lines read since."""
@@ -36,7 +44,7 @@ class LogClock:
     file do, because its clock was set or summer time ended, what follows is read that much later, so that the order and
     the distances of lines hold; by whole hours where it may have been summer time, whatever the silence before. A
     single line that was written late does not set the clock. What was reckoned for a second is kept: neighbouring
-    lines share it.
+    lines share it. `steps`: where the clock was set back.
     """
 
     def __init__(self, time_zone: str | None = None) -> None:
@@ -46,6 +54,7 @@ class LogClock:
         self._latest = 0
         self._behind = 0  # what was lost by setting the clock
         self._step: _Step | None = None
+        self.steps: list[Step] = []
 
     def read(self, line: bytes) -> int | None:
         """Milliseconds of the timestamp that the line starts with; None if it starts with none."""
@@ -67,6 +76,7 @@ class LogClock:
             step.lines += 1
             if printed - step.printed >= step.lost - LATE_MS:  # it was a late line: the clock goes on as before it
                 self._behind, self._latest, self._step = step.before, step.latest, None
+                self.steps.pop()
             elif step.lines >= CERTAIN:
                 self._step = None
             step.printed = printed
@@ -77,8 +87,10 @@ class LogClock:
             self._seconds.clear()
             return self.read(line) or time
         if lost > LATE_MS:
+            lost = HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost
             self._step = _Step(self._behind, self._latest, lost, printed)
-            self._behind += HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost
+            self.steps.append(Step(self._latest, lost))
+            self._behind += lost
             time = printed + self._behind
         self._latest = max(self._latest, time)
         return time

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
-from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.request_log_apis import (
     alter_partition,
     brokers,
@@ -107,9 +106,9 @@ class RequestLogDecoder:
     kind: ClassVar[str] = "request-log-json"
     splittable: ClassVar[bool] = True
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:  # noqa: ARG002  as all decoders
         self._quarantine = sink.quarantine
-        self._time = LogClock(file.time_zone).read
+        self._time = sink.clock.read
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
         self._apis: dict[str, Known] = {}
         for api in APIS.values():

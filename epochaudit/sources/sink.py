@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, runt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.events.schema import spark_schema
+from epochaudit.sources.log_time import LogClock
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -37,6 +38,7 @@ LINES_OF_SPLIT: Final = (
 
 
 MAPS_OF_SPLIT: Final = ("requests", "partition_rows", "error_codes")
+STEP: Final = StructType([StructField("latest_ms", LongType()), StructField("lost_ms", LongType())])
 
 
 def _scan_columns() -> StructType:
@@ -45,7 +47,8 @@ def _scan_columns() -> StructType:
     quarantined = StructType([kind, StructField("reason", StringType()), StructField("text", StringType())])
     counts = [StructField(name, LongType()) for name in LINES_OF_SPLIT]
     maps = [StructField(name, MapType(StringType(), LongType())) for name in MAPS_OF_SPLIT]
-    statistics = StructType([kind, *counts, *maps])
+    steps = StructField("clock_steps", ArrayType(STEP))
+    statistics = StructType([kind, *counts, *maps, steps])
     return StructType(
         [
             StructField("row_kind", StringType()),
@@ -138,6 +141,7 @@ class RowSink:
 
     def __init__(self, file: RecordedFile, split: int) -> None:
         self._file = file
+        self.clock = LogClock(file.time_zone)  # one for all logs of a file
         self._source = file.source
         self._lists: dict[tuple[str | None, tuple[str, ...]], list[tuple[object, ...]]] = {}
         self._finish: dict[tuple[str, ...], Finish] = {}
@@ -178,7 +182,8 @@ class RowSink:
     def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: RequestCounts) -> None:
         """The range's totals, once, at its end; `counts` in the order of LINES_OF_SPLIT."""
         maps = (sorted(getattr(requests, name).items()) for name in MAPS_OF_SPLIT)
-        self._statistics.append((byte_offset, (self._file.kind, *counts, *maps)))
+        steps = [(step.latest_ms, step.lost_ms) for step in self.clock.steps]
+        self._statistics.append((byte_offset, (self._file.kind, *counts, *maps, steps)))
 
     @property
     def pending(self) -> int:

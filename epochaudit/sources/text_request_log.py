@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
 from msgspec import MsgspecError, Struct, convert, defstruct
 
-from epochaudit.sources.log_time import LogClock
 from epochaudit.sources.request_log import APIS, PREFIX, REQUEST_COLUMNS, RequestLogDecoder, Unreadable, finished
 from epochaudit.sources.request_log_apis import produce
 from epochaudit.sources.request_log_apis.envelope import Row
@@ -170,7 +169,7 @@ class TextRequestLogDecoder:
     def __init__(self, file: RecordedFile, sink: RowSink, counts: RequestCounts | None = None) -> None:
         self._quarantine = sink.quarantine
         self._rows = sink.rows
-        self._time = LogClock(file.time_zone).read
+        self._time = sink.clock.read
         self._known: dict[str, Recorded | Counted] = {}
         self._other = RequestLogDecoder(file, sink).other
         self._endings: dict[str, tuple[str | None, str | None]] = {}
