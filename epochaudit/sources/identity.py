@@ -16,23 +16,29 @@ from typing import Final
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
-from epochaudit.sources.formats import EMPTY, NODE_LOGS
+from epochaudit.sources.formats import EMPTY
 
-_NAMED_BY_PARTITION: Final = frozenset({"leader-epoch-checkpoint", "partition-metadata"})
-_OF_A_NODE: Final = NODE_LOGS | _NAMED_BY_PARTITION | {"meta-properties", "server-properties", EMPTY}
-_SPEAKER: Final = re.compile(
-    rb"\[(Broker|Controller|KafkaServer|BrokerServer|ControllerServer|SharedServer|QuorumController|KafkaRaftServer)"
-    rb" (?:id|nodeId)=(\d{1,9})\b"
-)
-_SETTING: Final = re.compile(rb"^\s*(?:broker|node)\.id ?= ?(\d{1,9})\s*$", re.MULTILINE)
+_LOGS: Final = frozenset({"request-log-json", "request-log-text", "state-change-log", "server-log"})
+_NAMED_BY_PARTITION: Final = {
+    "leader-epoch-checkpoint": "leader-epoch-checkpoint",
+    "partition-metadata": "partition.metadata",
+}
+_OF_A_NODE: Final = _LOGS | {*_NAMED_BY_PARTITION, "offset-checkpoint", "meta-properties", "server-properties", EMPTY}
+_BROKERS: Final = rb"(Broker|KafkaServer|BrokerServer|BrokerLifecycleManager|ReplicaManager|GroupCoordinator|KafkaApi)"
+_CONTROLLERS: Final = rb"(ControllerServer|QuorumController|ControllerRegistrationManager)"
+_OTHERS: Final = rb"(?:SharedServer|KafkaRaftServer|RaftManager|MetadataLoader|SnapshotGenerator)"
+_SPEAKER: Final = re.compile(  # the beginning of a message; a controller's may name another broker after its own id
+    rb"^\[[^\]\n]*\] [A-Z]+ +\[(?:(?:" + _BROKERS + rb"|" + _CONTROLLERS + rb"|" + _OTHERS + rb"|Controller)"
+    rb"(?: (?:id|nodeId|brokerId|broker)=| |-)|(?:Partition \S+|ReplicaFetcherManager on) broker[ =])(\d{1,9})\b",
+    re.MULTILINE,
+)  # fmt: skip
+_QUORUM: Final = re.compile(rb"^\[[^\]\n]*\] [A-Z]+ +\[Controller \d{1,9}\] ", re.MULTILINE)  # 2.8 to 3.5
+_SETTING: Final = re.compile(rb"^\s*(?:broker|node)\.id ?[=:] ?(\d{1,9})\s*$", re.MULTILINE)
 _ROLES: Final = re.compile(rb"^\s*process\.roles ?= ?\[?([a-z, ]+)\]?\s*$", re.MULTILINE)
 _LISTENERS: Final = re.compile(rb"^\s*(?:advertised\.)?listeners ?=(.*)$", re.MULTILINE)
 _ENDPOINT: Final = re.compile(rb"://([^\s,/]*?):(\d{1,5})")
-_LOCAL_END: Final = re.compile(rb'"connection":"([^"]*?):(\d{1,5})-')
+_LOCAL_END: Final = re.compile(rb'(?:"connection":"| from connection )([^\s"]*?):(\d{1,5})-')
 _FOLDER: Final = re.compile(r"(?:.*[A-Za-z][-_.]?)?(\d{1,9})")  # broker-1, node2, 3; no date, no version
-_BROKER_ROLE: Final = frozenset({b"Broker", b"BrokerServer", b"KafkaServer"})
-_CONTROLLER_ROLE: Final = frozenset({b"ControllerServer", b"QuorumController"})
-_SPOKEN_KINDS: Final = frozenset({"state-change-log", "server-log"})
 _SETTING_KINDS: Final = frozenset({"server-log", "meta-properties", "server-properties"})
 
 Endpoint = tuple[str, int]
@@ -49,25 +55,28 @@ class Words:
 
 
 def words(kind: str, head: bytes) -> Words:
-    """Reads the head of a recognised file."""
+    """Reads the head of a recognised file, its lines in the stock layout."""
     ids: set[int] = set()
     roles: set[str] = set()
-    if kind in _SPOKEN_KINDS:
+    local: frozenset[Endpoint] = frozenset()
+    brokers: frozenset[tuple[Endpoint, int]] = frozenset()
+    if kind in _LOGS:
         spoken = set(_SPEAKER.findall(head))
-        ids.update(int(number) for _, number in spoken)
-        roles.update("broker" for speaker, _ in spoken if speaker in _BROKER_ROLE)
-        roles.update("controller" for speaker, _ in spoken if speaker in _CONTROLLER_ROLE)
+        ids.update(int(number) for *_, number in spoken)
+        roles.update("broker" for broker, _, _ in spoken if broker)
+        roles.update("controller" for _, controller, _ in spoken if controller)
+        if _QUORUM.search(head):
+            roles.add("controller")
+        local = frozenset(_endpoint(*end) for end in _LOCAL_END.findall(head))
+        brokers = frozenset((*_announced(head), *_announced_as_text(head)))
     if kind in _SETTING_KINDS:
         ids.update(int(number) for number in _SETTING.findall(head))
         for listed in _ROLES.findall(head):
             roles.update(role.strip().decode() for role in listed.split(b",") if role.strip())
     if kind == "server-properties" and len(ids) == 1:
         ends = {_endpoint(*end) for listed in _LISTENERS.findall(head) for end in _ENDPOINT.findall(listed)}
-        return Words(frozenset(ids), frozenset(roles), brokers=frozenset((end, next(iter(ids))) for end in ends))
-    if kind == "request-log-json":
-        local = frozenset(_endpoint(*end) for end in _LOCAL_END.findall(head))
-        return Words(local=local, brokers=frozenset(_announced(head)))
-    return Words(frozenset(ids), frozenset(roles))
+        brokers = frozenset((end, next(iter(ids))) for end in ends)
+    return Words(frozenset(ids), frozenset(roles), local, brokers)
 
 
 def _endpoint(host: bytes, port: bytes) -> Endpoint:
@@ -123,6 +132,23 @@ def _announced(head: bytes) -> Iterable[tuple[Endpoint, int]]:
             yield from (((end.host, end.port), line.request.broker_id) for end in line.request.listeners)
 
 
+_TEXT_REQUEST: Final = re.compile(rb"Completed request:RequestHeader\(apiKey=(UPDATE_METADATA|METADATA),([^\n]*)")
+_LIVE_BROKER: Final = re.compile(rb"\{id=(\d{1,9}),(?:v0_\w+=[^,{}]*,)*end_?points=\[([^\]]*)\]")
+_LIVE_END: Final = re.compile(rb"port=(\d{1,5}),host=([^,{}]*)")
+_BROKER_OF_CLUSTER: Final = re.compile(rb"\{node_id=(\d{1,9}),host=([^,{}]*),port=(\d{1,5})")
+
+
+def _announced_as_text(head: bytes) -> Iterable[tuple[Endpoint, int]]:
+    """The same of requests up to 2.7, which are printed as text."""
+    for api, line in _TEXT_REQUEST.findall(head):
+        if api == b"METADATA":
+            for broker, host, port in _BROKER_OF_CLUSTER.findall(line):
+                yield _endpoint(host, port), int(broker)
+        else:
+            for broker, ends in _LIVE_BROKER.findall(line):
+                yield from ((_endpoint(host, port), int(broker)) for port, host in _LIVE_END.findall(ends))
+
+
 @dataclass
 class _Folder:
     ids: set[int] = field(default_factory=set)  # named by files in it
@@ -151,7 +177,7 @@ def _by_neighbours(files: Mapping[str, tuple[str, Words]], own: Mapping[str, int
         for folder in (parent, *parent.parents):
             if path in own:
                 folders[folder].ids_below.add(own[path])
-            if kind in NODE_LOGS:
+            if kind in _LOGS:
                 folders[folder].log_folders.add(parent)
     told = dict(own)
     for path in files:
@@ -198,8 +224,9 @@ def _by_connections(unknown: Mapping[str, Words], files: Mapping[str, tuple[str,
 
 def _by_folder_name(path: str, kind: str) -> int | None:
     """The number at the end of the nearest folder's name that has one; a partition's own folder is no node's."""
-    folders = PurePosixPath(path).parts[:-1]
-    for folder in reversed(folders[:-1] if kind in _NAMED_BY_PARTITION else folders):
+    *folders, name = PurePosixPath(path).parts
+    own = name == _NAMED_BY_PARTITION.get(kind)
+    for folder in reversed(folders[:-1] if own else folders):
         if match := _FOLDER.fullmatch(folder):
             return int(match[1])
     return None

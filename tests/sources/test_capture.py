@@ -103,6 +103,57 @@ def test_a_files_own_words_tell_its_node_and_those_of_its_neighbours(tmp_path: P
     assert nodes(found) == {"x/request.log": 4, "x/state.log": 4, "y/request.log": 5, "y/server.log": 5}
 
 
+@pytest.mark.parametrize(
+    ("message", "roles"),
+    [
+        ("[Broker id=4] Add 1 partitions", ("broker",)),
+        ("[Controller id=4 epoch=2] Changed partition t-0", ()),
+        ("[Controller id=4, targetBrokerId=5] Node 5 disconnected", ()),
+        ("[Controller 4] Becoming the active controller at epoch 1", ("controller",)),
+        ("[QuorumController id=4] Becoming the active controller at epoch 1", ("controller",)),
+        ("[ControllerServer id=4] Starting controller", ("controller",)),
+        ("[RaftManager nodeId=4] Graceful shutdown completed", ()),
+        ("[RaftManager id=4] Graceful shutdown completed", ()),
+        ("[KafkaApi-4] Shutdown complete", ("broker",)),
+        ("[ReplicaManager broker=4] Shutting down", ("broker",)),
+        ("[GroupCoordinator 4]: Startup complete", ("broker",)),
+        ("[Partition t-0 broker=4] Expanding ISR from 1 to 1,2", ()),
+        ("[ReplicaFetcherManager on broker 4] Removed fetcher for partitions Set(t-0)", ()),
+    ],
+)
+def test_who_speaks_in_a_log(tmp_path: Path, message: str, roles: tuple[str, ...]) -> None:
+    line = f"[2026-11-21 01:00:00,000] INFO {message} (kafka.server.KafkaServer)\n"
+    assert capture(tmp_path, {"x/server.log": line}).nodes == (Node(4, roles),)
+
+
+def test_what_a_message_quotes_tells_no_node(tmp_path: Path) -> None:
+    quoted = "[2026-11-21 01:00:00,000] INFO App info of client [Broker id=9] registered (kafka.server.KafkaServer)\n"
+    found = capture(tmp_path, {"x/server.log": (SERVER % 4) + quoted})
+    assert nodes(found) == {"x/server.log": 4}
+
+
+def test_connections_tell_the_node_of_requests_as_text(tmp_path: Path) -> None:
+    line = (
+        "[2026-11-21 04:43:01,113] DEBUG Completed request:RequestHeader(apiKey=%s, apiVersion=4, clientId=3, correlationId=0) --"
+        " %s from connection 10.0.0.%d:9092-10.0.0.9:50682-0;totalTime:28.051 (kafka.request.logger)\n"
+    )
+    live = (
+        "{controller_id=3,live_brokers=[{id=4,end_points=[{port=9092,host=10.0.0.1,listener_name=P,security_protocol_type=0}],"
+        "rack=null},{id=5,v0_host=,v0_port=0,endpoints=[{port=9092,host=10.0.0.2,listener=P}],rack=null}]},response:{error_code=0}"
+    )
+    brokers = "{topics=[]},response:{brokers=[{node_id=6,host=10.0.0.3,port=9092,rack=null}],cluster_id=x}"
+    found = capture(
+        tmp_path,
+        {
+            "x.log": line % ("UPDATE_METADATA", live, 1),
+            "y.log": line % ("METADATA", brokers, 2),
+            "z.log": line % ("FETCH", "{},response:{}", 3),
+            "0.log": line % ("FETCH", "{},response:{}", 7),
+        },
+    )
+    assert nodes(found) == {"0.log": None, "x.log": 4, "y.log": 5, "z.log": 6}
+
+
 def test_meta_properties_below_or_beside_the_logs_tell_the_node(tmp_path: Path) -> None:
     found = capture(
         tmp_path,
@@ -165,6 +216,11 @@ def test_the_roots_own_name_is_no_nodes(tmp_path: Path) -> None:
 def test_a_partitions_folder_is_no_nodes(tmp_path: Path) -> None:
     found = capture(tmp_path, {"request.log": request(), "data/t-9/leader-epoch-checkpoint": "0\n0\n"})
     assert nodes(found)["data/t-9/leader-epoch-checkpoint"] is None
+
+
+def test_a_file_collected_from_a_partitions_folder_lies_in_its_nodes(tmp_path: Path) -> None:
+    found = capture(tmp_path, {"request.log": request(), "broker-3/t-9.leader-epoch-checkpoint": "0\n0\n"})
+    assert nodes(found)["broker-3/t-9.leader-epoch-checkpoint"] == 3
 
 
 def test_a_metadata_log_belongs_to_the_cluster(tmp_path: Path) -> None:
