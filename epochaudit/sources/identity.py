@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
@@ -36,6 +36,8 @@ _QUORUM: Final = re.compile(rb"^\[[^\]\n]*\] [A-Z]+ +\[Controller \d{1,9}\] ", r
 _SETTING: Final = re.compile(rb"^\s*(?:broker|node)\.id ?[=:] ?(\d{1,9})\s*$", re.MULTILINE)
 _ROLES: Final = re.compile(rb"^\s*process\.roles ?= ?\[?([a-z, ]+)\]?\s*$", re.MULTILINE)
 _LISTENERS: Final = re.compile(rb"^\s*(?:advertised\.)?listeners ?=(.*)$", re.MULTILINE)
+_VOTERS: Final = re.compile(rb"^\s*controller\.quorum\.voters ?= ?(.*)$", re.MULTILINE)
+_VOTER: Final = re.compile(rb"(\d{1,9})@([^:,\s]+):(\d{1,5})")
 _ENDPOINT: Final = re.compile(rb"://([^\s,/]*?):(\d{1,5})")
 _LOCAL_END: Final = re.compile(rb'(?:"connection":"| from connection )([^\s"]*?):(\d{1,5})-')
 _FOLDER: Final = re.compile(r"(?:.*[A-Za-z][-_.]?)?(\d{1,9})")  # broker-1, node2, 3; no date, no version
@@ -73,10 +75,18 @@ def words(kind: str, head: bytes) -> Words:
         ids.update(int(number) for number in _SETTING.findall(head))
         for listed in _ROLES.findall(head):
             roles.update(role.strip().decode() for role in listed.split(b",") if role.strip())
-    if kind == "server-properties" and len(ids) == 1:
-        ends = {_endpoint(*end) for listed in _LISTENERS.findall(head) for end in _ENDPOINT.findall(listed)}
-        brokers = frozenset((end, next(iter(ids))) for end in ends)
+        brokers |= frozenset(_configured(head, ids))
     return Words(frozenset(ids), frozenset(roles), local, brokers)
+
+
+def _configured(head: bytes, ids: Collection[int]) -> Iterable[tuple[Endpoint, int]]:
+    """End points that a node's settings, in a file or a dump, tell of itself and of the controllers."""
+    for listed in _VOTERS.findall(head):
+        yield from ((_endpoint(host, port), int(node)) for node, host, port in _VOTER.findall(listed))
+    if len(ids) == 1:
+        node = next(iter(ids))
+        for listed in _LISTENERS.findall(head):
+            yield from ((_endpoint(*end), node) for end in _ENDPOINT.findall(listed))
 
 
 def _endpoint(host: bytes, port: bytes) -> Endpoint:

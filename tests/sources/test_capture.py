@@ -182,6 +182,16 @@ def test_connections_tell_the_node_by_announced_end_points(tmp_path: Path) -> No
     assert nodes(found) == {"x.log": 4, "y.log": 5, "z.log": None}
 
 
+def test_settings_tell_the_end_points_of_their_node_and_of_controllers(tmp_path: Path) -> None:
+    dump = (
+        "[2026-11-21 01:00:00,000] INFO KafkaConfig values: \n\tcontroller.quorum.voters = [9@10.0.0.3:9093]\n"
+        "\tlisteners = PLAINTEXT://10.0.0.1:9092\n (org.apache.kafka.common.config.AbstractConfig)\n"
+    )
+    requests = {f"h{host}-/r": request(host=host, port=port) for host, port in ((1, 9092), (2, 9092), (3, 9093))}
+    found = capture(tmp_path, {"x/server.log": (SERVER % 4) + dump, **requests})
+    assert nodes(found) == {"x/server.log": 4, "h1-/r": 4, "h2-/r": None, "h3-/r": 9}
+
+
 def test_ports_alone_tell_the_node_only_where_each_has_its_own(tmp_path: Path) -> None:
     properties = "node.id=%d\nprocess.roles=broker\nlisteners=PLAINTEXT://:%d\n"
     told = capture(
