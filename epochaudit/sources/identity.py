@@ -214,19 +214,24 @@ def _neighbour(folder: PurePosixPath, folders: Mapping[PurePosixPath, _Folder]) 
 def _by_connections(unknown: Mapping[str, Words], files: Mapping[str, tuple[str, Words]]) -> dict[str, int]:
     """Nodes of request logs by the end that their connections have in common with an announced broker.
 
-    The port alone counts only where several brokers are announced and each has ports of its own.
+    The port alone counts only where several nodes are announced, each has ports of its own, and connections use it on
+    one host.
     """
     by_end: dict[Endpoint, set[int]] = defaultdict(set)
     by_port: dict[int, set[int]] = defaultdict(set)
+    hosts: dict[int, set[str]] = defaultdict(set)
     for _, said in files.values():
         for (host, port), node in said.brokers:
             by_end[host, port].add(node)
             by_port[port].add(node)
+        for host, port in said.local:
+            hosts[port].add(host)
     if len(set().union(*by_port.values())) < 2 or any(len(nodes) > 1 for nodes in by_port.values()):
         by_port.clear()
+    own_port = {port: nodes for port, nodes in by_port.items() if len(hosts[port]) == 1}
     told = {}
     for path, said in unknown.items():
-        nodes = set().union(*(by_end.get(end) or by_port.get(end[1]) or set() for end in said.local))
+        nodes = set().union(*(by_end.get(end) or own_port.get(end[1]) or set() for end in said.local))
         if len(nodes) == 1:
             told[path] = nodes.pop()
     return told
