@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
+from epochaudit.replay.releases import releases, versions_at
 
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
 
@@ -126,7 +127,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     topic_key is the topic id and, once more, the name (then with the epochs of all its incarnations).
     Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, ref);
-    kafka_version of the node as major*1,000,000 + minor*1,000 + patch, the lowest seen.
+    releases of the node, see there.
     """
     starts = replica_starts(events)
     keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
@@ -145,13 +146,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
         .groupBy("cluster", "node", "topic_key", "partition")
         .agg(F.collect_list(entry).alias("held"))
     )
-    return held.join(F.broadcast(_versions(events)), ["cluster", "node"], "left")
-
-
-def _versions(events: DataFrame) -> DataFrame:
-    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2, 3)]
-    version = part[0] * 1_000_000 + part[1] * 1_000 + part[2]
-    return of_types(events, "KAFKA_VERSION").groupBy("cluster", "node").agg(F.min(version).alias("kafka_version"))
+    return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
 
 
 def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
@@ -160,7 +155,8 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
     Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none known);
     held_complete: the epoch at arrival is known, so that no other epoch is possible; held_leader: only as leader;
-    held_ref: the line that started held_max; kafka_version. Completes topic and topic_id from the replica that was hosted.
+    held_ref: the line that started held_max; kafka_version of the process that answered, as major*1,000,000 +
+    minor*1,000 + patch. Completes topic and topic_id from the replica that was hosted.
     """
     possible = F.filter(
         "held",
@@ -184,12 +180,13 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
                 "held_complete": F.coalesce(
                     F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms"), F.lit(False)
                 ),
+                "kafka_version": F.array_min(versions_at(at_ms=F.col("time_ms"))),
                 "held_leader": F.forall("possible", lambda e: e["is_leader"]),
                 "topic": F.coalesce("topic", F.get("possible", F.lit(0))["topic"], F.get("held", F.lit(0))["topic"]),
                 "topic_id": F.coalesce("topic_id", _only_topic_id()),
             }
         )
-    ).drop("topic_key", "held", "possible")
+    ).drop("topic_key", "held", "possible", "releases")
 
 
 def _only_topic_id() -> Column:
