@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
-from epochaudit.replay.releases import releases, versions_at
+from epochaudit.replay.releases import releases, releases_at
 
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
 
@@ -180,7 +180,7 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
                 "held_complete": F.coalesce(
                     F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms"), F.lit(False)
                 ),
-                "kafka_version": F.array_min(versions_at(at_ms=F.col("time_ms"))),
+                "kafka_version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
                 "held_leader": F.forall("possible", lambda e: e["is_leader"]),
                 "topic": F.coalesce("topic", F.get("possible", F.lit(0))["topic"], F.get("held", F.lit(0))["topic"]),
                 "topic_id": F.coalesce("topic_id", _only_topic_id()),

@@ -29,8 +29,8 @@ def version_number() -> Column:
 def releases(events: DataFrame) -> DataFrame:
     """One row per (cluster, node) of which a version is known. Clock: the node's host.
 
-    Needs: the events table. Column releases: array of struct(node, version, since_ms, until_ms, raft_epochs), in order:
-    the version ran at since_ms <= t < until_ms and led the quorum in these raft epochs.
+    Needs: the events table. Column releases: array of struct(node, version, release, since_ms, until_ms, raft_epochs):
+    version 3009001 (release 309) ran at since_ms <= t < until_ms and led the quorum in these raft epochs.
     A process tells its version at the end of its start; it holds from the beginning of the process to that of the next.
     A process that tells none, as its start or end is not recorded, has an unknown version. Only where no process was
     seen to start before a version, it holds from the beginning. What capture.toml states holds all the time.
@@ -47,10 +47,7 @@ def releases(events: DataFrame) -> DataFrame:
         F.max(F.when(source == STATED, F.col("version"))).alias("stated"),
         F.collect_set(F.when(event_type.isin(*_LEADS) & leads, F.struct(time_ms, "raft_epoch"))).alias("led"),
     )
-    always = F.struct(
-        "node", F.col("stated").alias("version"), F.lit(_ALWAYS).cast("bigint").alias("since_ms"),
-        F.lit(FOREVER).alias("until_ms"), F.col("led.raft_epoch").alias("raft_epochs"),
-    )  # fmt: skip
+    always = _ran(F.col("stated"), F.lit(_ALWAYS).cast("bigint"), F.lit(FOREVER), F.col("led"))
     known = F.when(F.col("stated").isNotNull(), F.array(always)).otherwise(F.transform("told", _span))
     return nodes.select("cluster", "node", known.alias("releases")).where(F.size("releases") > 0)
 
@@ -63,17 +60,22 @@ def _span(line: Column, index: Column) -> Column:
     since = F.coalesce(F.array_min(own), first)
     until = F.coalesce(F.array_min(F.filter("starts", lambda at: at > line["time_ms"])), F.lit(FOREVER))
     led = F.filter("led", lambda term: (term["time_ms"] >= since) & (term["time_ms"] < until))
+    return _ran(line["version"], since, until, led)
+
+
+def _ran(version: Column, since_ms: Column, until_ms: Column, led: Column) -> Column:
     return F.struct(
         F.col("node"),
-        line["version"].alias("version"),
-        since.alias("since_ms"),
-        until.alias("until_ms"),
+        version.alias("version"),
+        (F.floor(version / 1_000_000) * 100 + F.floor(version / 1_000) % 1_000).cast("int").alias("release"),
+        since_ms.alias("since_ms"),
+        until_ms.alias("until_ms"),
         led["raft_epoch"].alias("raft_epochs"),
     )
 
 
-def versions_at(node: Column | None = None, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:
-    """Versions that can have been in force, an array. Needs: releases, of one node or of a whole cluster.
+def releases_at(node: Column | None = None, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:
+    """Those of `releases` that can have been in force. Needs: releases, of one node or of a whole cluster.
 
     node: null, all nodes. at_ms: a moment of the node's own clock, null: any. raft_epoch: one that the node led as
     controller, for facts that carry no time of its clock; not used where no line tells in which process it led it.
@@ -86,4 +88,4 @@ def versions_at(node: Column | None = None, at_ms: Column | None = None, raft_ep
     if raft_epoch is not None:
         leading = F.filter(possible, lambda r: F.array_contains(r["raft_epochs"], raft_epoch))
         possible = F.when(F.size(leading) > 0, leading).otherwise(possible)
-    return possible["version"]
+    return possible

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from epochaudit.replay.releases import releases, versions_at
+from epochaudit.replay.releases import releases, releases_at
 from tests.replay.histories import history
 
 HISTORY = """
@@ -35,7 +35,10 @@ HISTORY = """
 
 def versions(told: DataFrame, at_ms: int | None) -> dict[int, list[int]]:
     at = F.lit(at_ms).cast("bigint")
-    return {row.node: sorted(row.found) for row in told.select("node", versions_at(at_ms=at).alias("found")).collect()}
+    return {
+        row.node: sorted(row.found)
+        for row in told.select("node", releases_at(at_ms=at)["version"].alias("found")).collect()
+    }
 
 
 def test_a_nodes_version_at_a_time(spark: SparkSession) -> None:
@@ -48,11 +51,13 @@ def test_a_nodes_version_at_a_time(spark: SparkSession) -> None:
     assert versions(told, 7000)[1] == []  # the process has not told it, or not yet
     assert versions(told, 3000) == {1: [3_004_000], 2: [4_001_000], 3: [3_003_001], 9: [3_009_000]}
     assert versions(told, None)[1] == [2_003_001, 3_004_000, 3_009_001]
+    (two,) = told.where("node = 2").collect()
+    assert [span.release for span in two.releases] == [401]
 
 
 def test_a_controllers_version_by_the_raft_epoch_that_it_led(spark: SparkSession) -> None:
     told = releases(history(spark, HISTORY)).where("node = 9")
-    by_epoch = [versions_at(F.lit(9), raft_epoch=F.lit(epoch)).alias(f"e{epoch}") for epoch in (1, 2, 3)]
+    by_epoch = [releases_at(F.lit(9), raft_epoch=F.lit(epoch))["version"].alias(f"e{epoch}") for epoch in (1, 2, 3)]
     (row,) = told.select(*by_epoch).collect()
     assert (row.e1, row.e3) == ([3_002_000], [3_009_000])
     assert sorted(row.e2) == [3_002_000, 3_009_000]  # it followed: nothing tells in which process another led
