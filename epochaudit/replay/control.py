@@ -3,8 +3,11 @@
 LeaderAndIsr, StopReplica and UpdateMetadata are applied under ReplicaManager.replicaStateChangeLock, and the lines of
 state-change.log are written under it: the line order of that file is the order of application. The request log is
 written on completion. A request is therefore placed at its own "Handling …" line, found by api, controller id and
-correlation id; server.log events, which belong to the same host and clock, and requests without a line are placed
-between state-change lines by time, and are marked so.
+correlation id. Up to 2.5 these lines are of level TRACE: a LeaderAndIsr is placed at its first "Received …" line, which
+is written just before the lock is taken, a StopReplica, whose line has no correlation id, at the line of its partition,
+and a "starts at Leader Epoch" line of server.log after the "Received …" line of its partition and epoch. Other
+server.log events, which belong to the same host and clock, and requests without a line are placed between state-change
+lines by time, and are marked so.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ ANCHORS: Final = (
     "UPDATE_METADATA_APPLIED",
     "UPDATE_METADATA_IGNORED",
 )
+RECEIVED: Final = ("LEADER_AND_ISR_RECEIVED", "STOP_REPLICA_RECEIVED")  # a line per partition, of level TRACE
 PROCESS: Final = (
     "PROCESS_STARTING",
     "PROCESS_SHUTTING_DOWN",
@@ -38,6 +42,9 @@ LEADER_DURING_DELETE: Final = -2
 # The request log's time is when the line was written, after the answer had been sent: 109 ms after it on a busy broker, so the
 # arrival that follows from it may lie that much after the request's own "Handling" line.
 _WRITING_LAG_MS: Final = 2_000
+
+# How long after "Received LeaderAndIsr request" its partitions may start: one request may bring thousands of them.
+_STARTING_MS: Final = 60_000
 
 _COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split", "partition_row",
@@ -79,44 +86,66 @@ def _subject() -> dict[str, Column]:
 def _placed(events: DataFrame) -> DataFrame:
     """Control requests, state-change lines and process events, each with its place in the node's order of application."""
     event_type = F.col("event_type")
-    rows = of_types(events, *REQUESTS, *STARTS, *ANCHORS, *PROCESS).select(*_COLUMNS).where(F.col("node").isNotNull())
+    rows = of_types(events, *REQUESTS, *STARTS, *ANCHORS, *RECEIVED, *PROCESS).select(*_COLUMNS)
+    rows = rows.where(F.col("node").isNotNull())
     rows = rows.withColumns(
         {
             "is_request": event_type.isin(*REQUESTS),
             "is_line": F.col("source") == "state_change_log",
             "own_ref": ref(),
             "api": F.when(event_type.isin(*REQUESTS), event_type).when(
-                event_type.isin(*ANCHORS), F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED)$", "")
+                event_type.isin(*ANCHORS, *RECEIVED),
+                F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED)$", ""),
             ),
             "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
         }
     )
     line = F.struct("file_order", "byte_offset")
-    by_correlation = Window.partitionBy("cluster", "node", "api", "controller_id", "correlation_id").orderBy(
-        "time_ms", F.col("is_request").cast("int")
-    )
     by_time = Window.partitionBy("cluster", "node").orderBy(
         "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
     )
-    anchor = F.last(
-        F.when(
-            event_type.isin(*ANCHORS), F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref"))
-        ),
-        ignorenulls=True,
-    ).over(by_correlation)
-    rows = rows.withColumn("anchor", F.when(F.col("is_request"), anchor))
-    rows = rows.withColumn(
-        "anchor", F.when(F.col("anchor.time_ms") >= F.col("arrival_ms") - _WRITING_LAG_MS, F.col("anchor"))
-    )  # the controller's correlation ids start again at 0: an older line of the same id is not this request's
+    rows = _anchored(rows, F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref")))
     nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
     return rows.withColumns(
         {
             "place": F.when(F.col("is_line"), line).otherwise(F.coalesce("anchor.line", nearest)),
-            "rank": F.when(F.col("is_line"), 0).when(F.col("anchor").isNotNull(), 1).otherwise(2),
+            "rank": F.when(F.col("is_line"), 0).when(F.col("is_request") & F.col("anchor").isNotNull(), 1).otherwise(2),
             "line_ref": F.col("anchor.ref"),
             "ordered_by": F.when(F.col("anchor").isNotNull(), "state_change_log").otherwise("time"),
         }
     )
+
+
+def _anchored(rows: DataFrame, place: Column) -> DataFrame:
+    """Adds `anchor`: the `place` of the state-change line that a request, or a start up to 2.5, belongs to."""
+    event_type, received = F.col("event_type"), F.col("event_type").isin(*RECEIVED)
+    in_time = ("time_ms", F.col("is_line").desc(), "is_request", "file_order", "byte_offset")
+    by_correlation = Window.partitionBy("cluster", "node", "api", "controller_id", "correlation_id").orderBy(*in_time)
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition", "cause").orderBy(*in_time)
+    previous_ms = _latest(received, F.col("time_ms"), _before(by_correlation))
+    opens = received & F.coalesce(F.col("time_ms") > previous_ms + _WRITING_LAG_MS, F.lit(True))
+    epoch = F.when(received | event_type.isin(*STARTS), F.col("leader_epoch").cast("string"))
+    rows = rows.withColumns(
+        {
+            "opens": opens & F.col("correlation_id").isNotNull(),
+            # what the line of a partition and the request or start that belongs to it have in common
+            "cause": F.when(F.col("api") == "STOP_REPLICA", F.col("delete_partition").cast("string")).otherwise(epoch),
+        }
+    ).withColumns(
+        {
+            "handled": _latest(event_type.isin(*ANCHORS), place, by_correlation),
+            "opened": _latest(F.col("opens"), place, by_correlation),
+            "caused": _latest(received, place, by_partition),
+        }
+    )
+    recent = F.col("arrival_ms") - _WRITING_LAG_MS  # the controller's correlation ids start again at 0
+    stops = F.when(F.col("api") == "STOP_REPLICA", F.col("caused"))
+    of_request = F.coalesce(
+        *(F.when(found["time_ms"] >= recent, found) for found in (F.col("handled"), F.col("opened"), stops))
+    )
+    lately = F.col("caused.time_ms") >= F.col("time_ms") - _STARTING_MS
+    of_start = F.when(event_type.isin(*STARTS) & lately, F.col("caused"))
+    return rows.withColumn("anchor", F.when(F.col("is_request"), of_request).otherwise(of_start))
 
 
 def _apply_ms() -> Column:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.control import control
+from tests.replay.histories import history as history_of
 from tests.rules.case_files import read_cases
 
 HISTORY = """## history
@@ -66,3 +67,26 @@ def test_clusters_do_not_mix(history: DataFrame) -> None:
     other = history.withColumn("cluster", F.lit("other")).where(F.col("event_type") != "FOLLOWER_STARTS")
     both = control(history.unionByName(other)).where((F.col("controller_id") == 2) & (F.col("correlation_id") == 7))
     assert {row.cluster: row.installed_leader_epoch for row in both.collect()} == {"LI-01 history": 3, "other": None}
+
+
+UP_TO_2_5 = """
+| # | event_type | source | topic | partition | leader | leader_epoch | controller_id | correlation_id | error_code | arrival_ms | time_ms |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+| up | PROCESS_STARTING | | | | | | | | | | 500 |
+| s1 | LEADER_STARTS | server_log | t | 0 | 1 | 3 | | | | | 1000 |
+| l0 | LEADER_AND_ISR_RECEIVED | | o | 0 | 2 | 1 | 1 | 7 | | | 1000 |
+| l1 | LEADER_AND_ISR_RECEIVED | | t | 0 | 1 | 3 | 1 | 7 | | | 1000 |
+| l2 | LEADER_AND_ISR_RECEIVED | | t | 0 | 1 | 3 | 1 | 8 | | | 1001 |
+| r2 | LEADER_AND_ISR | | t | 0 | 1 | 3 | 1 | 8 | 11 | 1001 | 1002 |
+| r1 | LEADER_AND_ISR | | t | 0 | 1 | 3 | 1 | 7 | 0 | 999 | 1010 |
+| l3 | LEADER_AND_ISR_RECEIVED | | t | 0 | 1 | 4 | 2 | 7 | | | 9000 |
+| r3 | LEADER_AND_ISR | | t | 0 | 1 | 4 | 2 | 7 | 0 | 8999 | 9010 |
+"""
+
+
+def test_up_to_2_5_a_start_in_server_log_follows_the_request_that_brought_its_epoch(spark: SparkSession) -> None:
+    met = {
+        (row.controller_id, row.correlation_id): (row.installed_leader_epoch, row.line_ref.time_ms)
+        for row in control(history_of(spark, UP_TO_2_5)).where("topic = 't'").collect()
+    }
+    assert met == {(1, 7): (None, 1000), (1, 8): (3, 1001), (2, 7): (3, 9000)}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+FIRST_WITH_FOLLOWER_LINES: Final = 2_006_000
 
 
 @rule("LI-01", frame="control", kip="KIP-570", severity=CRITICAL, since="0.8")
@@ -22,7 +26,8 @@ class StaleLeaderAndIsrAccepted(Rule):
 
     ## Evidence needed
     Request log, and state-change.log for the epoch that was installed ("starts at leader epoch"): a LeaderAndIsr may be
-    answered 0 without being installed, when the new leader is not alive.
+    answered 0 without being installed, when the new leader is not alive. Up to 2.5 a follower has no such line; there, a
+    refusal below an epoch that the broker had accepted is taken for the fence.
 
     ## What is allowed
     The first LeaderAndIsr after a restart or after a deletion of the replica is accepted at any epoch: the broker keeps
@@ -39,6 +44,7 @@ class StaleLeaderAndIsrAccepted(Rule):
     evidence = {
         "the LeaderAndIsr request and its answer": "request_ref",
         "the leader epoch the broker had installed": "installed_ref",
+        "the LeaderAndIsr that the broker had accepted": "accepted_ref",
         "the broker's own line": "line_ref",
     }
     expected = "partition error 11 for leader epoch {leader_epoch}, below {installed_leader_epoch}"
@@ -63,6 +69,12 @@ class StaleLeaderAndIsrAccepted(Rule):
         return first_of(
             unverifiable(~col("state_change_recorded"), "no state-change.log of this broker"),
             fenced((epoch < installed) & refused),
+            fenced(
+                (epoch < col("accepted_leader_epoch"))
+                & col("accepted_in_process")
+                & refused
+                & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES)
+            ),
             unverifiable(
                 (epoch < installed) & (col("ordered_by") == "time"),
                 "the request has no line in state-change.log, so its place among the others is not certain",
