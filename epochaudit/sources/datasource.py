@@ -62,7 +62,8 @@ def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFr
     spark.dataSource.register(RecordedFiles)
     files = [asdict(file) for capture in captures for file in capture.files if is_read(file)]
     scan = spark.read.format(NAME).options(files=json.dumps(files), tasks=str(2 * cores(spark))).load()
-    scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID))
+    placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
+    scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID, placeless))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
     splits = scan.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))

@@ -34,7 +34,7 @@ from epochaudit.sources.opening import (
 
 _CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _LATEST: Final = 1 << 62
-_COMPARED: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
+_LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}  # what an audit is of
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ def discover(path: str) -> Capture:
     CaptureError when the path holds no known kind of file, files of two clusters, or a capture.toml that is wrong.
     """
     manifest, found = _found(path)
-    if not any(BY_KIND[file.kind].is_read and file.kind != EMPTY for file in found):
+    if not any(file.kind in _LOGS for file in found):
         raise CaptureError(_nothing_known(path, found))
     cluster = manifest.cluster or _cluster_id(path, found) or _directory_name(path)
     nodes = nodes_of({file.stored.path: (file.kind, file.said) for file in found})
-    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in _COMPARED)
+    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in _LOGS)
     recorded = [
         _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
     ]
@@ -184,7 +184,7 @@ def _nothing_known(path: str, found: Sequence[_Found]) -> str:
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in FORMATS if known.is_read and known.kind != EMPTY)
+    expected = ", ".join(known.kind for known in FORMATS if known.kind in _LOGS)
     return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
 
 
@@ -215,7 +215,7 @@ def _recorded(
         kind=file.kind,
         cluster=cluster,
         size=file.stored.size,
-        node=None if known.source == "metadata_log" else node,
+        node=None if known.source in ("metadata_log", "client_log") else node,
         source=known.source,
         compression=file.compression,
         time_zone="UTC" if file.zoned else zone or manifest.time_zone,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from epochaudit.sources import (
+    checkpoints,
+    client_log,
     metadata_dump,
     metadata_segment,
     request_log,
@@ -60,48 +61,14 @@ class IgnoredLines:
         return LineOutcome.IGNORED
 
 
-_DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
-_CLIENT_LINE: Final = re.compile(
-    _DATED + rb"[^\n]*(?:\(org\.apache\.kafka\.clients\.|(?:Consumer|Producer|AdminClient)Config values:)"
-    rb"|^%\d\|\d+\.\d+\|[A-Z]+\|[^\n|]*#(?:consumer|producer)-\d+\|"
-    rb"|" + _DATED + rb"[^\n]*\(kafka\.(?:net|conn|client|coordinator\.consumer|consumer|producer|cluster)\b",
-    re.MULTILINE,
-)
-_EPOCH_CHECKPOINT: Final = re.compile(rb"0\r?\n\d+\r?\n(?:\d+ \d+\r?\n?)*\Z")
-_PARTITION_METADATA: Final = re.compile(rb"version: ?\d+\r?\ntopic_id: ?[\w-]{22}\s*\Z")
-_META_PROPERTIES: Final = re.compile(rb"^(?:cluster\.id=|version=\d)", re.MULTILINE)
-_NODE_ID: Final = re.compile(rb"^\s*(?:broker|node)\.id\s*=\s*\d+", re.MULTILINE)
-_SERVER_PROPERTY: Final = re.compile(
-    rb"^\s*(?:log\.dirs?|zookeeper\.connect|process\.roles|(?:advertised\.)?listeners)\s*=", re.MULTILINE
-)
-_PROPERTY_LINE: Final = re.compile(rb"\s*(?:[#!].*|[\w.-]+\s*[=:].*)?\s*")
-
-
-def is_client_log(head: bytes) -> bool:
-    """A log of a Java, librdkafka or Python client."""
-    return _CLIENT_LINE.search(head) is not None
-
-
-def is_properties(head: bytes) -> bool:
-    """Nothing but `key=value` lines and comments."""
-    return b"\0" not in head and all(_PROPERTY_LINE.fullmatch(line) for line in head.split(b"\n")[:-1])
-
-
-def is_meta_properties(head: bytes) -> bool:
-    """A log directory's meta.properties: which node and cluster it belongs to."""
-    return bool(_NODE_ID.search(head) and _META_PROPERTIES.search(head)) and is_properties(head)
-
-
-def is_server_properties(head: bytes) -> bool:
-    """A broker's or controller's configuration file."""
-    return bool(_NODE_ID.search(head) and _SERVER_PROPERTY.search(head)) and is_properties(head)
-
-
 FORMATS: Final = (
-    Format("meta-properties", is_meta_properties),
-    Format("server-properties", is_server_properties),
-    Format("partition-metadata", lambda head: _PARTITION_METADATA.match(head) is not None),
-    Format("leader-epoch-checkpoint", lambda head: _EPOCH_CHECKPOINT.match(head) is not None),
+    Format("meta-properties", checkpoints.recognise_meta_properties, "checkpoint", checkpoints.Properties),
+    Format("server-properties", checkpoints.recognise_server_properties, "checkpoint", checkpoints.Properties),
+    Format("partition-metadata", checkpoints.recognise_partition_metadata, "checkpoint", checkpoints.PartitionMetadata),
+    Format(
+        "leader-epoch-checkpoint", checkpoints.recognise_epoch_checkpoint, "checkpoint", checkpoints.EpochCheckpoint
+    ),
+    Format("offset-checkpoint", checkpoints.recognise_offset_checkpoint, "checkpoint", checkpoints.OffsetCheckpoint),
     Format("request-log-json", request_log.recognise, "request_log", NodeLog),
     Format("request-log-text", text_request_log.recognise, "request_log", NodeLog, cost=2),
     Format("state-change-log", state_change_log.recognise, "state_change_log", NodeLog, cost=4),
@@ -114,11 +81,11 @@ FORMATS: Final = (
         cost=12,
     ),
     Format("server-log", lambda head: server_log.recognise(head) or several_logs(head), "server_log", NodeLog, cost=4),
-    Format("client-log", is_client_log),
+    Format("client-log", client_log.recognise_client_log, "client_log", client_log.DECODER, cost=4),
     Format(EMPTY, lambda head: not head, decoder=IgnoredLines),
 )
 BY_KIND: Final[Mapping[str, Format]] = {**{known.kind: known for known in FORMATS}, UNKNOWN: Format(UNKNOWN, bool)}
-NODE_LOGS: Final = frozenset(known.kind for known in FORMATS if known.source not in (None, "metadata_log"))
+NODE_LOGS: Final = frozenset(known.kind for known in FORMATS if known.decoder is NodeLog)
 
 
 def recognised(head: bytes) -> str:

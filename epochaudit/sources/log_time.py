@@ -43,7 +43,7 @@ class LogClock:
     The printed local time is read as UTC unless a zone is named. A node's time does not go back: where the lines of a
     file do, because its clock was set or summer time ended, what follows is read that much later, so that the order and
     the distances of lines hold; by whole hours where it may have been summer time, whatever the silence before. A
-    single line that was written late does not set the clock. What was reckoned for a second is kept: neighbouring
+    single line that was written late, or whose time is garbled, does not set the clock. What was reckoned for a second is kept: neighbouring
     lines share it. `steps`: where the clock was set back.
     """
 
@@ -54,6 +54,7 @@ class LogClock:
         self._latest = 0
         self._behind = 0  # what was lost by setting the clock
         self._step: _Step | None = None
+        self._leap = (0, 0)  # the latest jump forward: from and to
         self.steps: list[Step] = []
 
     def read(self, line: bytes) -> int | None:
@@ -66,6 +67,8 @@ class LogClock:
         if self._step is not None or time < self._latest - LATE_MS:
             return self._stepped(printed, line)
         if time > self._latest:
+            if time > self._latest + LATE_MS:
+                self._leap = (self._latest, time)
             self._latest = time
         return time
 
@@ -82,6 +85,10 @@ class LogClock:
             step.printed = printed
         time = printed + self._behind
         lost = self._latest - time
+        before_leap, leapt_to = self._leap
+        if self._latest == leapt_to and before_leap and lost > LATE_MS and time >= before_leap - LATE_MS:
+            self._latest = max(before_leap, time)  # only the line before this one was ahead: its time is garbled
+            return time
         if SUMMER_TIME_MS < lost <= HOUR_MS and self._zone is not UTC and not self._fold:
             self._fold = 1  # the zone's repeated hour, for the second time
             self._seconds.clear()

@@ -74,6 +74,14 @@ def test_a_line_that_was_written_late_does_not_set_the_clock() -> None:
     assert times[:50] + times[51:] == read(moments)
 
 
+@pytest.mark.parametrize("ahead", [3, 60, 10_000_000])
+def test_a_line_whose_time_is_garbled_does_not_set_the_clock(ahead: int) -> None:
+    moments = [START + timedelta(milliseconds=10 * number) for number in range(100)]
+    garbled = [*moments[:50], moments[50] + timedelta(seconds=ahead), *moments[51:]]
+    times, right = read(garbled), read(moments)
+    assert times[:50] + times[51:] == right[:50] + right[51:]
+
+
 def test_small_disorder_is_left_as_it_is() -> None:
     moments = [START, START + timedelta(milliseconds=900), START + timedelta(milliseconds=100)]
     assert gaps(read(moments)) == [900, -800]
