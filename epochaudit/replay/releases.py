@@ -29,8 +29,8 @@ def version_number() -> Column:
 def releases(events: DataFrame) -> DataFrame:
     """One row per (cluster, node) of which a version is known. Clock: the node's host.
 
-    Needs: the events table. Column releases: array of struct(node, version, release, since_ms, until_ms, raft_epochs):
-    version 3009001 (release 309) ran at since_ms <= t < until_ms and led the quorum in these raft epochs.
+    Needs: the events table. Column releases: array of struct(node, version, release, patch, since_ms, until_ms,
+    raft_epochs): version 3009001 (release 309, patch 1) ran at since_ms <= t < until_ms and led the quorum in these raft epochs.
     A process tells its version at the end of its start; it holds from the beginning of the process to that of the next.
     A process that tells none, as its start or end is not recorded, has an unknown version. Only where no process was
     seen to start before a version, it holds from the beginning. What capture.toml states holds all the time.
@@ -68,6 +68,7 @@ def _ran(version: Column, since_ms: Column, until_ms: Column, led: Column) -> Co
         F.col("node"),
         version.alias("version"),
         (F.floor(version / 1_000_000) * 100 + F.floor(version / 1_000) % 1_000).cast("int").alias("release"),
+        (version % 1_000).alias("patch"),
         since_ms.alias("since_ms"),
         until_ms.alias("until_ms"),
         led["raft_epoch"].alias("raft_epochs"),

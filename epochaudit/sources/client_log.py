@@ -53,7 +53,7 @@ def _position(offset: bytes, epoch: bytes, *, of_leader: bool = True) -> bytes:
 
 
 def _java(event_type: str, pattern: bytes, **told: str) -> Wording:
-    return Wording(event_type, _CLIENT + pattern, closing=b"", **told)
+    return Wording(event_type, _CLIENT + pattern, b"", **told)
 
 
 _BEFORE: Final = _position(b"previous_offset", b"previous_epoch")
@@ -213,7 +213,7 @@ _PYTHON: Final = {
 
 def _librdkafka(event_type: str, pattern: bytes, **told: str) -> Wording:
     prefix = rb"%\d\|[\d.]+\|[A-Z]+\|(?P<client_id>[^|]*)#(?:consumer|producer)-\d+\| (?:\[thrd:[^\]]*\]: )?(?:\S+: )?"
-    return Wording(event_type, prefix + pattern, closing=b"", **told)
+    return Wording(event_type, prefix + pattern, b"", **told)
 
 
 _RESET: Final = (

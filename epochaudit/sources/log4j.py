@@ -133,7 +133,7 @@ READ: Final[dict[str, Callable[[bytes], object]]] = {
 class Wording:
     """One wording of one event: a pattern and what ends the line; `constants` are columns that the wording itself tells."""
 
-    def __init__(self, event_type: str, pattern: bytes, *, closing: bytes = LOGGER, **constants: object) -> None:
+    def __init__(self, event_type: str, pattern: bytes, closing: bytes = LOGGER, /, **constants: object) -> None:
         self.event_type = event_type
         self.pattern = re.compile(pattern + closing)
         self.constants = constants

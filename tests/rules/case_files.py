@@ -23,11 +23,10 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
 
+from epochaudit.sources.server_log_wordings import EVENT_TYPES
+
 _VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
-_SERVER_LOG = (
-    "PROCESS_STARTING", "PROCESS_SHUTTING_DOWN", "PROCESS_STOPPED", "KAFKA_VERSION", "CONFIG_VALUE", "BROKER_REGISTERED",
-    "BROKER_EPOCHS_CACHE", "CONTROLLER_ELECTED", "STALE_BROKER_EPOCH", "UNCLEAN_ELECTION",
-)  # fmt: skip
+_SERVER_LOG = EVENT_TYPES - {"LEADER_STARTS"}  # a line of state-change.log from 2.6 on
 _REQUESTS = (
     "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "ALTER_PARTITION", "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
     "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",

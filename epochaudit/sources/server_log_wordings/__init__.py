@@ -65,3 +65,15 @@ BY_CLASS: Final[Mapping[bytes, MessagesOf]] = _by_class()
 
 BEGINNINGS: Final[Mapping[bytes, tuple[bytes, ...]]] = _beginnings()
 """All beginnings by their first word, for lines whose class was cut off."""
+
+EVENT_TYPES: Final[frozenset[str]] = frozenset().union(
+    *(
+        wordings.event_types
+        for messages in BY_CLASS.values()
+        for told in messages.by_first_word.values()
+        for _, wordings in told
+    ),
+    *(messages.marked[1].event_types for messages in BY_CLASS.values() if messages.marked),
+    {"CONFIG_VALUE"},
+)
+"""All that a line of server.log or controller.log can be."""
