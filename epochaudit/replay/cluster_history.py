@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.metadata_log import SOURCE, metadata_log
+from epochaudit.replay.releases import releases, releases_at
 
 BROKER_RECORDS: Final = (
     "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
@@ -45,15 +46,18 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     broker_epoch, ref); positions since <= p < until
       levels        metadata.version levels: array of struct(since, level), in order
       raft_leaders  array of struct(raft_epoch, leader)
-      releases      array of struct(node, release): 303 for Kafka 3.3
+      releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
     """
     log = metadata_log(events)
-    others = of_types(events, "KAFKA_VERSION", *ZOOKEEPER_MODE).select(*_OTHERS)
+    others = of_types(events, *ZOOKEEPER_MODE).select(*_OTHERS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
-    gathered = facts.unionByName(_broker_states(log), allowMissingColumns=True)
+    ran = releases(events).select("cluster", F.explode("releases").alias("release"))
+    gathered = facts.unionByName(_broker_states(log), allowMissingColumns=True).unionByName(
+        ran, allowMissingColumns=True
+    )
     return gathered.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
@@ -86,19 +90,12 @@ def _facts() -> list[Column]:
         F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
             "raft_leader"
         ),
-        F.when(event_type == "KAFKA_VERSION", F.struct("node", _release().alias("release"))).alias("release"),
         F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
     ]
-
-
-def _release() -> Column:
-    """`3.9.1` as 309."""
-    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2)]
-    return part[0] * 100 + part[1]
 
 
 def _broker_states(log: DataFrame) -> DataFrame:
@@ -173,15 +170,17 @@ def level_at(place: Column) -> Column:
     return F.try_element_at(F.filter("levels", lambda level: level["since"] <= place), F.lit(-1))["level"]
 
 
-def checks_eligibility(node: Column, level: Column) -> Column:
+def checks_eligibility(
+    node: Column, level: Column, at_ms: Column | None = None, raft_epoch: Column | None = None
+) -> Column:
     """Whether the controller has KIP-841's check (3.3+): true, false, or null where its release is not in the evidence.
 
-    Needs: releases. By the metadata.version in force, else by the version lines of the node; of all nodes if they agree
-    and the node is not known.
+    Needs: releases. By the metadata.version in force, else by what the node ran at a moment of its own clock or in a
+    raft epoch that it led; of all nodes if they agree and the node is not known.
     """
-    mine = F.filter("releases", lambda r: node.isNull() | (r["node"] == node))["release"]
+    possible = releases_at(node, at_ms, raft_epoch)["release"]
     return (
         F.when(level >= FIRST_3_3_LEVEL, F.lit(True))
-        .when(F.array_min(mine) >= RELEASE_3_3, F.lit(True))
-        .when(F.array_max(mine) < RELEASE_3_3, F.lit(False))
+        .when(F.array_min(possible) >= RELEASE_3_3, F.lit(True))
+        .when(F.array_max(possible) < RELEASE_3_3, F.lit(False))
     )

@@ -263,7 +263,9 @@ def _with_members(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             **_standing(),
-            "checks_eligibility": F.coalesce(new_version, checks_eligibility(F.col("node"), F.col("metadata_level"))),
+            "checks_eligibility": F.coalesce(
+                new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
+            ),
             "committed_ref": F.col("committed.state_ref"),
             "group_id": F.lit(None).cast("string"),
         }

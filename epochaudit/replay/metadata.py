@@ -92,5 +92,10 @@ def _standing() -> dict[str, Column]:
         "standings": F.array_distinct("members.standing"),
         "ineligible_members": F.transform(ineligible, lambda m: F.concat_ws(" ", m["broker_id"], m["standing"])),
         "ineligible_ref": F.try_element_at(ineligible["ref"], F.lit(1)),
-        "checks_eligibility": checks_eligibility(F.col("node"), F.col("metadata_level")),
+        "checks_eligibility": checks_eligibility(
+            F.col("node"),
+            F.col("metadata_level"),
+            F.when(F.col("scope") == CONTROLLER, F.col("time_ms")),  # a record's time is no time of the node's logs
+            F.when(F.col("scope") == RECORD, F.col("raft_epoch")),
+        ),
     }
