@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
-from msgspec import MsgspecError, Struct, convert, defstruct
+from msgspec import Struct
 
 from epochaudit.sources.request_log import APIS, PREFIX, REQUEST_COLUMNS, RequestLogDecoder, Unreadable, finished
 from epochaudit.sources.request_log_apis import produce
@@ -26,7 +26,7 @@ from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
 from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
 from epochaudit.sources.text_request_log_apis.reader import Read, reader, shortcut
 from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, TEXTS, Text
-from epochaudit.sources.text_request_log_apis.values import Build, displayed, evaluated
+from epochaudit.sources.text_request_log_apis.values import Build, evaluated
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -73,7 +73,7 @@ class Printed:
     """How one version of an API is printed.
 
     match_short: matches a line from the client id to the times where no array holds more than one struct, which is not
-    tried from `longest_short` on; values: what makes of its groups what converts to `both`, the request and the response.
+    tried from `longest_short` on; build_short: what makes of its groups the request and the response.
     """
 
     def __init__(self, name: str, version: int, text: Text, completed: Any) -> None:
@@ -85,19 +85,17 @@ class Printed:
         self._response = reader(grammar, response_schema, response)
         self._reason = f"is not one of {name} {version} as text, or ambiguous"
         simplest = self._requests[0]
-        asked, asked_values, after = simplest.flat(2)
-        answered, answered_values, _ = self._response.flat(after)
+        asked, request_built, after = simplest.flat(2)
+        answered, response_built, _ = self._response.flat(after)
         short = _CLIENT.pattern + asked + RESPONSE + answered + _TIMES.pattern
         self.match_short = re.compile(short, re.ASCII).match
         self.longest_short = LONGEST_SHORT if simplest.is_flat and self._response.is_flat else 0
-        self.values = evaluated(displayed((asked_values, answered_values)))
-        both = [("asked", simplest.struct), ("answered", self._response.struct)]
-        self.both: Any = defstruct("Both", both, array_like=True)
+        self.build_short = evaluated(f"({request_built}, {response_built})")
 
     def read(self, text: str, at: int) -> tuple[Any, Any, tuple[str, ...], int]:
         """(request, response, client id, correlation id, connection and times, where these end) of a line.
 
-        The response is None if there was none to print. Raises Unreadable, or what msgspec raises.
+        The response is None if there was none to print. Raises Unreadable, or ValueError for what is no number.
         """
         header = _CLIENT.match(text, at)
         if header is None:
@@ -145,8 +143,7 @@ class Recorded(Struct, gc=False):
     printed: Printed
     match_short: Callable[[str, int], re.Match[str] | None]
     longest_short: int
-    values: Build
-    both: Any
+    build_short: Build
 
 
 class Counted(Struct, gc=False):
@@ -218,8 +215,10 @@ class TextRequestLogDecoder:
                 self._count(known, text, client)
                 return IGNORED
             self._request(known, text, client, self._time(data[start:mark]), byte_offset, line_in_split)
-        except (MsgspecError, ValueError) as error:
-            reason = f"not the text of a completed request: {str(error).partition(' - at ')[0]}"
+        except ValueError as error:
+            reason = (
+                "not UTF-8" if isinstance(error, UnicodeDecodeError) else "garbled: what should be a number is none"
+            )
         except Unreadable as error:
             reason = str(error)
         else:
@@ -236,9 +235,9 @@ class TextRequestLogDecoder:
             request, response, told, end = known.printed.read(text, at)
             client_id, correlation_id, connection, total, queue, local = told
         else:
-            client_id, correlation_id, *_, connection, total, queue, local = groups = match.groups()
-            both = convert(known.values(groups), known.both, strict=False)
-            request, response, end = both.asked, both.answered, match.end()
+            groups, end = match.groups(), match.end()
+            client_id, correlation_id, (connection, total, queue, local) = groups[0], groups[1], groups[-4:]
+            request, response = known.build_short(groups)
         software, software_version = self._ending(text[end:])
         if time_ms is None:
             raise Unreadable("no readable timestamp")
@@ -286,7 +285,7 @@ class TextRequestLogDecoder:
         printed = _printed(name, version)
         return Recorded(
             name, version, api.event_type or api.name, api.rows, append,
-            printed, printed.match_short, printed.longest_short, printed.values, printed.both,
+            printed, printed.match_short, printed.longest_short, printed.build_short,
         )  # fmt: skip
 
     def _count(self, known: Counted, text: str, at: int) -> None:
@@ -303,7 +302,7 @@ class TextRequestLogDecoder:
             number, sizes = produced.groups()
             listed = int(number) if number else sizes.count(",") + 1 if sizes else 0
             self.counts.partition_rows[known.name] += listed
-            with suppress(Misprinted, MsgspecError):  # there was none, or of a later version
+            with suppress(Misprinted, ValueError):  # there was none, or of a later version
                 response, _ = known.response(text, produced.end())
                 for topic in response.responses:
                     for answer in topic.partition_responses:

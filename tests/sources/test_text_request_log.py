@@ -434,13 +434,20 @@ def test_a_carriage_return_ends_a_line_too() -> None:
         (line("FETCH", 10, FETCH, FETCHED), "the request is not one of FETCH 10 as text, or ambiguous"),
         (line("FETCH", 11, FETCH, FETCHED.replace("error_code=0,session", "session")),
          "the response is not one of FETCH 11 as text, or ambiguous"),
-        (line("STOP_REPLICA", 0, STOP.replace("partition=0", "partition=99999999999"), STOPPED),
-         "not the text of a completed request: Expected `int` <= 2147483647"),
+        (line("STOP_REPLICA", 0, STOP.replace("partition=0", "partition=1-1"), STOPPED),
+         "garbled: what should be a number is none"),
         (LINES["fetch"].replace("2026-11-21", "2026-99-21"), "no readable timestamp"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_put_aside_with_the_reason(text: str, reason: str) -> None:
     assert quarantine_reason(text_request_log, text) == reason
+
+
+def test_a_number_that_its_column_cannot_hold_is_put_aside() -> None:
+    text = line("STOP_REPLICA", 0, STOP.replace("partition=0", "partition=99999999999"), STOPPED)
+    decoded = decode(text_request_log, text, LINES["stop replica"])
+    assert [(number, reason.partition(":")[0]) for number, reason in decoded.quarantined] == [(1, "unfit value")]
+    assert {event["line_in_split"] for event in decoded.events} == {2}
 
 
 def test_other_requests_are_counted_and_other_lines_ignored() -> None:

@@ -68,9 +68,6 @@ class Answer(Json):
     records_size_in_bytes: Int64 | None = None
     record_set_size_in_bytes: Int64 | None = None  # its name in 2.8
 
-    def index(self) -> int:
-        return self.partition if self.partition_index is None else self.partition_index
-
     def told(self, no_hint: int | None) -> Row:
         """The columns of the answer; `no_hint` stands for tagged fields that are absent."""
         end, leader = self.diverging_epoch, self.current_leader
@@ -114,7 +111,6 @@ Subject = tuple[str | None, str | None, int]  # topic, topic_id, partition
 # in_request, in_response, forgotten; where nothing was asked or answered, with the nulls for that
 NOT_ASKED: Final = (None,) * 4
 NOT_ANSWERED: Final = (None,) * 10
-ASKED_AND_ANSWERED: Final = (True, True, False)
 ASKED_ONLY: Final = (True, False, False)
 UNASKED: Final = (False, True, False, *NOT_ASKED)
 FORGOTTEN: Final = (False, False, True, *NOT_ASKED, *NOT_ANSWERED)
@@ -158,17 +154,26 @@ def _asked(fetch: Row, asked: list[Topic], answered: list[Answers], no_hint: int
     for topic in answered:
         name, topic_id = topic.topic, named_id(topic.topic_id)
         for p in topic.partitions or topic.partition_responses:
-            unasked[name, topic_id, p.index()] = p
-    found = []
+            unasked[name, topic_id, p.partition if p.partition_index is None else p.partition_index] = p
+    replica_id, replica_epoch, isolation_level, session_id, session_epoch = fetch
+    found: list[Row] = []
     for wanted in asked:
         name, topic_id = wanted.topic, named_id(wanted.topic_id)
-        for partition in wanted.partitions:
-            subject = (name, topic_id, partition.partition)
-            answer = unasked.pop(subject, None)
+        for q in wanted.partitions:
+            answer = unasked.pop((name, topic_id, q.partition), None)
             if answer is None:
-                found.append(fetch + subject + ASKED_ONLY + partition.asked() + NOT_ANSWERED)
-            else:
-                found.append(fetch + subject + ASKED_AND_ANSWERED + partition.asked() + answer.told(no_hint))
+                found.append((*fetch, name, topic_id, q.partition, *ASKED_ONLY, *q.asked(), *NOT_ANSWERED))
+                continue
+            end, leader, size = answer.diverging_epoch, answer.current_leader, answer.records_size_in_bytes
+            found.append((
+                replica_id, replica_epoch, isolation_level, session_id, session_epoch,
+                name, topic_id, q.partition, True, True, False,
+                q.current_leader_epoch, q.fetch_offset, q.last_fetched_epoch, q.log_start_offset,
+                answer.error_code, answer.high_watermark, answer.last_stable_offset, answer.log_start_offset,
+                no_hint if end is None else end.epoch, no_hint if end is None else end.end_offset,
+                no_hint if leader is None else leader.leader_id, no_hint if leader is None else leader.leader_epoch,
+                answer.preferred_read_replica, answer.record_set_size_in_bytes if size is None else size,
+            ))  # fmt: skip
     found.extend(fetch + subject + UNASKED + answer.told(no_hint) for subject, answer in unasked.items())
     return found
 

@@ -59,9 +59,13 @@ class Grammar:
         return rf"[^,{{}}]*+(?:(?:[,{{](?!{self.names})|\}}(?!{ended}))[^,{{}}]*+)*+"
 
     def records(self, following: str, begins: str) -> str:
-        """A record set, as releases print those kinds that are most common, or else like a string."""
-        common = r"\[\]|(?:File|Memory)Records\([^(){}]*+\)"
-        return rf"(?:{common})(?=[,}}])|{self.string(following, begins)}"
+        """A record set: where a slice of a file starts and ends, or in the third group what else there is.
+
+        Those kinds that are most common are looked for as releases print them; others end as a string does.
+        """
+        sliced = rf"FileRecords\(file= [^,(){{}}]*+, start=({INTEGER}), end=({INTEGER})\)(?=[,}}])"
+        common = r"(?:\[\]|(?:File|Memory)Records\([^(){}]*+\))(?=[,}])"
+        return rf"(?:{sliced}|({common}|{self.string(following, begins)}))"
 
     def null(self, following: str, begins: str) -> str:
         """What a null prints, where the field ends after it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from msgspec import Struct, convert
+from msgspec import Struct
 from msgspec.structs import fields
 
 from epochaudit.sources.text_request_log_apis.fields import Field
@@ -24,11 +24,11 @@ from epochaudit.sources.text_request_log_apis.grammar import (
 from epochaudit.sources.text_request_log_apis.values import (
     Build,
     Value,
-    array_like,
-    builder,
-    displayed,
+    constructed,
     evaluated,
     expressions,
+    listed,
+    named_struct,
     not_null,
 )
 
@@ -39,14 +39,12 @@ Read = Callable[[str, int], tuple[Value, int]]  # (text, where the value starts)
 class Reader:
     """Reads one struct.
 
-    read(text, at) -> (the struct that starts there, where it ends); raises Misprinted, or what msgspec raises.
-    flat(first) -> the pattern of the whole struct where its arrays hold one struct at most; the expression of the values
-    that convert to `struct` by its groups `g`, numbered from `first` on; the number of the group after them. `is_flat`:
-    it is worth trying.
+    read(text, at) -> (the struct that starts there, where it ends); raises Misprinted, or ValueError for what is no
+    number. flat(first) -> the pattern of the whole struct where its arrays hold one struct at most; the expression of the
+    struct by the groups `g`, numbered from `first` on; the number of the group after them. `is_flat`: it is worth trying.
     """
 
     read: Read
-    struct: type[Struct]
     flat: Callable[[int], tuple[str, str, int]]
     is_flat: bool
 
@@ -54,25 +52,17 @@ class Reader:
 def reader(grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct]) -> Reader:
     """How the struct is read where its fields are those of the schema."""
     compiled = _Compiled(grammar, schema, struct)
-    kind = compiled.struct
-
-    def read(text: str, at: int) -> tuple[Any, int]:
-        values, end = compiled.read(text, at)
-        return convert(values, kind, strict=False), end
-
-    return Reader(read, kind, compiled.flat, compiled.is_flat)
+    return Reader(compiled.read, compiled.flat, compiled.is_flat)
 
 
 def shortcut(known: Reader) -> Read:
     """`known.read` for structs whose arrays mostly hold one struct."""
     pattern, values, _ = known.flat(0)
-    match_flat, build, kind = re.compile(pattern, re.ASCII).match, evaluated(values), known.struct
+    match_flat, build = re.compile(pattern, re.ASCII).match, evaluated(values)
 
     def read(text: str, at: int) -> tuple[Any, int]:
         match = match_flat(text, at)
-        if match is None:
-            return known.read(text, at)
-        return convert(build(match.groups()), kind, strict=False), match.end()
+        return known.read(text, at) if match is None else (build(match.groups()), match.end())
 
     return read
 
@@ -92,7 +82,7 @@ class _Run:
     """How a part is read. The pattern goes on over empty arrays to the struct's end if no other value is left there."""
 
     match: Callable[[str, int], re.Match[str] | None]
-    build: Build | None
+    build: Build
     array: Read | None
     empty_arrays: int
 
@@ -103,7 +93,7 @@ class _Compiled:
     def __init__(self, grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct] | None) -> None:
         self._grammar = grammar
         self._wanted = {} if struct is None else {known.name: known for known in fields(struct)}
-        self._found: list[tuple[str, Any]] = []  # name and type of each value, in the order of the text
+        self._found: list[str] = []  # the names of the values, in the order of the text
         self._parts: list[_Part] = []
         self._reads_over = False
         self.has_nulls = False  # values that `findall` can't tell from empty ones
@@ -111,19 +101,18 @@ class _Compiled:
         schema = tuple(field for field in schema if field.printed(grammar.version))
         self._begins = named(schema[0].names)
         self._struct(schema)
+        self._name = "list" if struct is None else named_struct(struct, self._found)
+        self._construct = evaluated(f"{self._name}(*g)")
         self._runs = [self._run(number) for number in range(len(self._parts))]
-        if struct is not None:
-            self.struct = array_like(struct, self._found)
 
-    def read(self, text: str, at: int) -> tuple[list[Value], int]:
-        """The values of the struct that starts there."""
+    def read(self, text: str, at: int) -> tuple[Any, int]:
+        """The struct that starts there, and where it ends."""
         values: list[Value] = []
         for run in self._runs:
             match = run.match(text, at)
             if match is None:
                 raise Misprinted
-            found = match.groups()
-            values += run.build(found) if run.build else found
+            values += run.build(match.groups())
             at = match.end()
             if run.array is None:
                 break
@@ -132,13 +121,10 @@ class _Compiled:
                 break
             elements, at = run.array(text, at)
             values.append(elements)
-        return values, at
+        return self._construct(values), at
 
     def flat(self, first: int) -> tuple[str, str, int]:
-        """The struct's pattern where its arrays hold one struct at most, which an empty group before it tells.
-
-        Its groups begin at number `first`; the expression of its values, and the number of the group after them.
-        """
+        """See Reader. An empty group before the struct of an array tells that there is one."""
         pattern, at, found = "", first, list[str]()
         for part in self._parts:
             pattern += part.pattern
@@ -149,17 +135,17 @@ class _Compiled:
                 pattern += rf"\[(?:(){inner})?\]"
                 found.append(f"[] if g[{at}] is None else [{values}]")
                 at = after
-        return pattern, displayed(found), at
+        return pattern, constructed(self._name, found), at
 
     @property
     def is_flat(self) -> bool:
         """Whether `flat` is worth trying: arrays that are read over hold many structs as a rule."""
         return not self._reads_over and all(part.element.is_flat for part in self._parts if part.element)
 
-    def leaf(self) -> _Part | None:
-        """The whole struct, if it holds no array of structs."""
-        first = self._parts[0]
-        return None if first.element else first
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it holds no array of structs."""
+        return self._parts[0].element is None
 
     def _run(self, number: int) -> _Run:
         part, later = self._parts[number], self._parts[number + 1 :]
@@ -169,7 +155,7 @@ class _Compiled:
             if not any(after.kinds for after in later):
                 pattern += "(?:" + "".join(rf"\[\]{after.pattern}" for after in later) + ")?"
         empty = sum(1 for after in self._parts[number:] if after.element)
-        return _Run(re.compile(pattern, re.ASCII).match, builder(part.kinds), array, empty)
+        return _Run(re.compile(pattern, re.ASCII).match, evaluated(listed(expressions(part.kinds, 0)[0])), array, empty)
 
     def _struct(self, schema: tuple[Field, ...]) -> None:
         tagged = [field for field in schema if field.kind == "^"]
@@ -198,16 +184,16 @@ class _Compiled:
         if field.kind == "[" and wanted:
             self._array(field, name)
             return
-        pattern = ("(" if wanted else "(?:") + self._text_of(field, following) + ")"
+        pattern = self._text_of(field, following)
+        if field.kind != "*":
+            pattern = ("(" if wanted else "(?:") + pattern + ")"
         if field.kind in ("#", "@", "$#"):
             pattern = rf"\[{pattern}\]"
         self._pattern += f"(?:{self._grammar.null(following, self._begins)}|{pattern})" if field.nullable else pattern
         if wanted:
-            self._kinds.append(field.kind)
+            self._kinds.append("records" if field.kind == "*" else field.kind)
             self.has_nulls = self.has_nulls or field.nullable
-            self._found.append(
-                (name, Any if field.kind == "#" else self._wanted[name].type)
-            )  # their integers are known
+            self._found.append(name)
 
     def _text_of(self, field: Field, following: str) -> str:
         if field.kind == "$":
@@ -225,11 +211,10 @@ class _Compiled:
         for tag, field in enumerate(tagged):
             inner = ",".join(f"{name}=({INTEGER})" for member in field.fields for name in member.names)
             patterns.append(rf"(?:(?:, )?{tag}=\{{{inner},_tagged_fields=\{{\}}\}})?")
-            self._kinds.append("^" * len(field.fields))
             [struct] = get_args(self._wanted[field.names[0]].type)[:1]
-            types = {known.name: known.type for known in fields(struct)}
-            inner_struct = array_like(struct, [(name, types[name]) for member in field.fields for name in member.names])
-            self._found.append((field.names[0], inner_struct | None))
+            name = named_struct(struct, [name for member in field.fields for name in member.names])
+            self._kinds.append(f"{name}*{len(field.fields)}")
+            self._found.append(field.names[0])
         return r"_tagged_fields=\{" + "".join(patterns) + r"\}"
 
     def _unread(self, field: Field) -> str:
@@ -241,8 +226,7 @@ class _Compiled:
         """An array of structs ends the part."""
         element = _Compiled(self._grammar, field.fields, get_args(not_null(self._wanted[name].type))[0])
         self._end_part(element, field.nullable)
-        kind: Any = list[element.struct]  # type: ignore[name-defined]
-        self._found.append((name, kind | None if field.nullable else kind))
+        self._found.append(name)
 
     def _end_part(self, element: _Compiled | None = None, nullable: bool = False) -> None:
         self._parts.append(_Part(self._pattern, tuple(self._kinds), element, nullable))
@@ -285,10 +269,10 @@ def _leaves(element: _Compiled) -> Read | None:
 
     That is seldom not the array's end, but one of text or of aborted transactions; then they are read one by one.
     """
-    leaf = element.leaf()
-    if leaf is None:
+    if not element.is_leaf:
         return None
-    pattern, build = leaf.pattern + r"(?:,(?=\{)|\])", builder(leaf.kinds)
+    pattern, expression, _ = element.flat(0)
+    pattern, build = pattern + r"(?:,(?=\{)|\])", evaluated(expression)
     find_all = re.compile(rf"{pattern}|((?s:.+))", re.ASCII).findall
     match_next = re.compile(pattern, re.ASCII).match
 
@@ -297,13 +281,13 @@ def _leaves(element: _Compiled) -> Read | None:
             end = text.find("}]", at) + len("}]")
             found = find_all(text, at, end)
             if found and not found[-1][-1]:
-                return list(map(build, found)) if build else found, end
+                return list(map(build, found)), end
         values: list[Value] = []
         while True:
             match = match_next(text, at)
             if match is None:
                 raise Misprinted
-            values.append(build(match.groups()) if build else match.groups())
+            values.append(build(match.groups()))
             at = match.end()
             if text[at - 1] == "]":
                 return values, at

@@ -1,4 +1,4 @@
-"""From the text of a struct's values to the values, and the struct types that take them."""
+"""From the groups of a match to the structs of request_log_apis, by expressions that are put together from schemas."""
 
 from __future__ import annotations
 
@@ -14,46 +14,48 @@ from epochaudit.sources.text_request_log_apis.grammar import INTEGER
 
 _DIGITS: Final = re.compile(INTEGER, re.ASCII)
 _SIZED_RECORDS: Final = re.compile(r"\w+Records\(size=(\d{1,19}), ", re.ASCII)
-_UNREAD: Final = "unread_"  # of the last group of those that find all elements of an array: always empty
 _POSITIONS: Final = re.compile(r", start=(\d{1,10}), end=(\d{1,10})\)\Z", re.ASCII)
 _LONGEST_POSITIONS: Final = len(", start=2147483647, end=2147483647)")
 _KEPT_LISTS: Final = 10_000
 
-Value = Any  # text, None, or a list of values
+Value = Any  # of a field: text, a number, None, a struct, or a list of these
 Groups = Sequence[str | None]
-Build = Callable[[Groups], list[Value]]
+Build = Callable[[Groups], Any]
 
 
 def expressions(kinds: Iterable[str], first: int) -> tuple[list[str], int]:
     """For each value, by its kind, an expression of the groups `g` from number `first` on; the number after them."""
     found, at = [], first
     for kind in kinds:
-        groups = [f"g[{at + number}]" for number in range(len(kind) if kind.startswith("^") else 1)]
+        name, _, count = kind.partition("*")
+        groups = [f"g[{at + number}]" for number in range(int(count or 1))]
         at += len(groups)
-        if kind.startswith("^"):
-            found.append(f"{displayed(groups)} if {groups[0]} else None")
+        if kind == "records":
+            groups = [f"g[{at - 1 + number}]" for number in range(3)]
+            at += 2
+            found.append("int({1}) - int({0}) if {1} else size({2})".format(*groups))
+        elif count:
+            found.append(f"{constructed(name, (f'int({group})' for group in groups))} if {groups[0]} else None")
         else:
-            found.append(f"{_NAMES[kind]}({groups[0]})" if kind in _NAMES else groups[0])
+            found.append(_EXPRESSIONS[kind].format(groups[0]))
     return found, at
 
 
-def displayed(values: Iterable[str]) -> str:
+def listed(values: Iterable[str]) -> str:
     """The expression of a list."""
     return f"[{', '.join(values)}]"
 
 
+def constructed(name: str, values: Iterable[str]) -> str:
+    """The expression of a struct, which `named_struct` gave the name."""
+    return f"{name}({', '.join(values)})"
+
+
 def evaluated(expression: str) -> Build:
-    """What makes the values of the groups."""
-    # One expression takes half the time of a loop; it is made of numbers and the names below only.
-    build: Build = eval(f"lambda g: {expression}", dict(_FUNCTIONS))  # noqa: S307
+    """What makes the value of the groups."""
+    # One expression takes half the time of a loop; it is made of numbers and the names that stand here only.
+    build: Build = eval(f"lambda g: {expression}", dict(_NAMES))  # noqa: S307
     return build
-
-
-def builder(kinds: Sequence[str]) -> Build | None:
-    """What makes the values of fields of these kinds; None if they are the groups themselves."""
-    if not any(kind in _NAMES or kind.startswith("^") for kind in kinds):
-        return None
-    return evaluated(displayed(expressions(kinds, 0)[0]))
 
 
 class _Integers(dict[str | None, list[int] | None]):
@@ -66,9 +68,9 @@ class _Integers(dict[str | None, list[int] | None]):
         return found
 
 
-def _wrapped(text: str | None) -> list[str] | None:
+def _wrapped(text: str | None) -> list[int] | None:
     """`{partition=1},{partition=2}`."""
-    return None if text is None else _DIGITS.findall(text)
+    return None if text is None else list(map(int, _DIGITS.findall(text)))
 
 
 def _strings(text: str | None) -> list[str] | None:
@@ -86,8 +88,20 @@ def _size(text: str | None) -> int | None:
     return int(found[1]) if found else None
 
 
-_NAMES: Final = {"#": "integers", "@": "wrapped", "$#": "strings", "*": "size"}  # by kinds of schemas.py
-_FUNCTIONS: Final = {"integers": _Integers().__getitem__, "wrapped": _wrapped, "strings": _strings, "size": _size}
+_NAMES: Final[dict[str, Any]] = {
+    "integers": _Integers().__getitem__,
+    "wrapped": _wrapped,
+    "strings": _strings,
+    "size": _size,
+}
+_EXPRESSIONS: Final = {
+    "": "int({})",
+    "!": "({} == 'true')",
+    "$": "{}",
+    "#": "integers({})",
+    "@": "wrapped({})",
+    "$#": "strings({})",
+}
 
 
 def not_null(kind: Any) -> Any:
@@ -95,15 +109,15 @@ def not_null(kind: Any) -> Any:
     return kind if get_origin(kind) is list else next(member for member in get_args(kind) if member is not type(None))
 
 
-def array_like(struct: type[Struct], found: list[tuple[str, Any]]) -> type[Struct]:
-    """The struct as an array of the values that were found, with the methods of the original and its defaults."""
+def named_struct(struct: type[Struct], found: Sequence[str]) -> str:
+    """The name in expressions of a struct like that one which takes the fields that were found by position."""
+    known = {field.name: field for field in fields(struct)}
     defaults: list[tuple[str, Any, Any]] = []
-    read = {name for name, _ in found}
-    for known in fields(struct):
-        if known.name not in read and known.default is not NODEFAULT:
-            defaults.append((known.name, known.type, known.default))
-        elif known.name not in read and known.default_factory is not NODEFAULT:
-            defaults.append((known.name, known.type, default_of(default_factory=known.default_factory)))
+    for field in known.values():
+        if field.name not in found and field.default is not NODEFAULT:
+            defaults.append((field.name, Any, field.default))
+        elif field.name not in found and field.default_factory is not NODEFAULT:
+            defaults.append((field.name, Any, default_of(default_factory=field.default_factory)))
     methods = {
         name: value
         for base in reversed(struct.__mro__)
@@ -111,5 +125,6 @@ def array_like(struct: type[Struct], found: list[tuple[str, Any]]) -> type[Struc
         for name, value in vars(base).items()
         if not name.startswith("__") and (callable(value) or isinstance(value, property))
     }
-    unread = (_UNREAD, str, "")
-    return defstruct(struct.__name__, [*found, unread, *defaults], namespace=methods, array_like=True, gc=False)
+    name = f"struct{len(_NAMES)}"
+    _NAMES[name] = defstruct(struct.__name__, [*found, *defaults], namespace=methods, gc=False)
+    return name
