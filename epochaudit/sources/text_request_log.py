@@ -168,6 +168,8 @@ class TextRequestLogDecoder:
         self._rows = sink.rows
         self._time = sink.clock.read
         self._known: dict[str, Recorded | Counted] = {}
+        self._latest: Recorded | Counted = Counted("")
+        self._latest_header = "none yet"
         self._other = RequestLogDecoder(file, sink).other
         self._endings: dict[str, tuple[str | None, str | None]] = {}
         self.counts = counts or RequestCounts()
@@ -205,12 +207,10 @@ class TextRequestLogDecoder:
         """The line data[start:stop], whose MARK is at `mark`."""
         try:
             text = data[mark:stop].decode()
-            client = text.find(CLIENT)
-            if client < 0:
-                raise Unreadable("cut off within the header")
-            known = self._known.get(text[:client])
-            if known is None:
-                known = self._known[text[:client]] = self._recorded(text[:client])
+            if text.startswith(self._latest_header):  # mostly a line is of the same API and version as the one before
+                known, client = self._latest, len(self._latest_header) - len(CLIENT)
+            else:
+                known, client = self._of_header(text)
             if isinstance(known, Counted):
                 self._count(known, text, client)
                 return IGNORED
@@ -267,6 +267,17 @@ class TextRequestLogDecoder:
             self._endings.clear()
         self._endings[text] = name, version
         return name, version
+
+    def _of_header(self, text: str) -> tuple[Recorded | Counted, int]:
+        """What to do with the line, and where its client id is."""
+        client = text.find(CLIENT)
+        if client < 0:
+            raise Unreadable("cut off within the header")
+        known = self._known.get(text[:client])
+        if known is None:
+            known = self._known[text[:client]] = self._recorded(text[:client])
+        self._latest_header, self._latest = text[: client + len(CLIENT)], known
+        return known, client
 
     def _recorded(self, header: str) -> Recorded | Counted:
         """What to do with the API and version of a header."""
