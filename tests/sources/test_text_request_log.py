@@ -333,6 +333,14 @@ def test_a_principal_may_hold_any_sign(principal: str) -> None:
     assert row["connection"] == "10.0.0.1:9092-10.0.0.2:40000-3"
 
 
+def test_topics_whose_names_hold_commas_cannot_be_told_from_more_topics() -> None:
+    asked, answered = "{topic_names=[a,b],timeout_ms=1}", "{throttle_time_ms=0,responses=[{name=%s,error_code=3}%s]}"
+    two = rows(line("DELETE_TOPICS", 1, asked, answered % ("a", ",{name=b,error_code=3}")))
+    assert [(row["topic"], row["error_code"]) for row in two] == [("a", 3), ("b", 3)]
+    reason = quarantine_reason(text_request_log, line("DELETE_TOPICS", 1, asked, answered % ("a,b", "")))
+    assert reason == "the response is not one of DELETE_TOPICS 1 as text, or ambiguous"
+
+
 def test_a_client_without_id_has_none() -> None:
     [row] = rows(line("STOP_REPLICA", 0, STOP, STOPPED, client="null"))
     assert "client_id" not in row

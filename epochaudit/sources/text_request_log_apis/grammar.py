@@ -25,6 +25,7 @@ PLAIN: Final = {
     "!": "true|false",
     "#": rf"(?:{_LISTED}(?:,{_LISTED})*+)?",
     "@": rf"(?:{_WRAPPED}(?:,{_WRAPPED})*+)?",
+    "$-": r"[^\[\]{}=,]*+",
     "$#": r"[^\[\]{}=]*+",
     "%": rf"null|\[(?:{_ABORTED}(?:,{_ABORTED})*+)?\]",
 }  # by the kinds of schemas.py

@@ -6,10 +6,10 @@ One line per API, in the order of the protocol; a version prints exactly the fie
 
 The first name is the field's in the structs of request_log_apis; fields that these lack are read over. The other names
 are those of other releases: schemas were written by hand up to 2.1 to 2.6, API by API, and generated since.
-Kinds: none an integer, `$` a string, `!` a boolean, `#` integers, `$#` strings, `@` integers that are each wrapped in a
-struct, `*` records, `%` aborted transactions, `^` a tagged struct, `(fields)` fields of a struct that later releases
-dissolved. `?` may be null. Versions: `:3`, `:3+`, `:1-2`. From the version `flexible` on, structs close with their
-tagged fields.
+Kinds: none an integer, `$` a string, `$-` one without commas, `!` a boolean, `#` integers, `$#` strings (split at commas),
+`@` integers that are each wrapped in a struct, `*` records, `%` aborted transactions, `^` a tagged struct, `(fields)`
+fields of a struct that later releases dissolved. `?` may be null. Versions: `:3`, `:3+`, `:1-2`. From the version
+`flexible` on, structs close with their tagged fields.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ TEXTS: Final[dict[str, Text]] = {
     ),
     "DELETE_TOPICS": Text(
         ("topic_names|topics$# timeout_ms|timeout",),
-        "throttle_time_ms:1+ responses|topic_error_codes[name|topic$ error_code error_message$?:5+]",
+        "throttle_time_ms:1+ responses|topic_error_codes[name|topic$- error_code error_message$?:5+]",
         flexible=4,
     ),
     "ELECT_LEADERS": _ELECTION,

@@ -98,6 +98,7 @@ _EXPRESSIONS: Final = {
     "": "int({})",
     "!": "({} == 'true')",
     "$": "{}",
+    "$-": "{}",
     "#": "integers({})",
     "@": "wrapped({})",
     "$#": "strings({})",
