@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.replay.releases import STATED, version_number
 
 REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
@@ -63,7 +64,7 @@ def control(events: DataFrame) -> DataFrame:
       ordered_by            `state_change_log` or `time` (no line of the request is recorded)
       state_change_recorded the node has a state-change.log in the capture
       process               ordinal of the broker process, from the start-up lines of server.log
-      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch
+      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; what capture.toml states, if it does
       own_broker_epoch      of that process, with own_broker_epoch_ref
       met_controller_epoch  highest controller epoch of the control requests this process had accepted, with met_controller_ref
       met_overlaps          that request had not finished when this one arrived and only time orders the two
@@ -177,6 +178,9 @@ def _process_state(placed: DataFrame) -> DataFrame:
         {
             "process": F.sum(F.when(event_type == "PROCESS_STARTING", 1).otherwise(0)).over(_until(by_node)),
             "state_change_recorded": F.max(F.col("is_line")).over(Window.partitionBy("cluster", "node")),
+            "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(
+                Window.partitionBy("cluster", "node")
+            ),
         }
     )
     by_process = Window.partitionBy("cluster", "node", "process")
@@ -189,7 +193,8 @@ def _process_state(placed: DataFrame) -> DataFrame:
         _before(in_process)
     )
     registered = _latest(epoch_stated, F.struct("current_broker_epoch", "own_ref"), _before(in_process))
-    rows = rows.withColumns({"met": met, "registered": registered, "kafka_version": F.max(_version()).over(by_process)})
+    told = F.max(F.when(F.col("source") != STATED, _version())).over(by_process)
+    rows = rows.withColumns({"met": met, "registered": registered, "kafka_version": F.coalesce("stated_version", told)})
     return rows.withColumns(
         {
             "own_broker_epoch": F.col("registered.current_broker_epoch"),
@@ -204,9 +209,8 @@ def _process_state(placed: DataFrame) -> DataFrame:
 
 
 def _version() -> Column:
-    """`3.9.1` as 3009001; null for other rows and for what is no version."""
-    part = [F.regexp_extract("value", r"^(\d+)\.(\d+)\.(\d+)", i).try_cast("int") for i in (1, 2, 3)]
-    return F.when(F.col("event_type") == "KAFKA_VERSION", part[0] * 1_000_000 + part[1] * 1_000 + part[2])
+    """The version that a row tells, null for rows that tell none."""
+    return F.when(F.col("event_type") == "KAFKA_VERSION", version_number())
 
 
 def _partition_state(rows: DataFrame) -> DataFrame:
