@@ -54,12 +54,14 @@ SETTINGS: Final = frozenset(
 _CONFIG_DUMP: Final = b"KafkaConfig values:"
 _UNPRINTED: Final = b"null"
 _KEPT_LOGGERS: Final = 1_000
+_OF_CLIENTS_TOO: Final = b"AppInfoParser"
 _SERVER_CLASS: Final = (
     re.compile(  # a class of the server, not of a client: the Python client's loggers are kafka.* too
-        rb" \((?:kafka\.(?:cluster|controller|coordinator|log|migration|network|raft|server|utils|zk|zookeeper)"
-        rb"|org\.apache\.kafka\.(?:controller|coordinator|image|metadata|raft|server|storage))\.[\w.]*[A-Z][\w$]*\)"
+        rb" \((?:(?:kafka\.(?:cluster|controller|coordinator|log|migration|network|raft|server|utils|zk|zookeeper)"
+        rb"|org\.apache\.kafka\.(?:controller|coordinator|image|metadata|raft|server|storage))\.[\w.]*[A-Z][\w$]*"
+        rb"|(?:\w\.)*(?:" + b"|".join(re.escape(name) for name in BY_CLASS if name != _OF_CLIENTS_TOO) + rb"))\)"
     )
-)
+)  # the latter where a layout leaves out the package, or abbreviates it
 _OTHER_LOGS: Final = (b"kafka.request.logger", b"kafka.authorizer.logger")
 
 

@@ -258,6 +258,9 @@ def test_the_log_is_recognised_by_the_servers_own_classes() -> None:
         dated + b"Kafka version: 4.1.2 (org.apache.kafka.common.utils.AppInfoParser)\n"
         + dated + b"[QuorumController id=100] x (org.apache.kafka.controller.QuorumController)\n"
     )  # fmt: skip
+    assert server_log.recognise(dated + b"starting (KafkaServer)\n")
+    assert server_log.recognise(dated + b"[QuorumController id=100] x (o.a.k.c.QuorumController)\n")
+    assert not server_log.recognise(dated + b"Kafka version: 4.1.2 (AppInfoParser)\n")
     assert not server_log.recognise(dated + b"a Python client (kafka.client)\n")
     assert not server_log.recognise(dated + b"x (org.apache.kafka.clients.consumer.KafkaConsumer)\n")
     assert not server_log.recognise(dated + b"Completed request:{} (kafka.request.logger)\n")
