@@ -10,7 +10,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, cast
 
@@ -23,10 +23,10 @@ from pyspark.sql.types import StructType
 from epochaudit.events.schema import columns
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND, is_read
-from epochaudit.sources.node_log import NodeLog
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
 from epochaudit.sources.sink import (
     EVENT_ROW,
+    EVERYTHING,
     QUARANTINE_ROW,
     SCAN,
     SCAN_COLUMNS,
@@ -37,7 +37,9 @@ from epochaudit.sources.sink import (
     LineOutcome,
     RequestCounts,
     RowSink,
+    Wanted,
 )
+from epochaudit.sources.unwrapping import unwrapping
 
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # few enough to stay in the processor's cache on their way to columns
@@ -59,15 +61,39 @@ class CaptureFrames:
 
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
     """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
-    spark.dataSource.register(RecordedFiles)
-    files = [asdict(file) for capture in captures for file in capture.files if is_read(file)]
-    scan = spark.read.format(NAME).options(files=json.dumps(files), tasks=str(2 * cores(spark))).load()
+    scan = _scan(spark, captures)
     placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
     scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID, placeless))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
     splits = scan.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
     return CaptureFrames(scan, events, quarantine, splits)
+
+
+def read_events(
+    spark: SparkSession, captures: Sequence[Capture], event_types: Collection[str], wanted: Collection[str] = ()
+) -> DataFrame:
+    """The events of some types with the wanted columns (all but event_id, if none is named), for a question of one's own.
+
+    Requests of other APIs are not decoded and other columns not built, which is most of the work of reading.
+    """
+    named = [c.name for c in columns("events") if c.name != "event_id" and (not wanted or c.name in wanted)]
+    if unknown := sorted({*wanted} - {*named}):
+        raise ValueError(f"the events table has no column {', '.join(unknown)}")
+    scan = _scan(spark, captures, Wanted(frozenset(event_types), frozenset({"row_kind", "event_type", *named})))
+    return scan.where((F.col("row_kind") == EVENT_ROW) & F.col("event_type").isin(*event_types)).select(*named)
+
+
+def _scan(spark: SparkSession, captures: Sequence[Capture], wanted: Wanted = EVERYTHING) -> DataFrame:
+    spark.dataSource.register(RecordedFiles)
+    files = [asdict(file) for capture in captures for file in capture.files if is_read(file)]
+    options = {"files": json.dumps(files), "tasks": str(2 * cores(spark))}
+    if wanted.event_types is not None:
+        options["event_types"] = ",".join(sorted(wanted.event_types))
+    reader = spark.read.format(NAME).options(**options)
+    if wanted.columns is not None:
+        reader = reader.schema(StructType([column for column in SCAN_COLUMNS if column.name in wanted.columns]))
+    return reader.load()
 
 
 def read_capture(spark: SparkSession, capture: Capture) -> CaptureFrames:
@@ -98,7 +124,10 @@ class Bundle(InputPartition):
 
 
 class RecordedFiles(DataSource):
-    """Recorded files as rows of SCAN. Options: `files`, RecordedFile objects as JSON; `tasks`, how many to aim at."""
+    """Recorded files as rows of SCAN or of some of its columns.
+
+    Options: `files`, RecordedFile objects as JSON; `tasks`, how many to aim at; `event_types`, those wanted, with commas.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -107,44 +136,47 @@ class RecordedFiles(DataSource):
     def schema(self) -> StructType:
         return SCAN_COLUMNS
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  there is one schema only
+    def reader(self, schema: StructType) -> DataSourceReader:
         files = [RecordedFile(**file) for file in json.loads(self.options["files"])]
-        return RangeReader(files, int(self.options["tasks"]))
+        types = self.options.get("event_types")
+        narrowed = None if len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
+        wanted = Wanted(None if types is None else frozenset(types.split(",")), narrowed)
+        return RangeReader(files, int(self.options["tasks"]), wanted)
 
 
 class RangeReader(DataSourceReader):
     """Cuts files into ranges on the driver, decodes a bundle of ranges per task."""
 
-    def __init__(self, files: Sequence[RecordedFile], tasks: int) -> None:
-        self._files, self._tasks = files, tasks
+    def __init__(self, files: Sequence[RecordedFile], tasks: int, wanted: Wanted) -> None:
+        self._files, self._tasks, self._wanted = files, tasks, wanted
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Bundle(ranges) for ranges in dealt(cut(self._files, self._tasks), self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return batches(cast(Bundle, partition).ranges)
+        return batches(cast(Bundle, partition).ranges, self._wanted)
 
 
-def batches(ranges: Sequence[ByteRange]) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's ranges, as batches of SCAN."""
+def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's ranges, as batches of what is wanted of SCAN."""
     gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
     try:
         for part in ranges:
-            yield from decoded(part)
+            yield from decoded(part, wanted)
     finally:
         gc.enable()
 
 
-def decoded(part: ByteRange) -> Iterator[pa.RecordBatch]:
-    """The rows of one byte range and, last, its statistics, as batches of SCAN."""
-    sink = RowSink(part.file, part.split)
+def decoded(part: ByteRange, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """The rows of one byte range and, last, its statistics, as batches of what is wanted of SCAN."""
+    sink = RowSink(part.file, part.split, wanted)
     known = BY_KIND[part.file.kind]
     counts = RequestCounts()
     if known.stream_decoder:
         steps = known.stream_decoder(part.file, sink).read(part.file.open())
     else:
         decoder = cast(type[LineDecoder], known.decoder)(part.file, sink)
-        steps = _steps(decoder, sink, part)
+        steps = _steps(unwrapping(decoder, part.file, sink), sink, part)
         counts = getattr(decoder, "counts", counts)
     size, tally = 0, [0, 0, 0]
     for consumed, outcome in steps:
@@ -171,8 +203,8 @@ def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tup
             sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
             yield stretch.size, (0, 0, 1)
             line += 1
-    if isinstance(decoder, NodeLog):
-        yield 0, decoder.finish()
+    if finish := getattr(decoder, "finish", None):
+        yield 0, finish()
 
 
 def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int) -> BlockTally:

@@ -14,7 +14,7 @@ from typing import Final
 from epochaudit.sources.archives import is_tar, members
 from epochaudit.sources.capture import Capture, CaptureError, Node, RecordedFile
 from epochaudit.sources.duplicates import BEGINNING, Candidate, duplicates
-from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, NODE_LOGS, UNKNOWN, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, MANIFEST, NODE_LOGS, UNKNOWN, recognised
 from epochaudit.sources.identity import Words, nodes_of, words
 from epochaudit.sources.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.log_time import LogClock
@@ -34,6 +34,7 @@ from epochaudit.sources.opening import (
 
 _CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _LATEST: Final = 1 << 62
+_OF_NO_NODE: Final = ("metadata_log", "client_log", "manifest")
 _LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}  # what an audit is of
 
 
@@ -70,7 +71,7 @@ def discover(path: str) -> Capture:
 
 
 def _found(path: str) -> tuple[Manifest, list[_Found]]:
-    """What capture.toml states, and all other files. Archives tell their root and manifest only once they are read."""
+    """What capture.toml states, and all files. Archives tell their root and manifest only once they are read."""
     stated, root, found = _pass(path, Manifest(), "")
     if stated.patterns():
         _, _, found = _pass(path, stated, root)
@@ -78,17 +79,21 @@ def _found(path: str) -> tuple[Manifest, list[_Found]]:
 
 
 def _pass(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[_Found]]:
-    """The manifest that is met, the directory that holds everything, all other files; read as `stated` says."""
+    """What the manifest states, the directory that holds everything, and all files; read as `stated` says."""
     found, manifests = [], {}
     for file, compression, head in _candidates(path):
         if os.path.basename(file.path) == FILE:
-            manifests[file.path] = head
+            manifests[file.path] = (file, head)
         else:
             found.append(_inspected(file, compression, head, stated.pattern_of(_below(root, file).path)))
     found.sort(key=lambda file: file.stored.path)
     root = _common_root(path, [file.stored for file in found])
     manifest = manifests.get(f"{root}{FILE}")
-    return Manifest() if manifest is None else read_manifest(manifest), root, found
+    if manifest is None:
+        return Manifest(), root, found
+    file, text = manifest
+    found.append(_Found(file, MANIFEST, None, text, Words(), _LATEST, None, STOCK, zoned=False))
+    return read_manifest(text), root, found
 
 
 def _candidates(path: str) -> Iterator[Candidate]:
@@ -215,7 +220,7 @@ def _recorded(
         kind=file.kind,
         cluster=cluster,
         size=file.stored.size,
-        node=None if known.source in ("metadata_log", "client_log") else node,
+        node=None if known.source in _OF_NO_NODE else node,
         source=known.source,
         compression=file.compression,
         time_zone="UTC" if file.zoned else zone or manifest.time_zone,

@@ -14,6 +14,7 @@ from epochaudit.sources import (
     request_log,
     server_log,
     state_change_log,
+    stated_versions,
     text_request_log,
 )
 from epochaudit.sources.capture import RecordedFile
@@ -23,6 +24,7 @@ from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDec
 HEAD: Final = 1 << 16  # bytes of a file that it is recognised by
 UNKNOWN: Final = "unknown"
 EMPTY: Final = "empty"
+MANIFEST: Final = stated_versions.DECODER.kind
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ FORMATS: Final = (
     ),
     Format("server-log", lambda head: server_log.recognise(head) or several_logs(head), "server_log", NodeLog, cost=4),
     Format("client-log", client_log.recognise_client_log, "client_log", client_log.DECODER, cost=4),
+    Format(MANIFEST, lambda _: False, "manifest", stream_decoder=stated_versions.DECODER),  # known by its name
     Format(EMPTY, lambda head: not head, decoder=IgnoredLines),
 )
 BY_KIND: Final[Mapping[str, Format]] = {**{known.kind: known for known in FORMATS}, UNKNOWN: Format(UNKNOWN, bool)}

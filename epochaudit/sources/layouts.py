@@ -36,6 +36,7 @@ PATTERNS: Final = (
     "[%d] %p [%t] %m (%c)%n",
     "%d %p [%t] %c: %m%n",
     "%d %p [%t] %c - %m%n",
+    "%d %p [%t] %c:%L - %m%n",
     "%d [%t] %p %c - %m%n",
     "%d [%t] %p %c: %m%n",
     "%d %p %c: %m%n",

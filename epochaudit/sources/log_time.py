@@ -43,8 +43,8 @@ class LogClock:
     The printed local time is read as UTC unless a zone is named. A node's time does not go back: where the lines of a
     file do, because its clock was set or summer time ended, what follows is read that much later, so that the order and
     the distances of lines hold; by whole hours where it may have been summer time, whatever the silence before. A
-    single line that was written late, or whose time is garbled, does not set the clock. What was reckoned for a second is kept: neighbouring
-    lines share it. `steps`: where the clock was set back.
+    single line that was written late, or whose time is garbled, does not set the clock. What was reckoned for a second
+    is kept: neighbouring lines share it. `steps`: where the clock was set back.
     """
 
     def __init__(self, time_zone: str | None = None) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from epochaudit.sources.layouts import STOCK, Layout, Unwrapped, WholeLine
 from epochaudit.sources.log4j import message_start
 from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
 from epochaudit.sources.server_log import ServerLog
+from epochaudit.sources.server_log_wordings import BY_CLASS
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
 from epochaudit.sources.state_change_log import StateChangeLog
 from epochaudit.sources.text_request_log import TextRequestLogDecoder
@@ -31,12 +31,11 @@ Line = Callable[[bytes, int, int], LineOutcome]  # LineDecoder.line
 
 
 def several_logs(head: bytes) -> bool:
-    """Lines of the request log or the state-change log among other dated lines, with no kind being most of them."""
+    """Dated lines, none of them of a kind that is most of them, or whose loggers are printed without their package."""
     lines = [line for line in head.split(b"\n") if line.strip()]
-    dated = sum(1 for line in lines if message_start(line))
-    return 2 * dated >= len(lines) and any(
-        line.endswith((b" (%b)" % STATE_CHANGE, b" (%b)" % REQUEST)) for line in lines
-    )
+    dated = [line for line in lines if message_start(line)]
+    loggers = {line[line.rfind(b"(") + 1 : -1] for line in dated if line.endswith(b")")}
+    return 2 * len(dated) >= len(lines) and not loggers.isdisjoint({STATE_CHANGE, REQUEST, *BY_CLASS})
 
 
 class NodeLog:
@@ -64,8 +63,6 @@ class NodeLog:
         )
         self._last: Line = self._primary
         self._several = False
-        layout = Layout(file.envelope, file.pattern)
-        self._unwrapped = None if layout == STOCK else Unwrapped(layout)
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -77,8 +74,6 @@ class NodeLog:
 
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
         """Many lines at once; see BlockDecoder."""
-        if self._unwrapped is not None:
-            return self._unwrap(self._unwrapped, data, byte_offset, line_in_split)
         find, json, text, other = data.find, self._requests.decode, self._text_request, self._other
         tally = [0, 0, 0]
         start, size = 0, len(data)
@@ -134,38 +129,6 @@ class NodeLog:
         if logger == ABBREVIATED:
             return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._requests.other
         return self._server.line
-
-    def _unwrap(self, unwrapped: Unwrapped, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
-        """Lines of another layout. All parts of a line that came in parts have the outcome of the whole."""
-        tally = [0, 0, 0]
-        texts = data.split(b"\n")
-        if not texts[-1]:
-            texts.pop()
-        for number, text in enumerate(texts, line_in_split):
-            whole = unwrapped.line(text.removesuffix(b"\r"), byte_offset, number)
-            byte_offset += len(text) + 1
-            if whole is not None:
-                tally[self._message(whole)] += whole.parts
-        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
-
-    def _message(self, whole: WholeLine) -> LineOutcome:
-        """A line whose message may go on over several: an event if one of them is."""
-        found = set()
-        for number, text in enumerate(whole.text.split(b"\n")):
-            place = whole.byte_offset + number  # within the recorded line, and unlike for all that it holds
-            try:
-                found.add(self.line(text.removesuffix(b"\r"), place, whole.line_in_split))
-            except Exception as error:
-                found.add(self._failed(error, text, place, whole.line_in_split))
-        return EVENT if EVENT in found else QUARANTINED if QUARANTINED in found else IGNORED
-
-    def finish(self) -> BlockTally:
-        """What is left at the end of the range: parts of lines whose ends are missing."""
-        quarantined = 0
-        for part in self._unwrapped.rest() if self._unwrapped else ():
-            self._quarantine(part.byte_offset, part.line_in_split, "cut off: the end of the line is missing", part.text)
-            quarantined += part.parts
-        return 0, 0, quarantined
 
     def _failed(self, error: Exception, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         self._quarantine(byte_offset, line_in_split, f"its decoder failed: {type(error).__name__}", text)

@@ -111,13 +111,13 @@ class RequestLogDecoder:
         self._time = sink.clock.read
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
         self._apis: dict[str, Known] = {}
-        for api in APIS.values():
+        for api in (api for api in APIS.values() if sink.wanted.has(api.event_type or api.name)):
             append = sink.rows(REQUEST_COLUMNS + api.columns, finished).append
             self._apis[api.name] = Known(
                 api.name, api.event_type or api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows,
                 append,
             )  # fmt: skip
-        self._fetch = self._apis[FETCH]
+        self._fetch = self._apis.get(FETCH)
         self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
         self.counts = RequestCounts()
         self._requests = self.counts.requests

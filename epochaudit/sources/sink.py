@@ -61,7 +61,6 @@ def _scan_columns() -> StructType:
 
 SCAN_COLUMNS: Final = _scan_columns()
 SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
-ARROW_TYPES: Final = tuple((column.name, column.type) for column in SCAN)
 ROW_KIND: Final = 0
 KEPT: Final = 1 << 12  # rows of the constant columns that are kept
 
@@ -132,6 +131,28 @@ class BlockDecoder(LineDecoder, Protocol):
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally: ...
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What of the scan is asked for: all, or events of some types and some of their columns.
+
+    Requests of other APIs are counted, not decoded; what other lines give may be more than is wanted.
+    """
+
+    event_types: frozenset[str] | None = None
+    columns: frozenset[str] | None = None
+
+    def has(self, event_type: str) -> bool:
+        """Events of this type are wanted."""
+        return self.event_types is None or event_type in self.event_types
+
+    def schema(self) -> pa.Schema:
+        """The wanted part of SCAN."""
+        return SCAN if self.columns is None else pa.schema([column for column in SCAN if column.name in self.columns])
+
+
+EVERYTHING: Final = Wanted()
+
+
 class RowSink:
     """Collects the rows of one byte range of one file.
 
@@ -139,8 +160,11 @@ class RowSink:
     and split are added here. Lists are emptied in place by `drain`, so a decoder may keep a list.
     """
 
-    def __init__(self, file: RecordedFile, split: int) -> None:
+    def __init__(self, file: RecordedFile, split: int, wanted: Wanted = EVERYTHING) -> None:
         self._file = file
+        self.wanted = wanted
+        self._schema = wanted.schema()
+        self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file
         self._source = file.source
         self._lists: dict[tuple[str | None, tuple[str, ...]], list[tuple[object, ...]]] = {}
@@ -198,7 +222,8 @@ class RowSink:
                 self._identity["source"] = source
                 batch = self._event_batch(columns, rows)
                 self.event_rows += batch.num_rows
-                self._note_times(batch.column("time_ms"))
+                if "time_ms" in batch.schema.names:
+                    self._note_times(batch.column("time_ms"))
                 batches.append(batch)
                 rows.clear()
         self._identity["source"] = self._file.source
@@ -251,10 +276,10 @@ class RowSink:
             given = self._finish[columns](given)
         arrays = [
             _array(given[name], kind) if name in given else self._constant(name, kind, count)
-            for name, kind in ARROW_TYPES
+            for name, kind in self._types
         ]
         arrays[ROW_KIND] = pa.repeat(ROW_KINDS[row_kind], count)
-        return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _array(values: Values, kind: pa.DataType) -> pa.Array:

@@ -297,6 +297,7 @@ def test_the_manifest_outranks_what_is_detected(tmp_path: Path) -> None:
         ("a/b/state.log", 8, "UTC"),
         ("a/state.log", 7, "Europe/Berlin"),
         ("c/state.log", 6, "Europe/Berlin"),
+        ("capture.toml", None, "Europe/Berlin"),
     ]
     assert found.nodes[1] == Node(7, ("broker",), "3.9.1", "Europe/Berlin")
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.schema import columns
 from epochaudit.sources import ranges
 from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.datasource import decode, decoded, read_capture
+from epochaudit.sources.datasource import decode, decoded, read_capture, read_captures, read_events
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.ranges import ByteRange, Lines, Unreadable, cut, dealt, lines_of
 from epochaudit.sources.sink import LineOutcome, RowSink
@@ -266,3 +266,16 @@ def test_a_recorded_capture_is_counted_as_its_truth_says(
     ids = frames.events.agg(F.count("event_id").alias("rows"), F.count_distinct("event_id").alias("distinct")).first()
     assert ids is not None
     assert ids.rows == ids.distinct == sum(split.rows for split in splits)
+
+
+def test_a_question_of_ones_own_reads_only_what_it_asks_for(
+    spark: SparkSession, capture: Callable[[str], Path]
+) -> None:
+    found = [discover(str(capture("zk-stale-control-fenced-3.9")))]
+    stopped = read_events(spark, found, ["STOP_REPLICA"], ["topic", "partition", "error_code"])
+    whole = read_captures(spark, found).events.where("event_type = 'STOP_REPLICA'")
+    assert stopped.columns == ["topic", "partition", "error_code"]
+    assert Counter(stopped.collect()) == Counter(whole.select(*stopped.columns).collect())
+    assert set(read_events(spark, found, ["FETCH"]).columns) == {*whole.columns} - {"event_id"}
+    with pytest.raises(ValueError, match="no column colour"):
+        read_events(spark, found, ["FETCH"], ["colour"])

@@ -30,7 +30,9 @@ SAMPLES = (
     ("server-log", "kraft-ineligible-isr-4.1"),
     ("metadata-log-dump", "kraft-k1-healthy"),
 )
-STATED_ELSEWHERE = frozenset({"batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot", "time_ms", "arrival_ms"})
+STATED_ELSEWHERE = frozenset(
+    {"batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot", "time_ms", "arrival_ms"}
+)
 """Columns that a line has from earlier ones, which may have been hit: a batch's heading, a configuration's, the clock."""
 PLACE = frozenset({"byte_offset", "line_in_split", "file", "split", "row_kind"})
 

@@ -273,3 +273,11 @@ def test_a_head_is_shown_as_stock_for_those_who_look_into_it() -> None:
 
 def test_the_decoder_is_the_one_of_all_node_logs() -> None:
     assert node_log.DECODER.kind == "node-log"
+
+
+def test_loggers_without_their_package_are_told_by_their_class(tmp_path: Path) -> None:
+    lines = laid_out(lambda p: f"{p[0]} {p[1]} {p[2]} [main] {p[4].rpartition('.')[2]}:88 - {p[3]}")
+    (tmp_path / "out.txt").write_text("\n".join(lines))
+    [file] = discover(str(tmp_path)).files
+    assert (file.kind, file.pattern) == ("server-log", "%d %p [%t] %c:%L - %m%n")
+    assert events(lines, Layout(file.envelope, file.pattern)) == events(STOCK_LINES, STOCK)

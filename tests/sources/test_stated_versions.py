@@ -32,3 +32,13 @@ def test_each_stated_version_is_a_row_of_its_node() -> None:
     assert told == [("KAFKA_VERSION", "manifest", 1, "3.9.1", 5), ("KAFKA_VERSION", "manifest", 7, "2.3.1", 11)]
     assert [MANIFEST[row["byte_offset"] :][:5] for row in rows] == ["kafka", "kafka"]
     assert {row["time_ms"] for row in rows} == {None}
+
+
+def test_a_stated_metadata_version_is_a_level_of_the_cluster() -> None:
+    manifest = b'cluster = "payments"\nmetadata_version = 25'
+    file = RecordedFile("capture.toml", "x", DECODER.kind, "payments", len(manifest), source=SOURCE)
+    sink = RowSink(file, 0)
+    assert list(DECODER(file, sink).read(BytesIO(manifest))) == [(len(manifest), (1, 1, 0))]
+    [row] = [row for batch in sink.drain() for row in batch.to_pylist()]
+    assert (row["event_type"], row["name"], row["value"]) == ("FEATURE_LEVEL_RECORD", "metadata.version", "25")
+    assert (row["byte_offset"], row["line_in_split"], row["node"]) == (21, 2, None)
