@@ -49,6 +49,9 @@ REQUEST_COLUMNS: Final = (
 MARK: Final = b"Completed request:{"
 OBJECT: Final = len(MARK) - 1  # where the object starts, from the mark on
 THOUSAND: Final = pa.scalar(1000.0)
+HALF: Final = pa.scalar(0.5)
+A_MILLISECOND: Final = pa.scalar(1000)  # in microseconds
+NEARLY_A_MILLISECOND: Final = pa.scalar(999)  # so that a quotient of whole numbers is rounded up
 PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
 FETCH: Final = "FETCH"
@@ -90,11 +93,10 @@ def finished(given: dict[str, Values]) -> dict[str, Values]:
     micros = {}
     for name in ("total_time", "request_queue_time", "local_time"):
         milliseconds = pa.array(given.pop(f"{name}_ms"), pa.float64())
-        micros[f"{name}_us"] = pc.round(pc.multiply(milliseconds, THOUSAND)).cast(pa.int64())
+        micros[f"{name}_us"] = pc.add(pc.multiply(milliseconds, THOUSAND), HALF).cast(pa.int64(), safe=False)
     given["time_ms"] = time_ms = pa.array(given["time_ms"], pa.int64())
-    total_ms = pc.ceil(pc.divide(micros["total_time_us"].cast(pa.float64()), THOUSAND))
-    arrival = pc.subtract(time_ms, total_ms.cast(pa.int64()))
-    return {**given, **micros, "arrival_ms": arrival}
+    started = pc.divide(pc.add(micros["total_time_us"], NEARLY_A_MILLISECOND), A_MILLISECOND)
+    return {**given, **micros, "arrival_ms": pc.subtract(time_ms, started)}
 
 
 class RequestLogDecoder:

@@ -38,7 +38,8 @@ def line(api: str, version: int, request: object, response: object) -> str:
     completed = {
         "isForwarded": False,
         "requestHeader": {
-            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c", "requestApiKeyName": api,
+            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
+            "requestApiKeyName": api,
         },
         "request": request,
         "response": response,
