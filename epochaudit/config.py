@@ -23,7 +23,7 @@ from typing import Final
 DEFAULT_FILE: Final = Path("epochaudit.toml")
 FORMATS: Final = ("text", "json")
 FAIL_ON: Final = ("violation", "exposed", "unverifiable", "never")
-SHOWN_ON_REQUEST: Final = ("fenced", "unverifiable")
+SHOWN_ON_REQUEST: Final = ("pass", "fenced", "unverifiable")
 
 
 class ConfigError(Exception):

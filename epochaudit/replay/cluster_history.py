@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import SOURCE, metadata_log
 from epochaudit.replay.releases import releases, releases_at
 
@@ -21,11 +22,17 @@ BROKER_RECORDS: Final = (
     "BROKER_REGISTRATION_CHANGE_RECORD",
 )  # fmt: skip
 ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
+LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTING_DOWN")
+ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
+SETTINGS: Final = ("CREATE_TOPICS", "CONFIG_VALUE", "CONFIG_CHANGED")
+UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
+MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 
 METADATA_VERSION: Final = "metadata.version"
 FIRST_3_3_LEVEL: Final = 4  # 3.3-IV0: only a 3.3 or later binary can have it in force
 SHUTDOWN_RECORDED_LEVEL: Final = 7  # 3.3-IV3: inControlledShutdown is written to the log
 RELEASE_3_3: Final = 303
+RESET_ANSWERS: Final = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
 
 ACTIVE: Final = "active"
 FENCED: Final = "fenced"
@@ -38,6 +45,7 @@ WITHOUT_RECORD: Final = "without_record"
 FOREVER: Final = 2**62
 
 
+@kept
 def cluster_history(events: DataFrame) -> DataFrame:
     """One row per cluster. Clock: position in the metadata log; the node's own clock for releases and elections.
 
@@ -48,10 +56,20 @@ def cluster_history(events: DataFrame) -> DataFrame:
       raft_leaders  array of struct(raft_epoch, leader)
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
+      live_told     what ZooKeeper controllers said about live brokers, in the order of their logs: array of struct(node,
+                    time_ms, file_order, byte_offset, live, gone (left or registered anew), epochs (of live),
+                    shutting_down, ref)
+      isr_loggers   nodes whose lines about ISR changes are recorded
+      isr_resets    leaders that took an ISR back after 107 or 55: array of struct(node, topic, partition, leader_epoch)
+      unclean_told  settings of unclean.leader.election.enable, and unclean elections asked for by hand: array of
+                    struct(topic, permitted), topic null for all topics
+      migrates      the log tells of a migration from ZooKeeper
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
     """
     log = metadata_log(events)
-    others = of_types(events, *ZOOKEEPER_MODE).select(*_OTHERS)
+    told = F.col("event_type").isin(*ZOOKEEPER_MODE, *LIVE_BROKERS, *ISR_LINES)
+    settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING)
+    others = events.where(told | settings | _by_hand()).select(*_OTHERS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
@@ -64,6 +82,11 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.collect_set("raft_leader").alias("raft_leaders"),
         F.collect_set("release").alias("releases"),
         F.collect_set("election").alias("elections"),
+        F.array_sort(F.collect_list("live_told")).alias("live_told"),
+        F.collect_set("isr_logger").alias("isr_loggers"),
+        F.collect_set("isr_reset").alias("isr_resets"),
+        F.collect_set("unclean_told").alias("unclean_told"),
+        F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
         F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
@@ -71,7 +94,14 @@ def cluster_history(events: DataFrame) -> DataFrame:
     )
 
 
-_OTHERS: Final = ("cluster", "node", "source", "event_type", "time_ms", "controller_epoch", "value")
+FOLDED: Final = (
+    "brokers", "levels", "raft_leaders", "releases", "elections", "live_told", "isr_loggers", "isr_resets", "unclean_told",
+)  # fmt: skip
+_OTHERS: Final = (
+    "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
+    "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "live_brokers", "live_broker_epochs",
+    "deleted_brokers", "bounced_brokers", "name", "value",
+)  # fmt: skip
 _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
     "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
@@ -95,7 +125,39 @@ def _facts() -> list[Column]:
         F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
+        *_told(),
     ]
+
+
+def _told() -> list[Column]:
+    """What lines of server.log and controller.log, and settings, add."""
+    event_type = F.col("event_type")
+    gone = F.concat(F.coalesce("deleted_brokers", _no_ids()), F.coalesce("bounced_brokers", _no_ids()))
+    live = F.struct(
+        "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), gone.alias("gone"),
+        F.col("live_broker_epochs").alias("epochs"),
+        F.when(event_type == "BROKER_SHUTTING_DOWN", F.col("broker_id")).alias("shutting_down"), ref().alias("ref"),
+    )  # fmt: skip
+    reset = (event_type == "ALTER_PARTITION_FAILED") & F.col("value").isin(*RESET_ANSWERS)
+    permits = F.struct("topic", (_by_hand() | (F.lower("value") == "true")).alias("permitted"))
+    setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
+    return [
+        F.when(event_type.isin(*LIVE_BROKERS), live).alias("live_told"),
+        F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
+        F.when(reset, F.struct("node", "topic", "partition", "leader_epoch")).alias("isr_reset"),
+        F.when(setting | _by_hand(), permits).alias("unclean_told"),
+        (event_type == MIGRATION).alias("migrates"),
+    ]
+
+
+def _by_hand() -> Column:
+    """An administrator asked for an unclean election (ElectLeaders, election type 1)."""
+    asked = (F.col("event_type") == "ELECT_LEADERS") & (F.col("value") == "1")
+    return F.coalesce(asked, F.lit(False))
+
+
+def _no_ids() -> Column:
+    return F.array().cast("array<int>")
 
 
 def _broker_states(log: DataFrame) -> DataFrame:
@@ -170,6 +232,29 @@ def level_at(place: Column) -> Column:
     return F.try_element_at(F.filter("levels", lambda level: level["since"] <= place), F.lit(-1))["level"]
 
 
+def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:
+    """Releases of a node (303 for Kafka 3.3), of all nodes if it is null. Needs: releases.
+
+    at_ms: a moment of the node's own clock. raft_epoch: one that it led.
+    """
+    return releases_at(node, at_ms, raft_epoch)["release"]
+
+
+def unclean_permitted(topic: Column) -> Column:
+    """Whether an unclean election of the topic was permitted at any time; null: not in the evidence.
+
+    Needs: unclean_told, log_complete. A default of false says nothing about a topic whose own settings may be missing.
+    """
+    own = F.filter("unclean_told", lambda told: told["topic"] == topic)["permitted"]
+    default = F.filter("unclean_told", lambda told: told["topic"].isNull())["permitted"]
+    return (
+        F.when(F.array_contains(own, True), True)
+        .when(F.size(own) > 0, False)
+        .when(F.array_contains(default, True), True)
+        .when((F.size(default) > 0) & F.col("log_complete"), False)
+    )
+
+
 def checks_eligibility(
     node: Column, level: Column, at_ms: Column | None = None, raft_epoch: Column | None = None
 ) -> Column:
@@ -178,9 +263,9 @@ def checks_eligibility(
     Needs: releases. By the metadata.version in force, else by what the node ran at a moment of its own clock or in a
     raft epoch that it led; of all nodes if they agree and the node is not known.
     """
-    possible = releases_at(node, at_ms, raft_epoch)["release"]
+    mine = releases_of(node, at_ms, raft_epoch)
     return (
         F.when(level >= FIRST_3_3_LEVEL, F.lit(True))
-        .when(F.array_min(possible) >= RELEASE_3_3, F.lit(True))
-        .when(F.array_max(possible) < RELEASE_3_3, F.lit(False))
+        .when(F.array_min(mine) >= RELEASE_3_3, F.lit(True))
+        .when(F.array_max(mine) < RELEASE_3_3, F.lit(False))
     )

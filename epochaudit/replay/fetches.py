@@ -15,6 +15,8 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key
 
+UNKNOWN_LEADER_EPOCH: Final = 75
+
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
     "session_id", "session_epoch", "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "hinted_leader_epoch",
@@ -28,7 +30,8 @@ def fetches(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
     api_version, replica_id, error_code, session_id, session_epoch, fetch_offset (null where left to the session),
     current_leader_epoch (of the request or its session), epoch_source (request, session, or unknown: the session is older
-    than the capture), and what `with_held_epochs` adds.
+    than the capture), what `with_held_epochs` adds, and newer_epoch with newer_ref: the newest leader epoch above the held
+    one in which a request for the partition had come to the node before the answer, and was answered 75.
     """
     rows = of_types(events, "FETCH").where(F.col("in_response") & F.col("partition").isNotNull() & is_user_topic())
     listed = rows.where("in_request").select(
@@ -37,8 +40,27 @@ def fetches(events: DataFrame) -> DataFrame:
     left_to_session = _from_session(rows.where("NOT in_request").select(*_COLUMNS, ref().alias("fetch_ref")), events)
     served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
-    return served.withColumns(
+    return _with_newer_epochs(served, events).withColumns(
         {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+    )
+
+
+def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds newer_epoch and newer_ref. What travels is one row per partition of a node at which such a request came."""
+    unknown = of_types(events, "FETCH").where(
+        F.col("in_request") & (F.col("error_code") == UNKNOWN_LEADER_EPOCH) & (F.col("current_leader_epoch") >= 0)
+    )
+    key = ("cluster", "node", "topic_key", "partition")
+    first = F.min(F.struct("arrival_ms", ref().alias("ref"))).alias("first")
+    asked = unknown.withColumn("topic_key", topic_key()).groupBy(*key, "current_leader_epoch").agg(first)
+    entry = F.struct(F.col("current_leader_epoch").alias("epoch"), "first.arrival_ms", "first.ref")
+    asked = asked.groupBy(*key).agg(F.collect_list(entry).alias("asked"))
+    joined = rows.withColumn("topic_key", topic_key()).join(F.broadcast(asked), list(key), "left")
+    newer = F.filter("asked", lambda a: (a["epoch"] > F.col("held_max")) & (a["arrival_ms"] < F.col("time_ms")))
+    return (
+        joined.withColumn("newest", F.array_max(newer))
+        .withColumns({"newer_epoch": F.col("newest.epoch"), "newer_ref": F.col("newest.ref")})
+        .drop("topic_key", "asked", "newest")
     )
 
 

@@ -18,16 +18,19 @@ from epochaudit.events.views import ref
 from epochaudit.replay.cluster_history import (
     ACTIVE,
     FENCED,
+    FOLDED,
     FOREVER,
     INELIGIBLE,
     SHUTTING_DOWN,
     UNKNOWN,
+    UNREGISTERED,
     checks_eligibility,
     cluster_history,
     level_at,
     standing_of,
     states_of,
 )
+from epochaudit.replay.live_brokers import absent_members
 from epochaudit.replay.partition_states import CONTROLLER, RECORD, partition_states
 from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
@@ -78,23 +81,25 @@ def isr_changes(events: DataFrame) -> DataFrame:
       malformed            in some of them the sender is not the leader, or the ISR not one that this leader may ask for
       reassigned           one of them completes a reassignment and starts the next leader epoch topic_gone
       the metadata log is complete and the topic not in it, or removed before the answer fenced_members,
-      shutting_down_members  ISR members that were ineligible wherever the controller can have been in the metadata
-                           log, for that reason; null where the request has no place in it
-      fenced_at_times, shutting_down_at_times  some member was so, or can have been, at some such place
+      shutting_down_members, unregistered_members  ISR members that were ineligible wherever the controller can have been
+                           in the metadata log, the first of these that fits; stale_members: the others that were named
+                           with a broker epoch that is not the registered one; null where the request has no place in it
+      fenced_at_times, shutting_down_at_times, unregistered_at_times, other_epoch_at_times  some member was so, or can
+                           have been, at some such place
       ineligible_members   members that were ineligible at some such place, for any reason; ineligible_ref the record of
       the first
+      dead_*               (ZooKeeper) as in `live_brokers`
+      sender_release       Kafka release of the leader that asked (303 for 3.3); sender_told: its lines about ISR changes
+                           are recorded; reset_told: one of them takes back an ISR in this leader epoch after 107 or 55
+      resent_ref           the leader's next AlterPartition on the connection for the partition, if it is the same again
     """
     requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
     rows = requests.select(*_COLUMNS, ref().alias("request_ref"))
     rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left")
     rows = _identified(rows, events).join(_states_by_partition(events), ["cluster", "identity", "partition"], "left")
     rows = _met(_timed(rows))
-    return _with_members(rows).drop(
-        "brokers",
-        "levels",
-        "raft_leaders",
-        "releases",
-        "elections",
+    return _at_the_sender(_with_members(rows)).drop(
+        *FOLDED,
         "states",
         "named_topic",
         "identified_topic_id",
@@ -263,6 +268,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             **_standing(),
+            **absent_members(),
             "checks_eligibility": F.coalesce(
                 new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
             ),
@@ -284,17 +290,42 @@ def _standing() -> dict[str, Column]:
 
     fenced = F.filter("members", lambda m: ineligible(m) & at_times(m, FENCED))
     shutting_down = F.filter("members", lambda m: ineligible(m) & at_times(m, SHUTTING_DOWN) & ~at_times(m, FENCED))
-    unknown = F.filter(
-        "members",
-        lambda m: (ineligible(m) & ~at_times(m, FENCED, SHUTTING_DOWN)) | (m["other_epoch"] & ~at_times(m, UNKNOWN)),
-    )
+    unregistered = F.filter("members", lambda m: ineligible(m) & ~at_times(m, FENCED, SHUTTING_DOWN))
+    stale = F.filter("members", lambda m: m["other_epoch"] & ~ineligible(m) & ~at_times(m, UNKNOWN))
     named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["other_epoch_at_times"])
     return {
         "fenced_members": fenced["broker_id"],
         "shutting_down_members": shutting_down["broker_id"],
-        "unknown_members": unknown["broker_id"],
+        "unregistered_members": unregistered["broker_id"],
+        "stale_members": stale["broker_id"],
+        "unregistered_at_times": F.exists("members", lambda m: at_times(m, UNREGISTERED, UNKNOWN)),
+        "other_epoch_at_times": F.exists("members", lambda m: m["other_epoch_at_times"]),
         "fenced_at_times": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
         "shutting_down_at_times": F.exists("members", lambda m: at_times(m, SHUTTING_DOWN, UNKNOWN)),
         "ineligible_members": named["broker_id"],
         "ineligible_ref": F.try_element_at(named["ref"], F.lit(1)),
     }
+
+
+def _at_the_sender(rows: DataFrame) -> DataFrame:
+    """Adds what is known of the leader that asked, and whether it asked the same again."""
+    one = ("leader_epoch", "partition_epoch", "isr")
+    after = Window.partitionBy("cluster", "node", "connection", "topic", "partition").orderBy(
+        "correlation_id", "file_order", "byte_offset"
+    )
+    following = F.lead(F.struct(*one, "request_ref")).over(after)
+    same = F.struct(*(F.col(f"following.{name}") for name in one)) == F.struct(*one)
+    release = F.filter("releases", lambda r: r["node"] == F.col("broker_id"))["release"]
+    reset = F.struct(F.col("broker_id").alias("node"), "topic", "partition", "leader_epoch")
+    return (
+        rows.withColumn("following", following)
+        .withColumns(
+            {
+                "resent_ref": F.when(same, F.col("following.request_ref")),
+                "sender_release": F.array_min(release),
+                "sender_told": F.array_contains("isr_loggers", F.col("broker_id")),
+                "reset_told": F.exists("isr_resets", lambda told: told == reset),
+            }
+        )
+        .drop("following")
+    )

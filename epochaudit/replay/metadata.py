@@ -12,17 +12,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.replay.cluster_history import (
+    FOLDED,
     INELIGIBLE,
     checks_eligibility,
     cluster_history,
     level_at,
+    releases_of,
     standing_of,
     states_of,
+    unclean_permitted,
 )
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
-_BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas")
+_BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr")
+_SHRINK_KEEPS_EPOCH_LEVEL: Final = 12  # 3.6-IV0
+_RELEASE_3_6: Final = 306
 
 
 def metadata(events: DataFrame) -> DataFrame:
@@ -30,16 +35,23 @@ def metadata(events: DataFrame) -> DataFrame:
 
     Needs: the events table. `node` is the controller that made the change (KRaft: the raft leader of the record's
     epoch, null if the log does not name it), null elsewhere. Adds, beside the columns of `partition_states`:
-      previous_*            leader, leader_epoch, partition_epoch, isr, replicas of the row before; previous_ref its
-      place starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it recreated
-      the topic name has had several topic ids metadata_level        metadata.version level in force at the record;
-      log_complete as in `cluster_history` checks_eligibility    the controller is 3.3 or later: true, false, null = not
-      in the evidence members               ISR members: array of struct(broker_id, standing, ref): active, fenced,
-      shutting_down, unregistered or
-                            unknown by their registration at the record's place, and the record that says so (KRaft)
-      standings             the distinct standings of the members ineligible_members    those that are fenced,
-      shutting_down or unregistered, as texts "3 fenced"; ineligible_ref the record of
-                            the first
+      previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr of the row before; previous_ref its
+                            place
+      starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it
+      created               the record creates the partition (KRaft; not one in a snapshot)
+      elects                the record or line makes another node leader than the state before had
+      recreated             the topic name has had several topic ids
+      metadata_level        metadata.version level in force at the record; log_complete, migrates as in `cluster_history`
+      checks_eligibility    the controller is 3.3 or later: true, false, null = not in the evidence
+      bumps_on_shrink       an ISR that shrinks raises the leader epoch (metadata.version below 3.6-IV0): the same three
+      unclean_permitted     an unclean election of the topic was permitted: the same three
+      members               ISR members: array of struct(broker_id, standing, ref): active, fenced, shutting_down,
+                            unregistered or unknown by their registration at the record's place, and the record that says
+                            so (KRaft)
+      standings             the distinct standings of the members
+      leader_standing       the leader's, if it is a member; leader_ref the record that says so
+      ineligible_members    those that are fenced, shutting_down or unregistered, as texts "3 fenced"; ineligible_ref the
+                            record of the first
     """
     states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR)
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
@@ -54,20 +66,22 @@ def metadata(events: DataFrame) -> DataFrame:
             "recreated": F.coalesce("recreated", F.lit(False)),
             "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
             "metadata_level": level_at(F.col("clock")),
+            "created": _created(),
+            "unclean_permitted": unclean_permitted(F.coalesce("topic", "named_topic")),
             "members": F.when(F.col("scope") == RECORD, F.transform("isr", _member)),
             "group_id": F.lit(None).cast("string"),
         }
     )
-    return rows.withColumns(_standing()).drop(
-        "brokers",
-        "levels",
-        "raft_leaders",
-        "releases",
-        "elections",
-        "before",
-        "topic_key",
-        "named_topic",
-        "identified_topic_id",
+    return rows.withColumns(_standing()).drop(*FOLDED, "before", "topic_key", "named_topic", "identified_topic_id")
+
+
+def _created() -> Column:
+    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
+    return (
+        (F.col("event_type") == "PARTITION_RECORD")
+        & ~in_snapshot
+        & (F.col("leader_epoch") == 0)
+        & (F.col("partition_epoch") == 0)
     )
 
 
@@ -88,7 +102,17 @@ def _member(broker_id: Column) -> Column:
 
 def _standing() -> dict[str, Column]:
     ineligible = F.filter("members", lambda member: member["standing"].isin(*INELIGIBLE))
+    leading = F.try_element_at(F.filter("members", lambda m: m["broker_id"] == F.col("leader")), F.lit(1))
+    level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == RECORD, F.col("raft_epoch"))
+    release = F.array_max(releases_of(F.col("node"), raft_epoch=raft_epoch))
+    decided = (F.col("event_type") == "PARTITION_CHANGE_RECORD") | (F.col("event_type") == "PARTITION_STATE_CHANGED")
     return {
+        "elects": decided & (F.col("leader") >= 0) & (F.col("leader") != F.col("previous_leader")),
+        "leader_standing": leading["standing"],
+        "leader_ref": leading["ref"],
+        "bumps_on_shrink": F.when(level.isNotNull(), level < _SHRINK_KEEPS_EPOCH_LEVEL).when(
+            release < _RELEASE_3_6, F.lit(True)
+        ),
         "standings": F.array_distinct("members.standing"),
         "ineligible_members": F.transform(ineligible, lambda m: F.concat_ws(" ", m["broker_id"], m["standing"])),
         "ineligible_ref": F.try_element_at(ineligible["ref"], F.lit(1)),
@@ -96,6 +120,6 @@ def _standing() -> dict[str, Column]:
             F.col("node"),
             F.col("metadata_level"),
             F.when(F.col("scope") == CONTROLLER, F.col("time_ms")),  # a record's time is no time of the node's logs
-            F.when(F.col("scope") == RECORD, F.col("raft_epoch")),
+            raft_epoch,
         ),
     }

@@ -9,13 +9,13 @@ states
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import metadata_log
 
 PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
@@ -45,45 +45,40 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
                            PartitionRecord of the partition is recorded before. ClearElrRecord is not applied to elr.
       before               the same and state_ref as a struct, as of the row before; null for the first
       sets_leader          the record sets the leader field
-      next_clock, next_ms  of the following row; null for the last
+      next_clock, next_ms, next_isr  of the following row; null for the last
       state_ref            the row's own place
     Records are those of `metadata_log`: one that several copies hold counts once.
     """
+    return _all_states(events).where(F.col("scope").isin(*scopes))
+
+
+@kept
+def _all_states(events: DataFrame) -> DataFrame:
+    """The statements of all scopes: several frames read them, and a scope's rows have windows of their own."""
     group = ("cluster", "scope", "identity", "partition")
     in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
-    stated = _stated(events, scopes).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    stated = _stated(events).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
     merged = _merged(stated, in_order)
     return merged.withColumns(
         {
             "before": F.lag(F.struct(*_STATE, "state_ref")).over(in_order),
             "next_clock": F.lead("clock").over(in_order),
             "next_ms": F.lead("time_ms").over(in_order),
+            "next_isr": F.lead("isr").over(in_order),
         }
     )
 
 
-def _stated(events: DataFrame, scopes: tuple[str, ...]) -> DataFrame:
+def _stated(events: DataFrame) -> DataFrame:
     """The rows that state something, records with their position in the metadata log."""
-    others = events.where(_states_something(scopes)).select(*_COLUMNS, *_PLACE)
-    if RECORD not in scopes:
-        return others.withColumn("position", F.lit(None).cast("bigint"))
-    records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
-    return others.unionByName(records, allowMissingColumns=True)
-
-
-def _states_something(scopes: Iterable[str]) -> Column:
     event_type = F.col("event_type")
     accepted = (
         (F.col("request_error_code") == 0) & (F.col("error_code") == 0) & (F.col("leader") != LEADER_DURING_DELETE)
     )
-    conditions = {
-        CONTROLLER: event_type == "PARTITION_STATE_CHANGED",
-        LEADER_AND_ISR: (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted,
-    }
-    chosen = F.lit(False)
-    for scope in conditions.keys() & set(scopes):
-        chosen = chosen | conditions[scope]
-    return chosen
+    installed = (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted
+    others = events.where((event_type == "PARTITION_STATE_CHANGED") | installed).select(*_COLUMNS, *_PLACE)
+    records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
+    return others.unionByName(records, allowMissingColumns=True)
 
 
 def _scope() -> Column:

@@ -13,11 +13,12 @@ from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.judge import by_frame, judge
-from epochaudit.rules.rule import VERDICTS
+from epochaudit.rules.rule import EXPOSED, INFO, VERDICTS, VIOLATION
 from tests.rules.case_files import Case, Expected, read_cases
 
 CASES = list(read_cases(Path(__file__).parent, EVENTS))
 REQUIRED = {"pass", "unverifiable"}
+BREACHES = {VIOLATION, EXPOSED}
 
 
 @pytest.fixture(scope="session")
@@ -49,5 +50,13 @@ def test_case(case: Case, verdicts: dict[str, list[tuple[Expected, str]]]) -> No
 @pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)
 def test_every_rule_has_cases_for_breach_and_pass_and_missing_evidence(rule) -> None:
     shown = {e.verdict for case in CASES if case.rule == rule.id for e in case.expected}
-    assert shown & {"violation", "exposed"}
     assert shown >= REQUIRED
+    assert bool(shown & BREACHES) == (rule.severity != INFO)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in catalogue() if rule.severity == INFO], ids=lambda rule: rule.id)
+@pytest.mark.usefixtures("spark")
+def test_an_observation_never_counts_as_a_finding(rule) -> None:
+    assert not BREACHES & {arm.verdict for arm in rule.verdict()}
+    assert rule.severity_of() is None
+    assert rule.title.startswith("Observation: ")

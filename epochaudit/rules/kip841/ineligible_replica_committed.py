@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.cluster_history import UNKNOWN
+from epochaudit.replay.cluster_history import INELIGIBLE, UNKNOWN
 from epochaudit.replay.partition_states import RECORD
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -31,7 +31,8 @@ class IneligibleReplicaCommitted(Rule):
     with them the ISR is empty. Events are judged by offset: fencing writes the partitions first and the fencing last,
     controlled shutdown and unfencing write the broker's record first, and one batch may hold several events. Partitions
     copied from ZooKeeper (a first record with epochs above 0) keep the ISR they had there: unverifiable. Controlled
-    shutdown is in the log since metadata.version 3.3-IV3. Controllers before 3.3 do not check: exposed.
+    shutdown is in the log since metadata.version 3.3-IV3. A partition created with such a member is reported by IS-08, and
+    one that is elected leader, if it is the only one, by LD-02. Controllers before 3.3 do not check: exposed.
 
     ## Example
     Offset 49 fences broker 3; the record at offset 50 sets ISR [1, 2, 3] for orders-0.
@@ -55,7 +56,10 @@ class IneligibleReplicaCommitted(Rule):
     )
 
     def applies(self) -> Column:
-        return col("scope") == RECORD
+        count = F.size("ineligible_members")
+        at_creation = col("created") & (count > 0)
+        leader_alone = col("elects") & (count == 1) & col("leader_standing").isin(*INELIGIBLE)
+        return (col("scope") == RECORD) & ~F.coalesce(at_creation | leader_alone, F.lit(False))
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0

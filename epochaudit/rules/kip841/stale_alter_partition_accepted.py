@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.kip841.fenced_replica_accepted import REFUSED_AS_INELIGIBLE, SUCCEEDED
+from epochaudit.rules.kip841.eligibility import REFUSED_AS_INELIGIBLE, SUCCEEDED
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 NOT_CONTROLLER = 41

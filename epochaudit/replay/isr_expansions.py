@@ -1,0 +1,151 @@
+"""Frame `isr_expansions`: every replica that a leader took into the ISR, with what it had fetched by then.
+
+The leader's own log tells when it took the replica in, its request log what the replica had fetched, its "starts at"
+line where the leader epoch begins: three logs of one host and one clock. A request is logged after its answer, so that
+the arrival reckoned from it may be late by as much.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.releases import releases, releases_at
+
+NOT_LEADER_OR_FOLLOWER: Final = 6
+
+_SLACK_MS: Final = 1000
+_LINES: Final = ("LEADER_STARTS", "ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
+_KEY: Final = ("cluster", "node", "file", "byte_offset", "replica_id")
+
+
+def isr_expansions(events: DataFrame) -> DataFrame:
+    """One row per (line of a leader about its new ISR, member that was not in the one before). Clock: the leader's host.
+
+    Columns: the subject columns (node = the leader, leader_epoch by its last "starts at" line), replica_id (the new
+    member), isr, partition_epoch, line_ref, start_offset of the leader epoch with start_ref, and
+      fetched          how many of the replica's fetches of this leader epoch, not refused, had arrived by then
+      fetched_offset   the highest fetch offset of these, with fetch_ref
+      stated_epoch     the broker epoch that the accepted AlterPartition states for the member, with request_ref;
+                       null or -1: none
+      epochs_fetched   the distinct replica epochs of these fetches, -1 for none
+      stale_refused    a fetch with an older replica epoch than stated was answered 6
+      version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
+    """
+    joined = _stated(_joins(events), events)
+    fetched = _fetched(joined, events)
+    rows = joined.join(F.broadcast(fetched), list(_KEY), "left")
+    rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    return rows.withColumns(
+        {
+            "version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
+            "fetched": F.coalesce("fetched", F.lit(0)),
+            "client_id": F.lit(None).cast("string"),
+            "group_id": F.lit(None).cast("string"),
+        }
+    ).drop("releases")
+
+
+def _joins(events: DataFrame) -> DataFrame:
+    """One row per line and new member."""
+    event_type = F.col("event_type")
+    lines = of_types(events, *_LINES).select(
+        "cluster", "node", "event_type", "file", "file_order", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr",
+        "leader_epoch", "partition_epoch", "start_offset", ref().alias("line_ref"),
+    )  # fmt: skip
+    lines = with_identity(lines, topic_incarnations(events))
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        "time_ms", event_type != "LEADER_STARTS", "file_order", "byte_offset"
+    )
+    before = by_partition.rowsBetween(Window.unboundedPreceding, -1)
+    start = F.struct("leader_epoch", "start_offset", F.col("time_ms").alias("ms"), F.col("line_ref").alias("ref"))
+    settled = F.when(event_type != "ISR_EXPANDING", F.struct("isr"))
+    announced = F.lag(F.when(event_type == "ISR_EXPANDING", F.col("isr"))).over(by_partition)
+    lines = lines.withColumns(
+        {
+            "start": F.last(F.when(event_type == "LEADER_STARTS", start), ignorenulls=True).over(before),
+            "settled": F.last(settled, ignorenulls=True).over(before),
+            "announced": announced,
+        }
+    )
+    new = event_type.isin("ISR_UPDATED", "ISR_EXPANDING") & ~F.coalesce(
+        F.col("announced") == F.col("isr"), F.lit(False)
+    )
+    added = F.array_except("isr", "settled.isr")
+    return lines.where(new & F.col("start").isNotNull()).select(
+        "cluster", "node", "file", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr", "partition_epoch",
+        "line_ref", F.col("start.leader_epoch").alias("leader_epoch"), F.col("start.start_offset").alias("start_offset"),
+        F.col("start.ms").alias("start_ms"), F.col("start.ref").alias("start_ref"), F.explode(added).alias("replica_id"),
+    )  # fmt: skip
+
+
+def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds the broker epoch under which the controller accepted the member (AlterPartition 3+)."""
+    accepted = of_types(events, "ALTER_PARTITION").where(
+        (F.col("error_code") == 0) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
+    )
+    members = F.arrays_zip(F.col("isr").alias("id"), F.col("isr_broker_epochs").alias("epoch"))
+    stated = accepted.where(F.col("isr_broker_epochs").isNotNull()).select(
+        "cluster", "topic_id", "partition", F.col("response_partition_epoch").alias("partition_epoch"), "correlation_id",
+        ref().alias("request_ref"), F.explode(members).alias("member"),
+    )  # fmt: skip
+    one = stated.groupBy("cluster", "topic_id", "partition", "partition_epoch", F.col("member.id").alias("replica_id"))
+    told = one.agg(F.min(F.struct(F.col("member.epoch").alias("epoch"), "correlation_id", "request_ref")).alias("told"))
+    rows = joined.join(F.broadcast(told), ["cluster", "topic_id", "partition", "partition_epoch", "replica_id"], "left")
+    return rows.withColumns(
+        {
+            "stated_epoch": F.col("told.epoch"),
+            "correlation_id": F.col("told.correlation_id"),
+            "request_ref": F.col("told.request_ref"),
+        }
+    ).drop("told")
+
+
+def _fetched(joined: DataFrame, events: DataFrame) -> DataFrame:
+    """What the new members had fetched from their leader in its epoch; the joins are few and travel, the fetches stay."""
+    keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
+    wanted = joined.select(
+        *_KEY, "partition", "leader_epoch", "start_ms", "stated_epoch", F.col("time_ms").alias("line_ms"),
+        F.explode(keys).alias("topic_key"),
+    ).withColumnsRenamed({"file": "line_file", "byte_offset": "line_offset"})  # fmt: skip
+    rows = of_types(events, "FETCH").where(
+        F.col("in_request")
+        & (F.col("replica_id") >= 0)
+        & (F.coalesce("request_error_code", F.lit(0)) == 0)
+        & F.coalesce("error_code", F.lit(0)).isin(0, NOT_LEADER_OR_FOLLOWER)  # without news an answer leaves it out
+        & is_user_topic()
+    )
+    rows = rows.select(
+        "cluster", "node", topic_key().alias("topic_key"), "partition", "replica_id", "replica_epoch", "error_code",
+        "current_leader_epoch", "fetch_offset", "arrival_ms", ref().alias("fetch_ref"),
+    )  # fmt: skip
+    given = F.coalesce("current_leader_epoch", F.lit(-1))
+    in_epoch = (given == -1) | (given == F.col("leader_epoch"))
+    in_time = F.col("arrival_ms").between(F.col("start_ms"), F.col("line_ms") + _SLACK_MS)
+    met = rows.join(F.broadcast(wanted), ["cluster", "node", "topic_key", "partition", "replica_id"]).where(
+        in_epoch & in_time
+    )
+    served, epoch = F.coalesce("error_code", F.lit(0)) == 0, F.coalesce("replica_epoch", F.lit(-1))
+    return (
+        met.groupBy("cluster", "node", "line_file", "line_offset", "replica_id")
+        .agg(
+            F.count(F.when(served, 1)).alias("fetched"),
+            F.max(F.when(served, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
+            F.collect_set(F.when(served, epoch)).alias("epochs_fetched"),
+            F.max(~served & epoch.between(0, F.col("stated_epoch") - 1)).alias("stale_refused"),
+        )
+        .select(
+            "cluster", "node", F.col("line_file").alias("file"), F.col("line_offset").alias("byte_offset"), "replica_id",
+            "fetched", "epochs_fetched", "stale_refused", F.col("furthest.fetch_offset").alias("fetched_offset"),
+            F.col("furthest.fetch_ref").alias("fetch_ref"),
+        )
+    )  # fmt: skip
+
+
+def without_epoch() -> Column:
+    """None of the replica's fetches tells its broker epoch."""
+    return ~F.exists("epochs_fetched", lambda epoch: epoch >= 0)
