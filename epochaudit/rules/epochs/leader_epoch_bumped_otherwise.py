@@ -1,0 +1,72 @@
+"""EP-03."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("EP-03", frame="metadata", kip="KIP-841", severity=LOW, since="2.8")
+class LeaderEpochBumpedOtherwise(Rule):
+    """A record raised the leader epoch without a reason, or had a reason and did not.
+
+    ## What it checks
+    A PartitionChangeRecord raises the leader epoch by setting the leader, be it to the same broker. A KRaft controller does
+    that if and only if the leader changes, a replica leaves the assignment, or, below metadata.version 3.6-IV0 or while
+    the cluster migrates from ZooKeeper, the ISR shrinks.
+
+    ## Why it matters
+    A needless bump makes every follower and client start anew. A missing one leaves a removed replica in an epoch in which
+    its fetches are accepted.
+
+    ## Evidence needed
+    The metadata log; the controller's Kafka version where the log has no metadata.version.
+
+    ## What is allowed
+    Below 3.6-IV0 a record for the last member of an ISR may raise the leader epoch and change nothing (KAFKA-16624). In a log
+    that tells of a migration a shrink may bump or not.
+
+    ## Example
+    metadata.version is 3.9-IV0. A record takes broker 3 out of ISR [1, 2, 3] and sets the leader to broker 1, which led before.
+
+    ## References
+    PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded,
+    triggerLeaderEpochBumpForIsrShrinkIfNeeded; KAFKA-15021, KAFKA-16624.
+    """
+
+    evidence = {"the committed record": "state_ref", "the partition's record before": "previous_ref"}
+    expected = "a leader epoch that rises with a new leader, a removed replica or (metadata.version below 3.6-IV0) a shrunk ISR"
+    observed = "leader epoch {previous_leader_epoch}, then {leader_epoch}"
+    because = (
+        "{topic}-{partition} had leader {previous_leader}, ISR {previous_isr}, replicas {previous_replicas} in leader epoch "
+        "{previous_leader_epoch}",
+        "the record leaves leader {leader}, ISR {isr}, replicas {replicas} in leader epoch {leader_epoch}",
+        "metadata.version is at level {metadata_level}",
+    )
+
+    def applies(self) -> Column:
+        return col("event_type") == "PARTITION_CHANGE_RECORD"
+
+    def verdict(self) -> tuple[Branch, ...]:
+        bumps, by_shrink = col("sets_leader"), col("bumps_on_shrink")
+        moved = col("leader") != col("previous_leader")
+        removed = F.size(F.array_except("previous_replicas", "replicas")) > 0
+        shrinks = F.size(F.array_except("previous_isr", "isr")) > 0
+        last_man = F.size("isr") <= 1
+        before = col("previous_leader").isNull() | col("previous_isr").isNull() | col("previous_replicas").isNull()
+        return first_of(
+            unverifiable(before, "the partition's earlier records are not in the evidence"),
+            passed(bumps & (moved | removed)),
+            violation(~bumps & removed),
+            passed(~bumps & ~shrinks),
+            passed(col("migrates") & shrinks),
+            unverifiable(
+                by_shrink.isNull(), "neither metadata.version nor the controller's Kafka version is in the evidence"
+            ),
+            passed(shrinks & (bumps == by_shrink)),
+            passed(bumps & last_man & by_shrink),
+            otherwise=violation(),
+        )
