@@ -28,6 +28,9 @@ SAMPLES = (
     ("state-change-log", "zk-healthy-3.9"),
     ("server-log", "zk-healthy-3.9"),
     ("server-log", "kraft-ineligible-isr-4.1"),
+    ("request-log-text", "zk-stopreplica-prekip570-2.3"),
+    ("request-log-text", "zk-unclean-truncation-2.0"),
+    ("client-log", "zk-unclean-truncation-3.9"),
     ("metadata-log-dump", "kraft-k1-healthy"),
 )
 STATED_ELSEWHERE = frozenset(
