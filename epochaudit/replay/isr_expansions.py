@@ -33,6 +33,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       stated_epoch     the broker epoch that the accepted AlterPartition states for the member, with request_ref;
                        null or -1: none
       epochs_fetched   the distinct replica epochs of these fetches, -1 for none
+      refused_offset, epochs_refused  the same of those that were refused: a fetch that waits is accepted on arrival, and
+                       refused if the leader changes before it is answered
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
     """
@@ -116,7 +118,6 @@ def _fetched(joined: DataFrame, events: DataFrame) -> DataFrame:
         F.col("in_request")
         & (F.col("replica_id") >= 0)
         & (F.coalesce("request_error_code", F.lit(0)) == 0)
-        & F.coalesce("error_code", F.lit(0)).isin(0, NOT_LEADER_OR_FOLLOWER)  # without news an answer leaves it out
         & is_user_topic()
     )
     rows = rows.select(
@@ -129,19 +130,22 @@ def _fetched(joined: DataFrame, events: DataFrame) -> DataFrame:
     met = rows.join(F.broadcast(wanted), ["cluster", "node", "topic_key", "partition", "replica_id"]).where(
         in_epoch & in_time
     )
-    served, epoch = F.coalesce("error_code", F.lit(0)) == 0, F.coalesce("replica_epoch", F.lit(-1))
+    served = F.coalesce("error_code", F.lit(0)) == 0  # an answer without news leaves the partition out
+    fenced, epoch = F.col("error_code") == NOT_LEADER_OR_FOLLOWER, F.coalesce("replica_epoch", F.lit(-1))
     return (
         met.groupBy("cluster", "node", "line_file", "line_offset", "replica_id")
         .agg(
             F.count(F.when(served, 1)).alias("fetched"),
             F.max(F.when(served, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
             F.collect_set(F.when(served, epoch)).alias("epochs_fetched"),
-            F.max(~served & epoch.between(0, F.col("stated_epoch") - 1)).alias("stale_refused"),
+            F.max(F.when(~served, F.col("fetch_offset"))).alias("refused_offset"),
+            F.collect_set(F.when(~served, epoch)).alias("epochs_refused"),
+            F.max(fenced & epoch.between(0, F.col("stated_epoch") - 1)).alias("stale_refused"),
         )
         .select(
             "cluster", "node", F.col("line_file").alias("file"), F.col("line_offset").alias("byte_offset"), "replica_id",
-            "fetched", "epochs_fetched", "stale_refused", F.col("furthest.fetch_offset").alias("fetched_offset"),
-            F.col("furthest.fetch_ref").alias("fetch_ref"),
+            "fetched", "epochs_fetched", "refused_offset", "epochs_refused", "stale_refused",
+            F.col("furthest.fetch_offset").alias("fetched_offset"), F.col("furthest.fetch_ref").alias("fetch_ref"),
         )
     )  # fmt: skip
 

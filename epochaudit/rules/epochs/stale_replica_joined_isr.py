@@ -61,5 +61,9 @@ class StaleReplicaJoinedIsr(Rule):
             fenced(F.array_contains("epochs_fetched", col("stated_epoch")) & col("stale_refused")),
             passed(F.array_contains("epochs_fetched", col("stated_epoch"))),
             passed(F.array_max("epochs_fetched") > col("stated_epoch")),
+            unverifiable(
+                F.array_contains("epochs_refused", col("stated_epoch")),
+                "a fetch of the new incarnation was refused in the end; whether it had been accepted on arrival is not in the evidence",
+            ),
             otherwise=violation(),
         )

@@ -29,7 +29,8 @@ class IsrJoinedBeforeEpochStart(Rule):
 
     ## What is allowed
     Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. Fetches that arrive up to
-    a second after the leader's line count: the request log is written late. Members whose fetches are not recorded are
+    a second after the leader's line count: the request log is written late. A fetch that waits is accepted on arrival and may
+    yet be refused when the leader changes: unverifiable. Members whose fetches are not recorded are
     unverifiable. Kafka before 2.0.1 does not look at the epoch's start: exposed.
 
     ## Example
@@ -58,8 +59,12 @@ class IsrJoinedBeforeEpochStart(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
             unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
-            unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
             passed(col("fetched_offset") >= col("start_offset")),
+            unverifiable(
+                col("refused_offset") >= col("start_offset"),
+                "a fetch that suffices was refused in the end; whether it had been accepted on arrival is not in the evidence",
+            ),
+            unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
             exposed(F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False))),
             otherwise=violation(),
         )
