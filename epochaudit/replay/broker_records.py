@@ -27,6 +27,7 @@ from epochaudit.replay.cluster_history import (
     standing_of,
     states_of,
 )
+from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import metadata_log
 from epochaudit.replay.partition_states import RECORD, partition_states
 from epochaudit.replay.topic_identities import topic_identities
@@ -54,6 +55,18 @@ def broker_records(events: DataFrame) -> DataFrame:
       release           lowest release of the controller, null if it is not in the evidence; metadata_level,
       checks_eligibility, log_complete as elsewhere
     """
+    kept_in = F.broadcast(_kept_in(events))
+    rows = _records(events).join(kept_in, ["cluster", "broker_id", "position"], "left")
+    named = topic_identities(events).select("cluster", F.col("topic_key").alias("topic_id"), "named_topic")
+    rows = rows.withColumn("topic_id", F.col("first.topic_id")).join(
+        F.broadcast(named), ["cluster", "topic_id"], "left"
+    )
+    return rows.withColumns(_subject()).drop("first", "batch_end", "named_topic")
+
+
+@kept
+def _records(events: DataFrame) -> DataFrame:
+    """The records with the registration that they met, and whether they begin an event that is judged."""
     log = of_types(metadata_log(events), *BROKER_RECORDS).select(*_COLUMNS, ref().alias("record_ref"))
     rows = log.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(_registration())
     rows = rows.withColumns(
@@ -63,14 +76,16 @@ def broker_records(events: DataFrame) -> DataFrame:
             & F.col("standing_before").isin(ACTIVE, SHUTTING_DOWN)
             & (F.col("incarnation_id") != F.col("previous.incarnation_id")),
             "batch_end": F.greatest("position", F.col("batch_last_offset") * 2 + 1),
+            "metadata_level": level_at(F.col("position")),
         }
     )
-    rows = rows.join(F.broadcast(_kept(rows, events)), ["cluster", "broker_id", "position"], "left")
-    named = topic_identities(events).select("cluster", F.col("topic_key").alias("topic_id"), "named_topic")
-    rows = rows.withColumn("topic_id", F.col("first.topic_id")).join(
-        F.broadcast(named), ["cluster", "topic_id"], "left"
-    )
-    return rows.withColumns(_subject()).drop(*FOLDED, "first", "batch_end", "named_topic")
+    node, raft_epoch = F.col("node"), F.col("raft_epoch")
+    return rows.withColumns(
+        {
+            "release": F.array_min(releases_of(node, raft_epoch=raft_epoch)),
+            "checks_eligibility": checks_eligibility(node, F.col("metadata_level"), raft_epoch=raft_epoch),
+        }
+    ).drop(*FOLDED)
 
 
 def _registers() -> Column:
@@ -97,10 +112,12 @@ def _registration() -> dict[str, Column]:
     }
 
 
-def _kept(rows: DataFrame, events: DataFrame) -> DataFrame:
+def _kept_in(events: DataFrame) -> DataFrame:
     """One row per event after which some partition still has the broker in its ISR."""
-    judged = rows.where("leaves OR supersedes").select(
-        "cluster", "broker_id", "position", "batch_end", F.col("time_ms").alias("event_ms")
+    judged = (
+        _records(events)
+        .where("leaves OR supersedes")
+        .select("cluster", "broker_id", "position", "batch_end", F.col("time_ms").alias("event_ms"))
     )
     states = partition_states(events, RECORD).where(F.col("isr").isNotNull())
     members = states.select(
@@ -123,7 +140,6 @@ def _kept(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _subject() -> dict[str, Column]:
-    node, level, raft_epoch = F.col("node"), level_at(F.col("position")), F.col("raft_epoch")
     return {
         "topic": F.col("named_topic"),
         "partition": F.col("first.partition"),
@@ -131,9 +147,6 @@ def _subject() -> dict[str, Column]:
         "kept_leader": F.col("first.leader"),
         "kept_ref": F.col("first.state_ref"),
         "previous_ref": F.col("previous.record_ref"),
-        "release": F.array_min(releases_of(node, raft_epoch=raft_epoch)),
-        "metadata_level": level,
-        "checks_eligibility": checks_eligibility(node, level, raft_epoch=raft_epoch),
         **{name: F.lit(None).cast("int") for name in ("leader_epoch", "correlation_id")},
         **{name: F.lit(None).cast("string") for name in ("client_id", "group_id")},
     }

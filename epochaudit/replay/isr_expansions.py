@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.kept import kept
 from epochaudit.replay.releases import releases, releases_at
 
 NOT_LEADER_OR_FOLLOWER: Final = 6
@@ -38,9 +39,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
     """
-    joined = _stated(_joins(events), events)
-    fetched = _fetched(joined, events)
-    rows = joined.join(F.broadcast(fetched), list(_KEY), "left")
+    rows = _joins(events).join(F.broadcast(_fetched(events)), list(_KEY), "left")
     rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
     return rows.withColumns(
         {
@@ -52,8 +51,14 @@ def isr_expansions(events: DataFrame) -> DataFrame:
     ).drop("releases")
 
 
+@kept
 def _joins(events: DataFrame) -> DataFrame:
-    """One row per line and new member."""
+    """One row per line and new member; the fetches are looked up for it and joined to it."""
+    return _stated(_new_members(events), events)
+
+
+def _new_members(events: DataFrame) -> DataFrame:
+    """The members that were not in the ISR of the line before, with the leader epoch that the leader had begun."""
     event_type = F.col("event_type")
     lines = of_types(events, *_LINES).select(
         "cluster", "node", "event_type", "file", "file_order", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr",
@@ -107,10 +112,10 @@ def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
     ).drop("told")
 
 
-def _fetched(joined: DataFrame, events: DataFrame) -> DataFrame:
+def _fetched(events: DataFrame) -> DataFrame:
     """What the new members had fetched from their leader in its epoch; the joins are few and travel, the fetches stay."""
     keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
-    wanted = joined.select(
+    wanted = _joins(events).select(
         *_KEY, "partition", "leader_epoch", "start_ms", "stated_epoch", F.col("time_ms").alias("line_ms"),
         F.explode(keys).alias("topic_key"),
     ).withColumnsRenamed({"file": "line_file", "byte_offset": "line_offset"})  # fmt: skip
