@@ -26,6 +26,9 @@ _TOPIC_ID_AGREED: Final = (0, 11)
 
 # Two clocks of one host, both printed to the millisecond, and a response logged after it was sent.
 GRAIN_MS: Final = 2
+LATE_MS: Final = (
+    500  # how late a request\'s line may be written: its arrival is reckoned back from that (110 were seen)
+)
 # A KRaft delta writes no closing line after the last leader it starts; flushing the epoch cache takes tens of ms.
 _DELTA_MS: Final = 250
 _HANDLER_MS: Final = 60_000
@@ -154,26 +157,29 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
     Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none known);
-    held_complete: the epoch at arrival is known, so that no other epoch is possible; held_leader: only as leader;
-    held_ref: the line that started held_max; kafka_version of the process that answered, as major*1,000,000 +
-    minor*1,000 + patch. Completes topic and topic_id from the replica that was hosted.
+    held_just_before: the lowest that it held within LATE_MS before, which may have judged it all the same, as a
+    request's line may be written late; held_complete: the epoch at arrival is known, so that no other epoch is
+    possible; held_leader: only as leader; held_ref: the line that started held_max; kafka_version of the process that
+    answered, as major*1,000,000 + minor*1,000 + patch. Completes topic and topic_id from the replica that was hosted.
     """
-    possible = F.filter(
-        "held",
-        lambda e: (
-            (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
-            & (e["until_ms"].isNull() | (e["until_ms"] >= F.col("arrival_ms") - GRAIN_MS))
-        ),
-    )
+
+    def met(early_ms: int) -> Column:
+        def meets(e: Column) -> Column:
+            ended = e["until_ms"] < F.col("arrival_ms") - early_ms
+            return (e["from_ms"] <= F.col("time_ms") + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+
+        return F.filter("held", meets)
+
     joined = (
         rows.withColumn("topic_key", topic_key())
         .join(F.broadcast(held), ["cluster", "node", "topic_key", "partition"], "left")
-        .withColumn("possible", possible)
+        .withColumn("possible", met(GRAIN_MS))
     )
     highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"])))
     return (
         joined.withColumns(
             {
+                "held_just_before": F.array_min(F.transform(met(LATE_MS), lambda e: e["leader_epoch"])),
                 "held_min": F.array_min(F.transform("possible", lambda e: e["leader_epoch"])),
                 "held_max": highest["leader_epoch"],
                 "held_ref": highest["ref"],

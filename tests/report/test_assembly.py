@@ -106,7 +106,7 @@ def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> 
     assert read.error_codes == {"FETCH": {0: 1, 74: 1}, "PRODUCE": {0: 1, 6: 1}}
     assert read.metadata_records == {"TOPIC_RECORD": 1}
     assert read.left_out == {"unknown": 1}
-    assert read.nodes == (NodeRead("c", 2, ("broker",), "3.9.1"),)
+    assert read.nodes == (NodeRead("c", 2, ("broker",), ("3.8.0", "3.9.1")),)
 
 
 def test_rules_carry_their_tallies(assembled: Report) -> None:

@@ -40,9 +40,10 @@ class OlderLeaderEpochServed(Rule):
     request of the session that last listed them.
 
     ## What is allowed
-    No epoch (-1): the fence is skipped. While an epoch starts, from its line to the end of the handler, the old epoch and the
-    new one may both judge. A Fetch that waits is judged on arrival and again when it is answered. Codes that come before
-    the epoch check (3, 6, 56, 100, 103) say nothing about the epoch. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental
+    No epoch (-1): the fence is skipped. While an epoch starts, from its line to the end of the handler, the old
+    epoch and the new one may both judge; and as a request's line may be written late, so may an epoch that ended
+    just before. A Fetch that waits is judged on arrival and again when it is answered. Codes that come before the
+    epoch check (3, 6, 56, 100, 103) say nothing about the epoch. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental
     sessions (KAFKA-9338): reported as exposed.
 
     ## Example
@@ -76,10 +77,14 @@ class OlderLeaderEpochServed(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         epoch, code = col("current_leader_epoch"), col("error_code")
         older = epoch < col("held_min")
+        just_before = older & (
+            (code == 0) & (epoch >= col("held_just_before")) | (code == 75) & (epoch > col("held_just_before"))
+        )
         return first_of(
             unverifiable(col("epoch_source") == "unknown", "the fetch session began before the capture"),
             fenced((code == 74) & ((epoch < col("held_max")) | (epoch < col("hinted_leader_epoch")))),
             unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
+            unverifiable(just_before, "the broker's epoch changed just before, and request lines may be written late"),
             violation(code == 74),
             violation(older & (code == 75)),
             exposed(
