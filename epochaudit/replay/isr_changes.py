@@ -155,13 +155,25 @@ def _timed(rows: DataFrame) -> DataFrame:
     lag = F.col("written.time_ms") - F.col("arrival_ms")
     zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
     fits = (lag - zone).between(-_SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + _CLOCK_GRAIN_MS)
-    by_node = Window.partitionBy("cluster", "node")
+    in_time = Window.partitionBy("cluster", "node").orderBy("arrival_ms")
+    before, after = (
+        in_time.rowsBetween(Window.unboundedPreceding, -1),
+        in_time.rowsBetween(1, Window.unboundedFollowing),
+    )
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = rows.withColumn("own_zone_ms", F.when(fits, zone))  # what does not fit was written by another request
-    agreed = F.min("own_zone_ms").over(by_node) == F.max("own_zone_ms").over(
-        by_node
-    )  # not so across a change of summer time
-    zone_ms = F.coalesce("own_zone_ms", F.when(agreed, F.max("own_zone_ms").over(by_node)))
+    told = F.when(F.col("written").isNotNull(), F.struct("own_zone_ms"))
+    rows = rows.withColumns(
+        {
+            "told_before": F.last(told, ignorenulls=True).over(before),
+            "told_after": F.first(told, ignorenulls=True).over(after),
+        }
+    )
+    earlier, later = F.col("told_before.own_zone_ms"), F.col("told_after.own_zone_ms")
+    zone_ms = F.coalesce(
+        "own_zone_ms",  # else the neighbours', unless summer time ended or the clock was set between or about them
+        F.when(F.col("told_before").isNull(), later).when(F.col("told_after").isNull() | (earlier == later), earlier),
+    )
     rows = rows.withColumn("zone_ms", F.when(F.col("zookeeper"), F.lit(0)).otherwise(zone_ms))
     return rows.withColumns(
         {
@@ -169,7 +181,7 @@ def _timed(rows: DataFrame) -> DataFrame:
             "to_ms": F.col("time_ms") + F.col("zone_ms"),
             "committed": F.when(F.col("own_zone_ms").isNotNull() | F.col("zone_ms").isNull(), F.col("written")),
         }
-    ).drop("written", "own_zone_ms", "zone_ms")
+    ).drop("written", "own_zone_ms", "zone_ms", "told_before", "told_after")
 
 
 def _met(rows: DataFrame) -> DataFrame:
