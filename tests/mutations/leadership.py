@@ -1,0 +1,171 @@
+"""Leaders, leader epochs and what they lose: what controllers and brokers of a ZooKeeper cluster say about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tests.mutations.control_plane import leader_and_isr, one_state, topic_of
+from tests.mutations.editing import STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
+from tests.mutations.planting import Place, mutation
+
+HEALTHY: Final = "zk-healthy-3.9"
+
+_CHANGED: Final = (
+    r"Changed partition (?P<topic>\S+)-(?P<partition>\d+) from \S+ to \S+ with state LeaderAndIsr\(leader=(?P<leader>-?\d+), "
+    r"leaderEpoch=(?P<epoch>\d+),.*partitionEpoch=(?P<partition_epoch>\d+)"
+)
+_LEADER: Final = (
+    r"Leader (?P<topic>\S+)-(?P<partition>\d+) with topic id Some\((?P<id>\S+)\) starts at leader epoch (?P<epoch>\d+) from offset "
+    r"(?P<offset>\d+) "
+)
+
+
+def states_by_partition(copy: Copy) -> Iterator[list[Line]]:
+    """The lines of the controllers about each partition's new states, in the order of leader epochs."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in copy.lines(STATE_CHANGE_LOG, _CHANGED):
+        found.setdefault((line.match["topic"], line.match["partition"]), []).append(line)
+    for lines in found.values():
+        yield sorted(lines, key=lambda line: line.written_at)
+
+
+@mutation("EP-01", HEALTHY)
+def controller_lowers_a_leader_epoch(copy: Copy) -> Place:
+    """A ZooKeeper controller gives a partition a leader epoch below the one before, in which the same broker had led."""
+    for lines in states_by_partition(copy):
+        for first, second, third in zip(lines, lines[1:], lines[2:], strict=False):
+            epochs = [int(line.match["epoch"]) for line in (first, second, third)]
+            same = first.match["leader"] == third.match["leader"] and first.match["leader"] != "-1"
+            if same and epochs[0] < epochs[1] < epochs[2]:
+                third.replace(third.text.replace(f"leaderEpoch={epochs[2]}", f"leaderEpoch={epochs[0]}"))
+                return _place(third, epochs[0])
+    raise NotThereError("no partition that went back to its former leader")
+
+
+@mutation("EP-02", HEALTHY)
+def controller_repeats_a_partition_epoch(copy: Copy) -> Place:
+    """A ZooKeeper controller gives a new state of a partition the partition epoch of the state before."""
+    for lines in states_by_partition(copy):
+        if len(lines) > 2:
+            before, line = lines[1], lines[2]
+            told = f"partitionEpoch={before.match['partition_epoch']}"
+            line.replace(line.text.replace(f"partitionEpoch={line.match['partition_epoch']}", told))
+            return _place(line, int(line.match["epoch"]))
+    raise NotThereError("no partition with three states")
+
+
+def _place(line: Line, leader_epoch: int) -> Place:
+    return Place(
+        node=line.node, topic=line.match["topic"], partition=int(line.match["partition"]), leader_epoch=leader_epoch
+    )
+
+
+@mutation("LD-04", HEALTHY)
+def two_leaders_named(copy: Copy) -> Place:
+    """A controller tells one broker another leader for a leader epoch than it tells the others."""
+    for request in leader_and_isr(copy, 0):
+        state = one_state(request)
+        others = [b for b in state["isr"] if b not in (state["leader"], request.node)]
+        if state["leader"] not in (request.node, -1, -2) and others and not state["isNew"]:
+            told = rf"Follower {topic_of(request)}-{state['partitionIndex']} starts at leader epoch {state['leaderEpoch']} .*leader is"
+            for line in copy.lines(STATE_CHANGE_LOG, told, request.node):
+                line.replace(
+                    line.text.replace(f"Current leader is {state['leader']}.", f"Current leader is {others[0]}.")
+                )
+            state["leader"] = others[0]
+            request.write()
+            return Place(topic=topic_of(request), partition=state["partitionIndex"], leader_epoch=state["leaderEpoch"])
+    raise NotThereError("no LeaderAndIsr of one partition to a follower with another one beside it")
+
+
+@mutation("TR-06", HEALTHY)
+def epoch_starts_below_what_was_exposed(copy: Copy) -> Place:
+    """A leader starts its epoch below a high watermark that followers had been given, of a partition without consumers."""
+    read = {topic for request in consumer_fetches(copy) for topic in _topic_ids(request)}
+    for line in copy.lines(STATE_CHANGE_LOG, _LEADER):
+        if line.match["id"] not in read and int(line.match["epoch"]) > 1 and int(line.match["offset"]) > 1:
+            return start_lower(line, 1)
+    raise NotThereError("no partition without consumers in which an epoch starts above 1")
+
+
+def start_lower(line: Line, by: int) -> Place:
+    """Let a leader's line start its epoch so much lower."""
+    offset = int(line.match["offset"])
+    line.replace(line.text.replace(f"from offset {offset} ", f"from offset {offset - by} "))
+    return _place(line, int(line.match["epoch"]))
+
+
+def consumer_fetches(copy: Copy) -> Iterator[Request]:
+    return copy.requests(
+        "FETCH", lambda r: (r.asked.get("replicaState") or {}).get("replicaId", r.asked.get("replicaId", -1)) == -1
+    )
+
+
+def _topic_ids(request: Request) -> set[str]:
+    return {topic["topicId"] for topic in request.asked["topics"] if "topicId" in topic}
+
+
+@mutation("TR-01", HEALTHY, also=("TR-06",))
+def consumer_reads_on_unvalidated(copy: Copy) -> Place:
+    """A leader epoch starts below a consumer's position, and the consumer goes on without asking for the epoch's end.
+
+    TR-06: what the consumer had read was exposed, so that an epoch that starts below it loses exposed data.
+    """
+    starts = {
+        (line.match["id"], int(line.match["partition"]), int(line.match["epoch"])): line
+        for line in copy.lines(STATE_CHANGE_LOG, _LEADER)
+    }
+    for fetch in consumer_fetches(copy):
+        for topic, partition in _asked(fetch):
+            line = starts.get((topic, partition["partition"], partition["currentLeaderEpoch"]))
+            if line is None or partition["fetchOffset"] != int(line.match["offset"]) or int(line.match["epoch"]) < 2:
+                continue
+            validated = list(_validations(copy, fetch.client, line))
+            if validated and partition["fetchOffset"] > 5 and _answers(fetch, topic, partition["partition"], 0):
+                for request in validated:
+                    request.drop()
+                start = start_lower(line, 3)
+                return Place(
+                    start.node, start.topic, start.partition, start.leader_epoch, fetch.correlation_id, fetch.client
+                )
+    raise NotThereError("no consumer that went on at the start of a new epoch after it had validated its position")
+
+
+def _asked(fetch: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    for topic in fetch.asked["topics"]:
+        for partition in topic["partitions"]:
+            yield topic.get("topicId", ""), partition
+
+
+def _answers(fetch: Request, topic_id: str, index: int, code: int) -> bool:
+    return any(
+        (topic.get("topicId"), partition["partitionIndex"], partition["errorCode"]) == (topic_id, index, code)
+        for topic in fetch.answered["responses"]
+        for partition in topic["partitions"]
+    )
+
+
+def _validations(copy: Copy, client: str, line: Line) -> Iterator[Request]:
+    """The client's questions about the ends of epochs in the partition, at the leader of the line."""
+    key = (line.match["topic"], int(line.match["partition"]))
+    return copy.requests(
+        "OFFSET_FOR_LEADER_EPOCH",
+        lambda r: (
+            r.client == client
+            and key in {(topic["topic"], p["partition"]) for topic in r.asked["topics"] for p in topic["partitions"]}
+        ),
+    )
+
+
+@mutation("EP-04", HEALTHY)
+def epoch_cache_out_of_order(copy: Copy) -> Place:
+    """A leader-epoch-checkpoint has an entry that starts below the one before it."""
+    for line in copy.lines("leader-epoch-checkpoint", r"^(\d+) (\d+)$"):
+        before = line.log.lines[line.index - 1]
+        older = re.fullmatch(r"(\d+) (\d+)", before or "")
+        if older and int(older[2]) > 0 and int(line.match[2]) > int(older[2]):
+            line.replace(f"{line.match[1]} {int(older[2]) - 1}")
+            return Place(evidence=f"{line.match[1]} {int(older[2]) - 1}")
+    raise NotThereError("no epoch cache with two entries")
