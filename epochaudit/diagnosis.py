@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from epochaudit.inventory import Inventory, NodeRead
+from epochaudit.inventory import METADATA_LOG, REQUEST_LOG, Inventory, NodeRead
 from epochaudit.rules.catalogue import family_title
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from epochaudit.report.contents import RuleResult
     from epochaudit.sources.capture import Capture, RecordedFile
 
-REQUEST_LOG: Final = "request_log"
 STATE_CHANGE_LOG: Final = "state_change_log"
 SERVER_LOG: Final = "server_log"
-METADATA_LOG: Final = "metadata_log"
 JUDGED: Final = "judged"
 PARTLY: Final = "partly"
 NOT: Final = "not"

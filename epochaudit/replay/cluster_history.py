@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import SOURCE, metadata_log
-from epochaudit.replay.releases import releases, releases_at
+from epochaudit.replay.releases import STATED, releases, releases_at
 
 BROKER_RECORDS: Final = (
     "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
@@ -52,7 +52,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
     Columns:
       brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
                     broker_epoch, ref); positions since <= p < until
-      levels        metadata.version levels: array of struct(since, level), in order
+      levels        metadata.version levels: array of struct(since, level), in order; a level that a manifest states holds
+                    before the first record
       raft_leaders  array of struct(raft_epoch, leader)
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
@@ -69,7 +70,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     log = metadata_log(events)
     told = F.col("event_type").isin(*ZOOKEEPER_MODE, *LIVE_BROKERS, *ISR_LINES)
     settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING)
-    others = events.where(told | settings | _by_hand()).select(*_OTHERS)
+    others = events.where(told | settings | _by_hand() | _stated_level()).select(*_OTHERS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
@@ -113,10 +114,9 @@ def _facts() -> list[Column]:
     event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
     of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
     level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
+    since = F.coalesce("position", F.lit(-1).cast("bigint"))
     return [
-        F.when(level, F.struct(F.col("position").alias("since"), F.col("value").try_cast("int").alias("level"))).alias(
-            "level"
-        ),
+        F.when(level, F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level"))).alias("level"),
         F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
             "raft_leader"
         ),
@@ -154,6 +154,11 @@ def _by_hand() -> Column:
     """An administrator asked for an unclean election (ElectLeaders, election type 1)."""
     asked = (F.col("event_type") == "ELECT_LEADERS") & (F.col("value") == "1")
     return F.coalesce(asked, F.lit(False))
+
+
+def _stated_level() -> Column:
+    """The level that capture.toml states."""
+    return (F.col("event_type") == "FEATURE_LEVEL_RECORD") & (F.col("source") == STATED)
 
 
 def _no_ids() -> Column:

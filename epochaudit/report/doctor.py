@@ -10,7 +10,7 @@ from typing import Final
 
 from epochaudit.diagnosis import JUDGED, NOT, PARTLY, Diagnosis, FilesOfKind, Gap
 from epochaudit.evidence import iso_time
-from epochaudit.report.page import Page
+from epochaudit.report.page import Page, size_of
 from epochaudit.version import VERSION
 
 SCHEMA_VERSION: Final = 1
@@ -18,7 +18,6 @@ SHOWN_REASONS: Final = 3  # of a family
 SHOWN_NOTES: Final = 20
 SHOWN_GAPS: Final = 40
 STYLE: Final = {JUDGED: "green", PARTLY: "yellow", NOT: "cyan"}
-UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def render_json(diagnosis: Diagnosis) -> str:
@@ -88,7 +87,7 @@ def _here(page: Page, diagnosis: Diagnosis) -> None:
 def _kind_row(kind: FilesOfKind) -> Sequence[str]:
     nodes = ", ".join(map(str, kind.nodes)) or "-"
     lines = f"{kind.lines:,}" if kind.read else "not read"
-    return (kind.kind, f"{kind.files:,}", _size(kind.bytes), lines, nodes, _span(kind))
+    return (kind.kind, f"{kind.files:,}", size_of(kind.bytes), lines, nodes, _span(kind))
 
 
 def _span(kind: FilesOfKind) -> str:
@@ -97,13 +96,6 @@ def _span(kind: FilesOfKind) -> str:
         return "-"
     day, time = first[:10], first[11:19]
     return f"{day} {time} to {last[11:19] if last[:10] == day else last[:19].replace('T', ' ')}"
-
-
-def _size(size: float) -> str:
-    unit = 0
-    while size >= 1000 and unit < len(UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.1f} {UNITS[unit]}" if unit else f"{size:.0f} B"
 
 
 def _missing(page: Page, gaps: Sequence[Gap]) -> None:

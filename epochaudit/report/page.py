@@ -79,3 +79,18 @@ class Page:
         for number, line in enumerate(text.wrap(self._console, room, overflow="fold")):
             line.rstrip()
             self._console.print(Text.assemble(rest if number else first, line), soft_wrap=True)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def size_of(size: int) -> str:
+    """A number of bytes with the unit that leaves up to three digits before the point."""
+    amount, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{size:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"

@@ -12,7 +12,7 @@ from typing import Final
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.report.page import Page
+from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
@@ -44,7 +44,7 @@ def headline(report: Report) -> str:
     violations, exposed = report.count(VIOLATION), report.count(EXPOSED)
     unverifiable = _unverifiable(report)
     if violations or exposed:
-        found = _plural(violations, "violation")
+        found = plural(violations, "violation")
         return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
     if not report.judged:
         why = unverifiable or ": no subject of any rule was found"
@@ -58,7 +58,7 @@ def _unverifiable(report: Report) -> str:
         return ""
     reasons = report.unverifiable_reasons.most_common()
     main = f": {reasons[0][0]}" if reasons else ""
-    others = f" (+{_plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
+    others = f" (+{plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
     return f"; {total:,} unverifiable{main}{others}"
 
 
@@ -71,7 +71,7 @@ def _verdict(page: Page, report: Report) -> None:
 def _read(page: Page, inventory: Inventory) -> None:
     page.heading("What was read")
     clusters = ", ".join(inventory.clusters) or "no cluster"
-    size = f"{_plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {_size(inventory.bytes)}"
+    size = f"{plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {size_of(inventory.bytes)}"
     page.say((f"{clusters}: {size}", ""), indent=2)
     lines = (
         f"{inventory.events:,} lines with events, {inventory.ignored:,} ignored, {inventory.quarantined:,} quarantined"
@@ -118,7 +118,7 @@ def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) ->
 def _group(page: Page, severity: str, result: RuleResult | None, members: list[Finding]) -> None:
     first = members[0]
     about = f": {result.title} ({result.kip})" if result else ""
-    count = _plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
+    count = plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
     page.say(
         (f"{severity.upper()} ", "bold"),
         (first.rule, "bold"),
@@ -203,7 +203,7 @@ def _reasons(page: Page, rule: RuleResult) -> None:
         page.say((f"{rule.rule}  ", "bold"), (f"{subjects:,}: {reason}", ""), indent=2, hang=len(rule.rule) + 2)
     if len(reasons) > SHOWN_REASONS:
         page.say(
-            (f"{rule.rule}  {_plural(len(reasons) - SHOWN_REASONS, 'more reason')} (see --format json)", "dim"),
+            (f"{rule.rule}  {plural(len(reasons) - SHOWN_REASONS, 'more reason')} (see --format json)", "dim"),
             indent=2,
         )
 
@@ -230,16 +230,3 @@ def _next(page: Page, report: Report) -> None:
 
 def _unique(rules: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(rules))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def _size(size: int) -> str:
-    amount, unit = float(size), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if amount < 1000:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{size:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Final, cast
 
 MAGIC_AT: Final = 257
 MAGIC: Final = b"ustar"
-BLOCK: Final = 512
 SKIP: Final = 1 << 20
 
 

@@ -34,7 +34,6 @@ from epochaudit.sources.sink import (
     BlockDecoder,
     BlockTally,
     LineDecoder,
-    LineOutcome,
     RequestCounts,
     RowSink,
     Wanted,
@@ -219,8 +218,7 @@ def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int
     for number, text in enumerate(texts, line_in_split):
         try:
             tally[decoder.line(text.removesuffix(b"\r"), byte_offset, number)] += 1
-        except Exception as error:  # one line that nobody thought of must not end the audit
-            sink.quarantine(byte_offset, number, f"its decoder failed: {type(error).__name__}", text)
-            tally[LineOutcome.QUARANTINED] += 1
+        except Exception as error:
+            tally[sink.failed(error, byte_offset, number, text)] += 1
         byte_offset += len(text) + 1
     return tally[0], tally[1], tally[2]

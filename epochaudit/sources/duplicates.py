@@ -13,7 +13,7 @@ from epochaudit.sources.opening import Damaged, Stored, pieces
 BEGINNING: Final = 1 << 12  # plain bytes that files have to share before they are read whole
 PIECE: Final = 1 << 20
 
-Candidate = tuple[Stored, str | None, bytes]  # the file, its compression, its plain head
+Candidate = tuple[Stored, str | None, bytes]  # the file, its compression, its first BEGINNING plain bytes
 
 
 def duplicates(candidates: Iterable[Candidate]) -> Mapping[str, str]:
@@ -22,8 +22,8 @@ def duplicates(candidates: Iterable[Candidate]) -> Mapping[str, str]:
     Of equal ones the first path is kept. Only files whose beginnings are the same are read.
     """
     groups: dict[bytes, list[Candidate]] = {}
-    for candidate in sorted(candidates, key=lambda candidate: -len(candidate[2][:BEGINNING])):
-        beginning = candidate[2][:BEGINNING]
+    for candidate in sorted(candidates, key=lambda candidate: -len(candidate[2])):
+        beginning = candidate[2]
         if len(beginning) < BEGINNING:  # a file so short may begin a longer one
             beginning = next((known for known in groups if known.startswith(beginning)), beginning)
         groups.setdefault(beginning, []).append(candidate)

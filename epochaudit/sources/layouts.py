@@ -61,7 +61,6 @@ _MESSAGES: Final = ("message", "msg", "short_message", "full_message")
 _LOGGERS: Final = ("logger_name", "loggerName", "log.logger", "logger", "_logger", "loggerFqcn", "category")
 _LEVELS: Final = ("level", "log.level", "severity", "levelname")
 _TIMES: Final = ("@timestamp", "timestamp", "instant", "timeMillis", "time", "ts", "datetime")
-_ZONED: Final = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 _MILLISECONDS: Final = 1e11  # a number beyond is no longer in seconds
 
 
@@ -84,7 +83,7 @@ def layout_of(head: bytes, pattern: str | None = None) -> Layout:
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:_LINES]]
     if len(lines) > 1:
         lines.pop()  # it may be cut
-    if pattern is None and any(_STOCK.match(line) for line in lines[:_LINES]):
+    if pattern is None and any(_STOCK.match(line) for line in lines):
         return STOCK
     best, most = STOCK, 0
     for envelope in (None, *_envelopes(lines)):

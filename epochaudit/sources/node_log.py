@@ -52,7 +52,6 @@ class NodeLog:
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
         self._file, self._sink = file, sink
-        self._quarantine = sink.quarantine
         self._requests = RequestLogDecoder(file, sink.of("request_log"))
         self._texts: TextRequestLogDecoder | None = None
         self.counts = self._requests.counts
@@ -88,8 +87,8 @@ class NodeLog:
                     outcome = decode(data, start, mark, stop, byte_offset, line_in_split)
                 else:
                     outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset, line_in_split)
-            except Exception as error:  # one line that nobody thought of must not end the audit
-                outcome = self._failed(error, data[start:stop], byte_offset, line_in_split)
+            except Exception as error:
+                outcome = self._sink.failed(error, byte_offset, line_in_split, data[start:stop])
             tally[outcome] += 1
             line_in_split += 1
             byte_offset += stop + 1 - start
@@ -129,10 +128,6 @@ class NodeLog:
         if logger == ABBREVIATED:
             return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._requests.other
         return self._server.line
-
-    def _failed(self, error: Exception, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
-        self._quarantine(byte_offset, line_in_split, f"its decoder failed: {type(error).__name__}", text)
-        return QUARANTINED
 
 
 DECODER: type[LineDecoder] = NodeLog

@@ -97,6 +97,7 @@ def _local(root: str) -> Iterator[Stored]:
         raise FileNotFoundError(root)
     if not os.path.isdir(root):
         yield Stored(os.path.basename(root), os.path.abspath(root), os.path.getsize(root))
+        return
     for folder, _, names in os.walk(root):
         for name in names:
             whole = os.path.join(folder, name)

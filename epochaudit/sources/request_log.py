@@ -99,18 +99,55 @@ def finished(given: dict[str, Values]) -> dict[str, Values]:
     return {**given, **micros, "arrival_ms": pc.subtract(time_ms, started)}
 
 
-class RequestLogDecoder:
+class RequestLog:
+    """What the decoders of both syntaxes share: a completed request is found by its `mark`; what else a line can be."""
+
+    kind: ClassVar[str]
+    splittable: ClassVar[bool] = True
+    mark: ClassVar[bytes]
+
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:  # noqa: ARG002  as all decoders
+        self._quarantine = sink.quarantine
+        self._time = sink.clock.read
+
+    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """One line; see LineDecoder."""
+        mark = text.find(self.mark, 0, PREFIX)
+        if mark < 0:
+            return self.other(text, byte_offset, line_in_split)
+        return self.decode(text, 0, mark, len(text), byte_offset, line_in_split)
+
+    def decode(
+        self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
+    ) -> LineOutcome:
+        """The line data[start:stop], whose mark is at `mark`."""
+        raise NotImplementedError
+
+    def other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+        """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""
+        if _TIMESTAMP.match(text):
+            if _WHOLE_LINE.search(text) and b"Completed request:" not in text[:PREFIX]:
+                return IGNORED
+            reason = "cut off before the request"
+        elif _CONTINUATION.match(text) and text.isascii():
+            return IGNORED
+        else:
+            reason = "neither a log line nor the continuation of one"
+        self._quarantine(byte_offset, line_in_split, reason, text)
+        return QUARANTINED
+
+
+class RequestLogDecoder(RequestLog):
     """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
 
     Clock: line order is the order of completion; arrival_ms is reckoned back from it.
     """
 
     kind: ClassVar[str] = "request-log-json"
-    splittable: ClassVar[bool] = True
+    mark: ClassVar[bytes] = MARK
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:  # noqa: ARG002  as all decoders
-        self._quarantine = sink.quarantine
-        self._time = sink.clock.read
+    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+        super().__init__(file, sink)
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
         self._apis: dict[str, Known] = {}
         for api in (api for api in APIS.values() if sink.wanted.has(api.event_type or api.name)):
@@ -124,17 +161,10 @@ class RequestLogDecoder:
         self.counts = RequestCounts()
         self._requests = self.counts.requests
 
-    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
-        """One line; see LineDecoder."""
-        mark = text.find(MARK, 0, PREFIX)
-        if mark < 0:
-            return self.other(text, byte_offset, line_in_split)
-        return self.decode(text, 0, mark, len(text), byte_offset, line_in_split)
-
     def decode(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
     ) -> LineOutcome:
-        """The line data[start:stop], whose MARK is at `mark`."""
+        """See RequestLog."""
         first = mark + OBJECT
         last = stop - len(LOGGER) if data.endswith(LOGGER, first, stop) else data.rfind(b"}", first, stop) + 1
         known = self._fetch if data.startswith(FETCH_KEY, first) else None
@@ -196,19 +226,6 @@ class RequestLogDecoder:
                 for code in produced.error_codes():
                     self.counts.error_codes[f"{name}:{code}"] += 1
         return None
-
-    def other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
-        """A line that is no completed request: another log line or a stack trace is ignored, a damaged line is not."""
-        if _TIMESTAMP.match(text):
-            if _WHOLE_LINE.search(text) and b"Completed request:" not in text[:PREFIX]:
-                return IGNORED
-            reason = "cut off before the request"
-        elif _CONTINUATION.match(text) and text.isascii():
-            return IGNORED
-        else:
-            reason = "neither a log line nor the continuation of one"
-        self._quarantine(byte_offset, line_in_split, reason, text)
-        return QUARANTINED
 
 
 DECODER: type[LineDecoder] = RequestLogDecoder

@@ -203,6 +203,11 @@ class RowSink:
         shown = text[:TEXT_LIMIT].decode("utf-8", errors="replace").replace("\x00", "\ufffd")
         self._quarantined.append((byte_offset, line, (self._file.kind, reason, shown)))
 
+    def failed(self, error: Exception, byte_offset: int, line: int, text: bytes) -> LineOutcome:
+        """Quarantine a line that its decoder raised for: one line that nobody thought of must not end the audit."""
+        self.quarantine(byte_offset, line, f"its decoder failed: {type(error).__name__}", text)
+        return LineOutcome.QUARANTINED
+
     def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: RequestCounts) -> None:
         """The range's totals, once, at its end; `counts` in the order of LINES_OF_SPLIT."""
         maps = (sorted(getattr(requests, name).items()) for name in MAPS_OF_SPLIT)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
 from msgspec import Struct
 
-from epochaudit.sources.request_log import APIS, PREFIX, REQUEST_COLUMNS, RequestLogDecoder, Unreadable, finished
+from epochaudit.sources.request_log import APIS, REQUEST_COLUMNS, RequestLog, Unreadable, finished
 from epochaudit.sources.request_log_apis import produce
 from epochaudit.sources.request_log_apis.envelope import Row
-from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RequestCounts, RowSink
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, RowSink
 from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
 from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
 from epochaudit.sources.text_request_log_apis.reader import Read, reader, shortcut
@@ -153,7 +153,7 @@ class Counted(Struct, gc=False):
     response: Read | None = None
 
 
-class TextRequestLogDecoder:
+class TextRequestLogDecoder(RequestLog):
     """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
 
     Clock: line order is the order of completion; arrival_ms is reckoned back from it. `counts` may be shared with the
@@ -161,50 +161,22 @@ class TextRequestLogDecoder:
     """
 
     kind: ClassVar[str] = "request-log-text"
-    splittable: ClassVar[bool] = True
+    mark: ClassVar[bytes] = MARK
 
     def __init__(self, file: RecordedFile, sink: RowSink, counts: RequestCounts | None = None) -> None:
-        self._quarantine = sink.quarantine
+        super().__init__(file, sink)
         self._rows = sink.rows
-        self._time = sink.clock.read
         self._known: dict[str, Recorded | Counted] = {}
         self._latest: Recorded | Counted = Counted("")
         self._latest_header = "none yet"
-        self._other = RequestLogDecoder(file, sink).other
         self._endings: dict[str, tuple[str | None, str | None]] = {}
         self.counts = counts or RequestCounts()
         self._requests = self.counts.requests
 
-    def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
-        """One line; see LineDecoder."""
-        mark = text.find(MARK, 0, PREFIX)
-        if mark < 0:
-            return self._other(text, byte_offset, line_in_split)
-        return self.decode(text, 0, mark, len(text), byte_offset, line_in_split)
-
-    def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
-        """Many lines at once; see BlockDecoder."""
-        find, decode = data.find, self.decode
-        tally = [0, 0, 0]
-        start, size = 0, len(data)
-        while start < size:
-            stop = find(b"\n", start)
-            if stop < 0:
-                stop = size
-            mark = find(MARK, start, min(start + PREFIX, stop))
-            if mark < 0:
-                outcome = self._other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
-            else:
-                outcome = decode(data, start, mark, stop, byte_offset + start, line_in_split)
-            tally[outcome] += 1
-            line_in_split += 1
-            start = stop + 1
-        return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
-
     def decode(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
     ) -> LineOutcome:
-        """The line data[start:stop], whose MARK is at `mark`."""
+        """See RequestLog."""
         try:
             text = data[mark:stop].decode()
             if text.startswith(self._latest_header):  # mostly a line is of the same API and version as the one before

@@ -50,9 +50,8 @@ class UnwrappingDecoder:
             place = whole.byte_offset + number  # within the recorded line, and unlike for all that it holds
             try:
                 found.add(self.line(text.removesuffix(b"\r"), place, whole.line_in_split))
-            except Exception as error:  # one line that nobody thought of must not end the audit
-                self._sink.quarantine(place, whole.line_in_split, f"its decoder failed: {type(error).__name__}", text)
-                found.add(QUARANTINED)
+            except Exception as error:
+                found.add(self._sink.failed(error, place, whole.line_in_split, text))
         return EVENT if EVENT in found else QUARANTINED if QUARANTINED in found else IGNORED
 
     def finish(self) -> BlockTally:

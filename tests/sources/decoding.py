@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -73,3 +74,23 @@ def quarantine_reason(module: ModuleType, line: str | bytes) -> str:
     assert not decoded.events
     [(_, reason)] = decoded.quarantined
     return reason
+
+
+def json_request(api: str, version: int, request: object, response: object, **more: object) -> str:
+    """The line of a request log in JSON, with `more` fields beside those that all lines have."""
+    completed = {
+        "isForwarded": False,
+        "requestHeader": {
+            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
+            "requestApiKeyName": api,
+        },
+        "request": request,
+        "response": response,
+        "connection": "10.0.0.1:9092-10.0.0.2:40000-3",
+        "totalTimeMs": 1.5,
+        "requestQueueTimeMs": 0.25,
+        "localTimeMs": 1.0,
+        **more,
+    }  # fmt: skip
+    text = json.dumps(completed, separators=(",", ":"))
+    return f"[2026-11-21 04:18:07,602] DEBUG Completed request:{text} (kafka.request.logger)"

@@ -11,7 +11,7 @@ from epochaudit.sources import request_log
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.node_log import NodeLog
 from epochaudit.sources.sink import LineOutcome, RowSink
-from tests.sources.decoding import decode, ignored, quarantine_reason
+from tests.sources.decoding import decode, ignored, json_request, quarantine_reason
 
 ID = "9gDNO0PzRlKeeIAaGyFvow"
 ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -34,22 +34,11 @@ OF_THE_LINE = {
 }  # fmt: skip
 
 
+CLIENT = {"softwareName": "apache-kafka-java", "softwareVersion": "3.9.1"}
+
+
 def line(api: str, version: int, request: object, response: object) -> str:
-    completed = {
-        "isForwarded": False,
-        "requestHeader": {
-            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
-            "requestApiKeyName": api,
-        },
-        "request": request,
-        "response": response,
-        "connection": "10.0.0.1:9092-10.0.0.2:40000-3",
-        "totalTimeMs": 1.5,
-        "requestQueueTimeMs": 0.25,
-        "localTimeMs": 1.0,
-        "clientInformation": {"softwareName": "apache-kafka-java", "softwareVersion": "3.9.1"},
-    }  # fmt: skip
-    return f"[2026-11-21 04:18:07,602] DEBUG Completed request:{json.dumps(completed, separators=(',', ':'))} (kafka.request.logger)"
+    return json_request(api, version, request, response, clientInformation=CLIENT)
 
 
 def rows(api: str, version: int, request: object, response: object) -> list[dict[str, Any]]:

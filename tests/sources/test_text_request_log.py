@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 from epochaudit.sources import request_log, text_request_log
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.sink import LineOutcome, RowSink
-from tests.sources.decoding import PLACE, Decoded, decode, ignored, quarantine_reason
+from tests.sources.decoding import PLACE, Decoded, decode, ignored, json_request, quarantine_reason
 
 # API, version, releases, request, response: protocol structs filled with made-up values and printed by kafka-clients
 PRINTED = [line.split("\t") for line in (Path(__file__).parent / "printed_by_kafka.tsv").read_text().splitlines()]
@@ -30,23 +29,6 @@ AMBIGUOUS = re.compile(r".*(?:or ambiguous|cut off.*|garbled.*)")
 def line(api: str, version: int, request: str, response: str, client: str = "c", tail: str = TAIL) -> str:
     header = f"RequestHeader(apiKey={api}, apiVersion={version}, clientId={client}, correlationId=7)"
     return f"[2026-11-21 04:18:07,602] DEBUG Completed request:{header} -- {request},response:{response}{tail}{LOGGER}"
-
-
-def json_line(api: str, version: int, request: object, response: object) -> str:
-    completed = {
-        "isForwarded": False,
-        "requestHeader": {
-            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
-            "requestApiKeyName": api,
-        },
-        "request": request,
-        "response": response,
-        "connection": "10.0.0.1:9092-10.0.0.2:40000-3",
-        "totalTimeMs": 1.5,
-        "requestQueueTimeMs": 0.25,
-        "localTimeMs": 1.0,
-    }  # fmt: skip
-    return f"[2026-11-21 04:18:07,602] DEBUG Completed request:{json.dumps(completed)}{LOGGER}"
 
 
 # Names by which the JSON log knows what older releases print otherwise, by API; `request.` or `response.` of one side.
@@ -203,7 +185,9 @@ def test_what_kafka_prints_gives_the_rows_of_the_same_request_as_json(
     asked, answered = plain(request_text), plain(response_text)
     assert (printed(asked), printed(answered)) == (request_text, response_text)
     asked, answered = printed(shortened(asked, length)), printed(shortened(answered, length))
-    in_json = json_line(known, version, request_as_json(api, version, asked), as_json(api, "response", plain(answered)))
+    in_json = json_request(
+        known, version, request_as_json(api, version, asked), as_json(api, "response", plain(answered))
+    )
     from_json = decode(request_log, in_json)
     assert from_json.outcomes == [LineOutcome.EVENT], from_json.quarantined
     found = rows(line(api, version, asked, answered))
@@ -498,7 +482,7 @@ def test_time_is_linear_in_the_length_of_a_hostile_line() -> None:
 
 def test_text_request_logs_are_recognised_by_their_lines() -> None:
     assert text_request_log.recognise("\n".join(LINES.values()).encode())
-    assert not text_request_log.recognise(json_line("FETCH", 11, {}, {}).encode())
+    assert not text_request_log.recognise(json_request("FETCH", 11, {}, {}).encode())
     assert not text_request_log.recognise(
         b"\n".join([LINES["fetch"].encode(), b"[2026-11-21 04:18:07,602] INFO x (y)"] * 2 + [b"z"])
     )
