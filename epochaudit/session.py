@@ -31,6 +31,9 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
     "spark.driver.host": "127.0.0.1",
     "spark.sql.warehouse.dir": "file:///tmp/epochaudit-unused",  # no managed table is ever written
+    "spark.buffer.pageSize": "1m",  # each small table that is broadcast takes a whole page, by default of up to 64 MB
+    "spark.sql.ui.retainedExecutions": "1",  # plans of megabytes, kept for a page that nobody looks at
+    "spark.sql.maxPlanStringLength": "1000",  # and their texts
     PARTITIONS: str(max(2, os.cpu_count() or 2)),  # more tasks than cores gain nothing on one machine
 }
 ALWAYS: Final[Mapping[str, str]] = {
