@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from epochaudit.auditing import audit
 from epochaudit.findings import Finding, findings
 from epochaudit.report.assembly import recording
-from tests.mutations.editing import Copy
+from tests.mutations.editing import REQUEST_LOG, Copy
 from tests.mutations.planting import Mutation, Place
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def outcomes(
     """Plant the mutations below `folder`, in copies of the captures that `base` unpacks, and audit them."""
     places = {}
     for mutation in planted:
-        copy = Copy(base(mutation.capture))
+        whole = base(mutation.capture)
+        copy = Copy(
+            whole if mutation.fetches else without_fetches(whole, folder / "without-fetches" / mutation.capture)
+        )
         places[mutation.name] = mutation.plant(copy)
         copy.write(folder / mutation.name, mutation.name)
     captures = sorted({mutation.capture for mutation in planted})
@@ -56,6 +59,16 @@ def outcomes(
         Copy(base(capture)).write(folder / capture, capture)
     found = _findings(spark, [str(folder / name) for name in (*places, *captures)])
     return tuple(_outcome(m, places[m.name], found[m.name], found[m.capture]) for m in planted)
+
+
+def without_fetches(capture: Path, folder: Path) -> Path:
+    """The capture in a folder, made once, with request logs that lack the Fetch requests."""
+    if not folder.exists():
+        copy = Copy(capture)
+        for line in copy.lines(REQUEST_LOG, '"requestApiKeyName":"FETCH"'):
+            line.drop()
+        copy.write(folder)
+    return folder
 
 
 def _findings(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[Finding]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 from tests.mutations.editing import STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
@@ -19,7 +20,7 @@ STALE_BROKER_EPOCH: Final = 77
 INCONSISTENT_TOPIC_ID: Final = 103
 LOGGER: Final = "(state.change.logger)"
 
-_LEADER_AND_ISR_STATE: Final = re.compile(r"LeaderAndIsrPartitionState\(.*?\)(?= correlation id)")
+_STATE: Final = re.compile(r"(?:LeaderAndIsr|UpdateMetadata)PartitionState\(.*?\)(?= correlation id| for partition)")
 
 
 def stop_errors(request: Request) -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ def stale_stop_replica_applied(copy: Copy) -> Place:
     return place_of(request)
 
 
-@mutation("SR-02", HEALTHY)
+@mutation("SR-02", HEALTHY, fetches=False)
 def equal_epoch_stop_replica_refused(copy: Copy) -> Place:
     """A StopReplica at the installed leader epoch is refused with 74 by 3.9, as releases up to 3.4.0 did."""
     request = next(r for r in stops(copy, 0) if installed(copy, r)[0] == one_state(r)["leaderEpoch"])
@@ -225,34 +226,42 @@ def _ignored(request: Request) -> str:
 
 def _skip(copy: Copy, request: Request, reason: str) -> None:
     """Replace the line about ignoring the partition by one about skipping it; Received tells what now came."""
-    received = about(copy, request, "Received LeaderAndIsr")
-    told = _LEADER_AND_ISR_STATE.search(received.text)
-    assert told is not None
-    state = _printed(told[0], one_state(request))
-    received.replace(received.text.replace(told[0], state))
+    state = print_state(copy, request)
     line = copy.line(STATE_CHANGE_LOG, _ignored(request), request.node)
-    partition, topic_id = _partition(request), request.asked["topicStates"][0]["topicId"]
+    partition, topic_id = partition_of(request), request.asked["topicStates"][0]["topicId"]
     line.replace(
         f"{line.text[:25]} INFO [Broker id={request.node}] Skipped the become-follower state change for {partition} with "
         f"topic id Some({topic_id}) and partition state {state} since {reason}. {LOGGER}"
     )
 
 
+def print_state(copy: Copy, request: Request) -> str:
+    """Bring the lines about what the request brought for its partition in line with what it asks; returns the state."""
+    state = ""
+    for line in copy.lines(STATE_CHANGE_LOG, rf" correlation id {request.correlation_id}\b", request.node):
+        told = _STATE.search(line.text)
+        if told and line.written_at >= request.arrived_at - timedelta(seconds=1):
+            state = _printed(told[0], one_state(request))
+            line.replace(line.text.replace(told[0], state))
+    return state
+
+
 def _printed(state: str, values: dict[str, Any]) -> str:
     """A partition state as the log prints it, with these values."""
     for name, value in values.items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
-        state = re.sub(rf"\b{name}=(\[.*?\]|[^,)]*)", f"{name}={shown}", state)
+        names = "partitionEpoch|zkVersion" if name == "partitionEpoch" else name
+        state = re.sub(rf"\b({names})=(\[.*?\]|[^,)]*)", rf"\g<1>={shown}", state)
     return state
 
 
-def _partition(request: Request) -> str:
+def partition_of(request: Request) -> str:
     return f"{topic_of(request)}-{one_state(request)['partitionIndex']}"
 
 
 def installed(copy: Copy, request: Request) -> tuple[int, int]:
     """Leader epoch and partition epoch that the broker had last installed for the partition of the request."""
-    told = rf"(?:Leader|Follower) {_partition(request)} .*starts at leader epoch (\d+) .*partition epoch (\d+)"
+    told = rf"(?:Leader|Follower) {partition_of(request)} .*starts at leader epoch (\d+) .*partition epoch (\d+)"
     lines = copy.lines(STATE_CHANGE_LOG, told, request.node)
     starts = [line for line in lines if line.written_at <= request.answered_at]
     return (int(starts[-1].match[1]), int(starts[-1].match[2])) if starts else (-1, -1)
@@ -289,10 +298,11 @@ def request_for_former_incarnation_obeyed(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("TI-01", STALE, also=("TI-01",))
+@mutation("TI-01", STALE, also=("LI-06", "TI-01"))
 def other_topic_id_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr of the former topic of the same name is answered 0 instead of 103.
 
+    LI-06: the replica does not start in the epoch of the former topic, else all that follows would disagree with it.
     TI-01 again: the replica then has the former topic's id, with which the next request with the right one disagrees.
     """
     request = list(leader_and_isr(copy, INCONSISTENT_TOPIC_ID))[-1]

@@ -69,6 +69,10 @@ class Line:
         """Put lines behind it, of its time, each given as level, message and logger."""
         self._set("\n".join([self.log.lines[self.index] or "", *(f"{self.text[:25]} {one}" for one in messages)]))
 
+    def insert_before(self, *messages: str) -> None:
+        """Put lines before it, of its time, each given as level, message and logger."""
+        self._set("\n".join([*(f"{self.text[:25]} {one}" for one in messages), self.log.lines[self.index] or ""]))
+
     def _set(self, text: str | None) -> None:
         self.log.lines[self.index] = text
         self.log.changed = True
@@ -131,6 +135,11 @@ class Request:
     def write_behind(self, other: Request) -> None:
         """Put the changed document into the log behind another line and with its time; the line itself stays."""
         other._set(f"{other.log.lines[other.index]}\n{self._text(other.head)}")
+
+    def write_before(self, other: Request) -> None:
+        """Put the changed document into the log before another line, answered just before that one arrived."""
+        moment = f"{other.arrived_at - timedelta(milliseconds=2):{_TIME}}"[:-3]
+        other._set(f"{self._text(f'[{moment}{other.head[24:]}')}\n{other.log.lines[other.index]}")
 
     def drop(self) -> None:
         """Take the line out of the log."""
@@ -202,8 +211,8 @@ class Copy:
             self._logs[path] = Log(path, list(text.split("\n")))
         return self._logs[path]
 
-    def write(self, folder: Path, cluster: str) -> None:
-        """The copy in a new folder; files that were not edited are the base's own (hard links)."""
+    def write(self, folder: Path, cluster: str | None = None) -> None:
+        """The copy in a new folder, as a cluster of that name; files that were not edited are the base's own (hard links)."""
         edited = {path: _encoded(log) for path, log in self._logs.items() if log.changed}
         if self._metadata is not None:
             segment, dump = _METADATA
@@ -218,7 +227,8 @@ class Copy:
                     (folder / path).write_bytes(edited[path])
                 else:
                     os.link(file, folder / path)
-        (folder / "capture.toml").write_text(f'cluster = "{cluster}"\n')
+        if cluster is not None:
+            (folder / "capture.toml").write_text(f'cluster = "{cluster}"\n')
 
     def _of_nodes(self, name: str, node: int | None) -> Iterator[Log]:
         for file in sorted(self.base.glob(f"*/**/{name}")):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.mutations.control_plane import FENCED_LEADER_EPOCH, STALE
 from tests.mutations.editing import SERVER_LOG, STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
-from tests.mutations.isr import changes
+from tests.mutations.isr import CHANGE, changes
 from tests.mutations.metadata_records import HEALTHY, REGISTRATION
 from tests.mutations.planting import Place, mutation
 
@@ -27,13 +27,16 @@ def one_answer(request: Request) -> dict[str, Any]:
 
 
 def refused(copy: Copy, code: int) -> Request:
-    """The first Fetch of one partition that a consumer was refused so by the partition's leader, and a served one's answer."""
-    return copy.request(
+    """The last Fetch of a consumer for one partition that was refused so, in an epoch that it states itself."""
+    fetches = copy.requests(
         "FETCH",
         lambda r: (
-            [p["errorCode"] for t in r.answered["responses"] for p in t["partitions"]] == [code] and replica_of(r) == -1
+            [p["errorCode"] for t in r.answered["responses"] for p in t["partitions"]] == [code]
+            and [p["currentLeaderEpoch"] >= 0 for t in r.asked["topics"] for p in t["partitions"]] == [True]
+            and replica_of(r) == -1
         ),
     )
+    return list(fetches)[-1]
 
 
 def replica_of(request: Request) -> int:
@@ -48,7 +51,7 @@ def serve(copy: Copy, request: Request) -> Place:
         for other in served.answered["responses"]:
             for partition in other["partitions"]:
                 key = (other.get("topicId"), partition["partitionIndex"], partition["errorCode"])
-                if key == (topic, answer["partitionIndex"], 0) and served.index > request.index:
+                if key == (topic, answer["partitionIndex"], 0):
                     answer.clear()
                     answer.update(partition)
                     request.write()
@@ -58,7 +61,7 @@ def serve(copy: Copy, request: Request) -> Place:
                         correlation_id=request.correlation_id,
                         client=request.client,
                     )
-    raise NotThereError("no Fetch of the partition that was served later")
+    raise NotThereError("no Fetch of the partition that the node served")
 
 
 @mutation("FF-01", STALE)
@@ -155,7 +158,7 @@ def joined_by_fetches_of_the_former_incarnation(copy: Copy) -> Place:
     raise NotThereError("no broker that came back and joined an ISR")
 
 
-@mutation("BE-05", HEALTHY)
+@mutation("BE-05", HEALTHY, fetches=False)
 def former_incarnation_still_obeyed(copy: Copy) -> Place:
     """After a broker was registered over its live incarnation, a heartbeat of the former one is answered 0."""
     for registration in copy.metadata.records(REGISTRATION):
@@ -165,7 +168,7 @@ def former_incarnation_still_obeyed(copy: Copy) -> Place:
             for record in copy.metadata.records(REGISTRATION, brokerId=broker)
             if record.offset < registration.offset
         ]
-        if former and len(registration.batch.records) > 1:
+        if former and CHANGE in {record.type for record in registration.batch.records}:
             accepted = next(r for r in copy.requests("BROKER_REGISTRATION") if r.answered["brokerEpoch"] == epoch)
             beats = [r for r in copy.requests("BROKER_HEARTBEAT") if r.asked["brokerEpoch"] == epoch]
             late = next(r for r in beats if r.arrived_at > accepted.answered_at + _SLACK)

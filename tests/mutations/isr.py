@@ -175,7 +175,7 @@ def withdraw(change: Change) -> None:
         change.request.drop()
 
 
-@mutation("IS-01", INELIGIBLE, also=("IS-06",))
+@mutation("IS-01", INELIGIBLE, also=("IS-06",), fetches=False)
 def fenced_member_accepted(copy: Copy) -> Place:
     """An ISR with a fenced member is accepted and committed instead of refused with 107.
 
@@ -184,7 +184,7 @@ def fenced_member_accepted(copy: Copy) -> Place:
     return accept_too_early(copy, "fenced")
 
 
-@mutation("IS-03", INELIGIBLE, also=("IS-06",))
+@mutation("IS-03", INELIGIBLE, also=("IS-06",), fetches=False)
 def unregistered_member_accepted(copy: Copy) -> Place:
     """An ISR with a member that was unregistered is accepted and committed instead of refused with 107.
 
@@ -193,7 +193,7 @@ def unregistered_member_accepted(copy: Copy) -> Place:
     return accept_too_early(copy, "unregistered")
 
 
-@mutation("IS-02", INELIGIBLE, also=("IS-06",))
+@mutation("IS-02", INELIGIBLE, also=("IS-06",), fetches=False)
 def member_in_shutdown_accepted(copy: Copy) -> Place:
     """A leader asks for an ISR with a member that is in controlled shutdown, and the controller commits it.
 
@@ -227,13 +227,13 @@ def state_before(copy: Copy, key: tuple[str, int], request: Request) -> dict[str
     return dict(known[-1].answered)
 
 
-@mutation("IS-04", INELIGIBLE)
+@mutation("IS-04", INELIGIBLE, fetches=False)
 def former_incarnation_accepted(copy: Copy) -> Place:
     """An ISR with a broker epoch that is not the registered one is accepted instead of refused with 107."""
     return accept_as_no_op(copy, next(change for change in changes(copy) if change.code == INELIGIBLE_REPLICA))
 
 
-@mutation("IS-05", ZOOKEEPER)
+@mutation("IS-05", ZOOKEEPER, fetches=False)
 def leaving_member_accepted_by_zookeeper_controller(copy: Copy) -> Place:
     """A ZooKeeper controller began to shut a broker down before it accepted an ISR with that broker."""
     change = [c for c in changes(copy) if c.changed][-1]
@@ -248,7 +248,7 @@ def leaving_member_accepted_by_zookeeper_controller(copy: Copy) -> Place:
     )
 
 
-@mutation("IS-10", INELIGIBLE)
+@mutation("IS-10", INELIGIBLE, fetches=False)
 def error_code_of_an_older_version(copy: Copy) -> Place:
     """AlterPartition 3 is refused with 55, the code of versions 0 and 1, instead of 107."""
     change = next(
@@ -259,7 +259,7 @@ def error_code_of_an_older_version(copy: Copy) -> Place:
     return place_of(copy, change)
 
 
-@mutation("IS-11", INELIGIBLE)
+@mutation("IS-11", INELIGIBLE, fetches=False)
 def refused_isr_sent_again(copy: Copy) -> Place:
     """A leader sends the ISR that was refused with 107 again as it was, without a line about going back."""
     change = next(c for c in changes(copy) if c.code == INELIGIBLE_REPLICA)
@@ -269,13 +269,13 @@ def refused_isr_sent_again(copy: Copy) -> Place:
     return place
 
 
-@mutation("IS-12", INELIGIBLE)
+@mutation("IS-12", INELIGIBLE, fetches=False)
 def stale_alter_partition_accepted(copy: Copy) -> Place:
     """An AlterPartition of an older leader epoch is answered 0 instead of 74."""
     return accept_as_no_op(copy, next(c for c in changes(copy) if c.code == FENCED_LEADER_EPOCH))
 
 
-@mutation("IS-13", INELIGIBLE)
+@mutation("IS-13", INELIGIBLE, fetches=False)
 def follower_altered_the_isr(copy: Copy) -> Place:
     """An AlterPartition of a follower is answered 0 instead of 42."""
     for change in changes(copy):
@@ -285,14 +285,14 @@ def follower_altered_the_isr(copy: Copy) -> Place:
     raise NotThereError("no AlterPartition of a broker that did not lead")
 
 
-@mutation("IS-17", INELIGIBLE)
+@mutation("IS-17", INELIGIBLE, fetches=False)
 def recovered_leader_recovers_again(copy: Copy) -> Place:
     """A leader that has recovered asks to be recovering, and is answered 0 instead of 42."""
     change = next(c for c in changes(copy) if c.code == INVALID_REQUEST and c.asked["leaderRecoveryState"] == 1)
     return accept_as_no_op(copy, change)
 
 
-@mutation("BE-03", INELIGIBLE)
+@mutation("BE-03", INELIGIBLE, fetches=False)
 def former_incarnation_obeyed(copy: Copy) -> Place:
     """An AlterPartition under a broker epoch that is not the sender's registered one is answered 0 instead of 77."""
     request = copy.request("ALTER_PARTITION", lambda r: r.answered["errorCode"] == STALE_BROKER_EPOCH)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.mutations.control_plane import leader_and_isr, one_state, topic_of
 from tests.mutations.editing import STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
+from tests.mutations.fetching import replica_of
 from tests.mutations.planting import Place, mutation
 
 HEALTHY: Final = "zk-healthy-3.9"
@@ -31,20 +32,28 @@ def states_by_partition(copy: Copy) -> Iterator[list[Line]]:
         yield sorted(lines, key=lambda line: line.written_at)
 
 
-@mutation("EP-01", HEALTHY)
+@mutation("EP-01", HEALTHY, fetches=False)
 def controller_lowers_a_leader_epoch(copy: Copy) -> Place:
     """A ZooKeeper controller gives a partition a leader epoch below the one before, in which the same broker had led."""
     for lines in states_by_partition(copy):
         for first, second, third in zip(lines, lines[1:], lines[2:], strict=False):
             epochs = [int(line.match["epoch"]) for line in (first, second, third)]
             same = first.match["leader"] == third.match["leader"] and first.match["leader"] != "-1"
-            if same and epochs[0] < epochs[1] < epochs[2]:
+            if same and epochs[0] < epochs[1] < epochs[2] and not _told_again(copy, third):
                 third.replace(third.text.replace(f"leaderEpoch={epochs[2]}", f"leaderEpoch={epochs[0]}"))
                 return _place(third, epochs[0])
     raise NotThereError("no partition that went back to its former leader")
 
 
-@mutation("EP-02", HEALTHY)
+def _told_again(copy: Copy, line: Line) -> bool:
+    """A later line of a controller repeats the leader epoch, as when a broker leaves the ISR."""
+    partition = f"{re.escape(line.match['topic'])}-{line.match['partition']}"
+    return any(
+        copy.lines(STATE_CHANGE_LOG, rf"Partition {partition} state changed to .*LeaderEpoch:{line.match['epoch']},")
+    )
+
+
+@mutation("EP-02", HEALTHY, fetches=False)
 def controller_repeats_a_partition_epoch(copy: Copy) -> Place:
     """A ZooKeeper controller gives a new state of a partition the partition epoch of the state before."""
     for lines in states_by_partition(copy):
@@ -86,7 +95,7 @@ def epoch_starts_below_what_was_exposed(copy: Copy) -> Place:
     read = {topic for request in consumer_fetches(copy) for topic in _topic_ids(request)}
     for line in copy.lines(STATE_CHANGE_LOG, _LEADER):
         if line.match["id"] not in read and int(line.match["epoch"]) > 1 and int(line.match["offset"]) > 1:
-            return start_lower(line, 1)
+            return start_lower(line, int(line.match["offset"]) // 2)
     raise NotThereError("no partition without consumers in which an epoch starts above 1")
 
 
@@ -98,9 +107,7 @@ def start_lower(line: Line, by: int) -> Place:
 
 
 def consumer_fetches(copy: Copy) -> Iterator[Request]:
-    return copy.requests(
-        "FETCH", lambda r: (r.asked.get("replicaState") or {}).get("replicaId", r.asked.get("replicaId", -1)) == -1
-    )
+    return copy.requests("FETCH", lambda r: replica_of(r) == -1)
 
 
 def _topic_ids(request: Request) -> set[str]:
@@ -148,18 +155,23 @@ def _answers(fetch: Request, topic_id: str, index: int, code: int) -> bool:
 
 
 def _validations(copy: Copy, client: str, line: Line) -> Iterator[Request]:
-    """The client's questions about the ends of epochs in the partition, at the leader of the line."""
-    key = (line.match["topic"], int(line.match["partition"]))
+    """The client's questions about the ends of epochs, asked in the leader epoch that the line starts."""
+    key = (line.match["topic"], int(line.match["partition"]), int(line.match["epoch"]))
     return copy.requests(
         "OFFSET_FOR_LEADER_EPOCH",
         lambda r: (
             r.client == client
-            and key in {(topic["topic"], p["partition"]) for topic in r.asked["topics"] for p in topic["partitions"]}
+            and key
+            in {
+                (topic["topic"], asked["partition"], asked["currentLeaderEpoch"])
+                for topic in r.asked["topics"]
+                for asked in topic["partitions"]
+            }
         ),
     )
 
 
-@mutation("EP-04", HEALTHY)
+@mutation("EP-04", HEALTHY, fetches=False)
 def epoch_cache_out_of_order(copy: Copy) -> Place:
     """A leader-epoch-checkpoint has an entry that starts below the one before it."""
     for line in copy.lines("leader-epoch-checkpoint", r"^(\d+) (\d+)$"):

@@ -53,7 +53,7 @@ def in_shutdown_event(record: Record) -> bool:
     return any(r.type == REGISTRATION_CHANGE and r.data.get("inControlledShutdown") for r in record.batch.records)
 
 
-@mutation("IS-06", INELIGIBLE)
+@mutation("IS-06", INELIGIBLE, fetches=False)
 def fenced_replica_committed(copy: Copy) -> Place:
     """A record that a controlled shutdown writes puts a fenced broker back into an ISR."""
     for record, state in partitions(copy):
@@ -64,7 +64,7 @@ def fenced_replica_committed(copy: Copy) -> Place:
     raise NotThereError("no controlled shutdown of a broker while another was fenced")
 
 
-@mutation("IS-07", INELIGIBLE)
+@mutation("IS-07", INELIGIBLE, fetches=False)
 def departed_broker_kept(copy: Copy) -> Place:
     """The last controlled shutdown of a follower leaves it in one ISR: the record that removes it is not written."""
     leaving = list(copy.metadata.records(REGISTRATION_CHANGE, inControlledShutdown=1))
@@ -81,7 +81,7 @@ def departed_broker_kept(copy: Copy) -> Place:
     raise NotThereError("no controlled shutdown that leaves an ISR with its leader")
 
 
-@mutation("IS-08", INELIGIBLE)
+@mutation("IS-08", INELIGIBLE, fetches=False)
 def partitions_created_on_fenced_broker(copy: Copy) -> Place:
     """A broker is unfenced only after the first topic has been created with it in the ISRs."""
     created = copy.metadata.record("PARTITION_RECORD")
@@ -90,13 +90,13 @@ def partitions_created_on_fenced_broker(copy: Copy) -> Place:
         for r in copy.metadata.records(REGISTRATION_CHANGE)
         if r.offset < created.offset and r.data.get("fenced") == -1
     ][-1]
-    last = max(r.offset for r in copy.metadata.records("PARTITION_RECORD") if r.offset < created.offset + 20)
+    last = max(r.offset for r in copy.metadata.records("PARTITION_RECORD", topicId=created.data["topicId"]))
     copy.metadata.no_op_after(last).become(unfenced)
     unfenced.become_no_op()
     return Place(topic=topic_name(copy, created.data["topicId"]))
 
 
-@mutation("IS-09", HEALTHY)
+@mutation("IS-09", HEALTHY, fetches=False)
 def new_incarnation_kept(copy: Copy) -> Place:
     """A broker that died and came back is registered anew, and a record of that event leaves it in an ISR."""
     for registration in copy.metadata.records(REGISTRATION):
@@ -109,7 +109,7 @@ def new_incarnation_kept(copy: Copy) -> Place:
     raise NotThereError("no registration over a live incarnation")
 
 
-@mutation("IS-14", INELIGIBLE)
+@mutation("IS-14", INELIGIBLE, fetches=False)
 def isr_outside_the_replicas(copy: Copy) -> Place:
     """The record of an election puts a broker into the ISR that is no replica of the partition."""
     brokers = {r.data["brokerId"] for r in copy.metadata.records(REGISTRATION)}
@@ -122,7 +122,7 @@ def isr_outside_the_replicas(copy: Copy) -> Place:
     raise NotThereError("no election of a partition that lacks a replica on some broker")
 
 
-@mutation("LD-01", INELIGIBLE)
+@mutation("LD-01", INELIGIBLE, fetches=False)
 def leader_left_the_isr(copy: Copy) -> Place:
     """The last election of a preferred leader writes an ISR without that leader."""
     elections = [
@@ -135,7 +135,7 @@ def leader_left_the_isr(copy: Copy) -> Place:
     return place_of(copy, record)
 
 
-@mutation("LD-02", INELIGIBLE)
+@mutation("LD-02", INELIGIBLE, fetches=False)
 def fenced_leader_elected(copy: Copy) -> Place:
     """A partition without leader gets the member of its ELR for a leader although that broker is fenced."""
     for record, _ in partitions(copy):
@@ -148,7 +148,7 @@ def fenced_leader_elected(copy: Copy) -> Place:
     raise NotThereError("no partition that was left with an ELR")
 
 
-@mutation("LD-03", INELIGIBLE)
+@mutation("LD-03", INELIGIBLE, fetches=False)
 def leader_elected_from_outside(copy: Copy) -> Place:
     """A leader is elected that had left the ISR in the change before, alone and without a mark that it recovers."""
     accepted = {(c.key, c.answered["partitionEpoch"]): c for c in changes(copy) if c.changed}
@@ -192,7 +192,7 @@ def _leave(copy: Copy, asked: dict[str, Any], answered: dict[str, Any], written:
         line.replace(line.text.replace(f"ISR updated to {line.match[1]}", f"ISR updated to {members}"))
 
 
-@mutation("EP-03", INELIGIBLE)
+@mutation("EP-03", INELIGIBLE, fetches=False)
 def leader_epoch_bumped_for_nothing(copy: Copy) -> Place:
     """The last record of the log sets the leader of a partition to the one it has, which raises its leader epoch."""
     last, _ = list(partitions(copy))[-1]
@@ -202,7 +202,7 @@ def leader_epoch_bumped_for_nothing(copy: Copy) -> Place:
     return place_of(copy, bump)
 
 
-@mutation("EP-05", HEALTHY)
+@mutation("EP-05", HEALTHY, fetches=False)
 def record_missing_from_the_log(copy: Copy) -> Place:
     """A batch in the middle of the metadata log is gone."""
     batches = copy.metadata.batches
@@ -211,7 +211,7 @@ def record_missing_from_the_log(copy: Copy) -> Place:
     return Place(evidence=f"offset: {middle.records[0].offset + 1} ")
 
 
-@mutation("EP-06", HEALTHY)
+@mutation("EP-06", HEALTHY, fetches=False)
 def copies_of_the_log_disagree(copy: Copy) -> Place:
     """One of the two copies of the metadata log has other record contents at an offset."""
     record = copy.metadata.record("CONFIG_RECORD")
@@ -220,7 +220,7 @@ def copies_of_the_log_disagree(copy: Copy) -> Place:
     return Place(evidence=f"offset: {record.offset} ")
 
 
-@mutation("BE-04", INELIGIBLE)
+@mutation("BE-04", INELIGIBLE, fetches=False)
 def broker_epoch_falls(copy: Copy) -> Place:
     """A broker comes back and is given a broker epoch below its former one; all that follows goes on with it."""
     registrations = list(copy.metadata.records(REGISTRATION))

@@ -32,12 +32,14 @@ class Mutation:
     """An operator: plants the defect that `rule` is about in a copy of `capture` and returns where it then is.
 
     verdict: what the rule has to say of it. also: other rules that cannot but find it, too; the docstring says why.
+    fetches: the copy keeps the Fetch requests, most of a request log; false where they are no part of the defect.
     """
 
     rule: str
     capture: str
     verdict: str
     also: tuple[str, ...]
+    fetches: bool
     plant: Callable[[Copy], Place]
 
     @property
@@ -55,12 +57,12 @@ _PLANTED: list[Mutation] = []
 
 
 def mutation(
-    rule: str, capture: str, *, verdict: str = "violation", also: tuple[str, ...] = ()
+    rule: str, capture: str, *, verdict: str = "violation", also: tuple[str, ...] = (), fetches: bool = True
 ) -> Callable[[Callable[[Copy], Place]], Callable[[Copy], Place]]:
     """Make a function a mutation of the list."""
 
     def declare(plant: Callable[[Copy], Place]) -> Callable[[Copy], Place]:
-        _PLANTED.append(Mutation(rule, capture, verdict, also, plant))
+        _PLANTED.append(Mutation(rule, capture, verdict, also, fetches, plant))
         return plant
 
     return declare
