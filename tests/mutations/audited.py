@@ -78,7 +78,7 @@ def _findings(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[Findi
     rows = audited.findings.toArrow().to_pylist()
     audited.release()
     by_cluster = defaultdict(list)
-    for finding in findings(rows, recording(audited.captures, splits)):
+    for finding in findings(rows, recording(audited.captures, splits), caused_by={}):
         by_cluster[finding.cluster].append(finding)
     return by_cluster
 

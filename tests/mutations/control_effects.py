@@ -46,7 +46,7 @@ def earlier_states(copy: Copy, request: Request) -> list[dict[str, Any]]:
     ]
 
 
-@mutation("UM-01", STALE)
+@mutation("UM-01", STALE, fetches=False)
 def metadata_of_an_old_controller_taken(copy: Copy) -> Place:
     """An UpdateMetadata of a controller that had been replaced is answered 0 instead of 11; it tells nothing new."""
     request = copy.request("UPDATE_METADATA", lambda r: r.answered["errorCode"] == STALE_CONTROLLER_EPOCH)
@@ -66,7 +66,7 @@ def metadata_of_an_old_controller_taken(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("UM-02", STALE, verdict="exposed")
+@mutation("UM-02", STALE, verdict="exposed", fetches=False)
 def older_metadata_published(copy: Copy) -> Place:
     """An UpdateMetadata brings a state of an older leader epoch, which the broker had been told before."""
     for request in list(published(copy))[::-1]:
@@ -123,6 +123,9 @@ def deleted_replica_served(copy: Copy) -> Place:
                 served = _served_before(copy, deletion, topic["topicName"], state["partitionIndex"])
                 later = _fetch_while_gone(copy, deletion, topic["topicName"])
                 if served and later:
+                    told = rf"{topic['topicName']}-{state['partitionIndex']} .*starts at leader epoch (\d+) "
+                    held = list(copy.lines(STATE_CHANGE_LOG, told, served.node))
+                    served.asked["topics"][0]["partitions"][0]["currentLeaderEpoch"] = int(held[-1].match[1])
                     served.document["totalTimeMs"] = 1.0
                     served.write_behind(later)
                     return Place(

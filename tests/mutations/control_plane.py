@@ -135,7 +135,7 @@ def equal_epoch_stop_replica_refused(copy: Copy) -> Place:
     return place_of(request)
 
 
-@mutation("SR-03", STALE)
+@mutation("SR-03", STALE, fetches=False)
 def deletion_epoch_for_a_living_topic(copy: Copy) -> Place:
     """A StopReplica of a topic that lives on carries -2, the epoch of a deletion, which no fence stops."""
     request = next(stops(copy, 0))
@@ -198,7 +198,7 @@ def _recreations(copy: Copy) -> Iterator[tuple[Request, Request]]:
                 yield deletion, created
 
 
-@mutation("LI-01", STALE)
+@mutation("LI-01", STALE, fetches=False)
 def older_leader_and_isr_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr that the broker had accepted in an older leader epoch comes again and is answered 0, not 11.
 
@@ -267,7 +267,7 @@ def installed(copy: Copy, request: Request) -> tuple[int, int]:
     return (int(starts[-1].match[1]), int(starts[-1].match[2])) if starts else (-1, -1)
 
 
-@mutation("LI-02", STALE)
+@mutation("LI-02", STALE, fetches=False)
 def equal_leader_and_isr_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr at the installed leader epoch is answered 0 instead of 11."""
     for request in leader_and_isr(copy, STALE_CONTROLLER_EPOCH):
@@ -279,7 +279,7 @@ def equal_leader_and_isr_accepted(copy: Copy) -> Place:
     raise NotThereError("no LeaderAndIsr of one partition that was refused at an equal leader epoch")
 
 
-@mutation("CE-01", STALE)
+@mutation("CE-01", STALE, fetches=False)
 def old_controller_obeyed(copy: Copy) -> Place:
     """A StopReplica of a controller that had been replaced is answered 0 instead of 11."""
     request = copy.request("STOP_REPLICA", lambda r: r.answered["errorCode"] == STALE_CONTROLLER_EPOCH)
@@ -288,7 +288,7 @@ def old_controller_obeyed(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("BE-01", STALE)
+@mutation("BE-01", STALE, fetches=False)
 def request_for_former_incarnation_obeyed(copy: Copy) -> Place:
     """A StopReplica for the broker's incarnation before its restart is answered 0 instead of 77."""
     request = copy.request("STOP_REPLICA", lambda r: r.answered["errorCode"] == STALE_BROKER_EPOCH)
@@ -298,7 +298,7 @@ def request_for_former_incarnation_obeyed(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("TI-01", STALE, also=("LI-06", "TI-01"))
+@mutation("TI-01", STALE, also=("LI-06", "TI-01"), fetches=False)
 def other_topic_id_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr of the former topic of the same name is answered 0 instead of 103.
 
