@@ -7,10 +7,10 @@ result.findings.show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Final
 
 from pyspark import StorageLevel
@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
 from epochaudit.rules.catalogue import selected
-from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import FINDING_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.session import tuned_for
 from epochaudit.sources.capture import Capture
@@ -87,15 +87,17 @@ def audit(
     tuned_for(spark, bytes_of(found))
     read = read_captures(spark, found)
     read.scan.persist(StorageLevel.MEMORY_AND_DISK)
+    frames = by_frame(rules)
+    steps, with_rows = _read(read.scan, frames)
     events = read.events
-    steps, judgements = _computed(read.scan, judged(events, rules, {*REPORTED, *show}))
-    release(events)
-    if steps:  # a clock was set back: rare enough to plan twice
+    if steps:
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
-        judgements = [_at_once(plan) for plan in judged(events, rules, {*REPORTED, *show})]
-        release(events)
-    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements])
-    tallies = tuple(sorted((t for judgement in judgements for t in judgement.tallies()), key=lambda t: t.rule))
+    judgements = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
+    release(events)
+    nothing = spark.createDataFrame([], FINDING_ROW)
+    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
+    counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
+    tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
     return Audit(
         captures=found,
         rules=rules,
@@ -114,47 +116,28 @@ def bytes_of(captures: Iterable[Capture]) -> int:
     return sum(file.size for capture in captures for file in capture.files if is_read(file))
 
 
-def judged(events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Iterator[Callable[[], Judgement]]:
-    """One task per frame, which gives the judgement of the frame's rules over the events, planned but not computed."""
-    for frame, of_frame in by_frame(rules).items():
-        yield partial(_judged, frame, events, of_frame, keep)
+def _read(scan: DataFrame, frames: Iterable[str]) -> tuple[int, list[str]]:
+    """Read the logs. Returns the number of clock steps that were met, and the frames that have rows, which are planned.
 
-
-def _judged(frame: str, events: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Judgement:
-    return judge(FRAMES[frame](events), rules, keep)
-
-
-def _computed(scan: DataFrame, planned: Iterable[Callable[[], Judgement]]) -> tuple[int, list[Judgement]]:
-    """Read the logs, and meanwhile plan the frames: Spark plans on one core, and planning is much of a small audit.
-
-    Returns the number of clock steps that were met in reading, with which the judgements are void, and the judgements.
+    Planning is most of a small audit: no cluster has the events of all frames.
     """
-    steps = Observation("clock_steps")
-    observed = scan.observe(steps, F.sum(F.size("statistics.clock_steps")).alias("steps"))
+    told = Observation("read")
+    steps = F.sum(F.size("statistics.clock_steps")).alias("clock_steps")
+    _compute(scan.observe(told, steps, *(F.max(FRAMES[name].has_rows()).alias(name) for name in frames)))
+    return told.get["clock_steps"] or 0, [name for name in frames if told.get[name]]
 
-    def run(plan: Callable[[], Judgement]) -> Judgement:
-        judgement = plan()
+
+def _judged(events: DataFrame, frames: Mapping[str, Sequence[Rule]], keep: Collection[str]) -> list[Judgement]:
+    """The judgements of the frames, computed and persisted; some frames are planned while others are computed."""
+
+    def judged(name: str, rules: Sequence[Rule]) -> Judgement:
+        judgement = judge(FRAMES[name].of(events), rules, keep)
         rows = judgement.rows.persist()
-        reading.result()
-        if not met():
-            _compute(rows)
+        _compute(rows)
         return replace(judgement, rows=rows)
 
-    def met() -> int:
-        return steps.get["steps"] or 0
-
-    with ThreadPoolExecutor(max_workers=PLANNERS + 1) as pool:
-        reading = pool.submit(_compute, observed)
-        judgements = [task.result() for task in [pool.submit(run, plan) for plan in planned]]
-        reading.result()
-        return met(), judgements
-
-
-def _at_once(plan: Callable[[], Judgement]) -> Judgement:
-    judgement = plan()
-    rows = judgement.rows.persist()
-    _compute(rows)
-    return replace(judgement, rows=rows)
+    with ThreadPoolExecutor(PLANNERS) as pool:
+        return list(pool.map(judged, frames.keys(), frames.values()))
 
 
 def _compute(rows: DataFrame) -> None:

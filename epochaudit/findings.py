@@ -7,14 +7,14 @@ numbers, an id that depends on content only, and an order that does not depend o
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final
 
 from epochaudit.evidence import Evidence, LineNumbers, Opener, Place, iso_time, read_lines
-from epochaudit.rules.rule import SEVERITIES
+from epochaudit.rules.rule import EXPOSED, SEVERITIES, VIOLATION
 
 IDENTITY: Final = (
     "rule",
@@ -28,12 +28,17 @@ IDENTITY: Final = (
     "correlation_id",
 )
 
+BREACHES: Final = (VIOLATION, EXPOSED)
+
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One judged subject that is not a plain pass; fields that mean nothing for its rule are null."""
+    """One judged subject that is not a plain pass; fields that mean nothing for its rule are null.
+
+    consequences: what other rules found because of it (`Rule.caused_by`); they have none themselves.
+    """
 
     finding_id: str
     rule: str
@@ -52,6 +57,7 @@ class Finding:
     observed: str
     because: tuple[str, ...]
     evidence: tuple[Evidence, ...]
+    consequences: tuple[Finding, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -74,16 +80,19 @@ class Recording:
     holds_records: Callable[[Place], bool]
 
 
-def findings(rows: Iterable[Row], recording: Recording) -> tuple[Finding, ...]:
+def findings(
+    rows: Iterable[Row], recording: Recording, caused_by: Mapping[str, Collection[str]]
+) -> tuple[Finding, ...]:
     """Finished findings, ordered by severity, rule, cluster, topic, partition, leader epoch, node and correlation id.
 
-    `rows` have the columns of `epochaudit.auditing.Audit.findings`, as dicts.
+    `rows` have the columns of `epochaudit.auditing.Audit.findings`, as dicts; `caused_by` has for each rule the rules whose
+    findings may have caused its own.
     """
     raw = list(rows)
     places = (_place(row, line, recording) for row in raw for line in row["evidence"] or ())
     texts = read_lines(places, recording.open_file)
     ordered = sorted((_finding(row, texts, recording) for row in raw), key=_order)
-    return tuple(_with_ids(ordered))
+    return tuple(_rooted(list(_with_ids(ordered)), caused_by))
 
 
 def _place(row: Row, line: Row, recording: Recording) -> Place:
@@ -150,6 +159,42 @@ def _order(finding: Finding) -> tuple[object, ...]:
         proof,
         finding.observed,
     )
+
+
+def _rooted(found: Sequence[Finding], caused_by: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """The findings that nothing else caused, with their consequences inside."""
+    parents: dict[int, int] = {}
+    for number, finding in enumerate(found):
+        causes = caused_by.get(finding.rule, ())
+        if causes and finding.verdict in BREACHES:
+            parent = next(
+                (n for n, cause in enumerate(found) if cause.rule in causes and _caused(cause, finding)), None
+            )
+            if parent is not None:
+                parents[number] = parent
+    consequences: dict[int, list[Finding]] = defaultdict(list)
+    for number in parents:
+        root = number
+        while root in parents:
+            root = parents[root]
+        consequences[root].append(found[number])
+    for number, finding in enumerate(found):
+        if number not in parents:
+            yield replace(finding, consequences=tuple(consequences[number]))
+
+
+def _caused(cause: Finding, finding: Finding) -> bool:
+    """A breach caused another if both are about one partition and share a line, or if it is of the whole topic."""
+    if cause.verdict not in BREACHES or cause.cluster != finding.cluster:
+        return False
+    if cause.partition is not None and finding.partition not in (None, cause.partition):
+        return False
+    if cause.topic is not None and finding.topic not in (None, cause.topic):
+        return False
+    if cause.topic is not None and cause.partition is None and finding.topic is not None:
+        return True
+    shown = {(line.file, line.byte_offset, line.line) for line in cause.evidence}
+    return any((line.file, line.byte_offset, line.line) in shown for line in finding.evidence)
 
 
 def _with_ids(ordered: Iterable[Finding]) -> Iterable[Finding]:

@@ -57,10 +57,11 @@ SMALL_CAPTURE: Final = 64 * 1024 * 1024
 BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
 # A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit.
 SMALL_RUN: Final[Mapping[str, str]] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-# Compiling a plan's code takes longer than interpreting it over a few thousand rows.
-INTERPRETED: Final[Mapping[str, str]] = {
+# Over a few thousand rows a plan is made, and made anew, for longer than it runs.
+SMALL_PLANS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 
@@ -109,7 +110,7 @@ def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
     needed = max(2, -(-bytes_to_read // BYTES_OF_A_PARTITION))
     settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
     if bytes_to_read < SMALL_CAPTURE:
-        settings |= INTERPRETED
+        settings |= SMALL_PLANS
     for key, value in settings.items():
         with suppress(Exception):  # a Connect server may forbid a key: that is slower, but not wrong
             spark.conf.set(key, value)

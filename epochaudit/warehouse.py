@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.auditing import Audit
 from epochaudit.events.schema import ColumnDoc, columns, contract, spark_schema
+from epochaudit.findings import Finding
 from epochaudit.report.contents import Report
 from epochaudit.sources.opening import open_stored
 from epochaudit.version import VERSION
@@ -77,27 +78,21 @@ def _filed(rows: DataFrame, run_id: str) -> DataFrame:
 
 def _findings(spark: SparkSession, report: Report, run_id: str) -> DataFrame:
     schema = spark_schema("findings")
-    rows = [
-        tuple(
-            run_id
-            if name == "run_id"
-            else [(e.role, e.node, e.file, e.line, e.byte_offset, e.time, e.text) for e in finding.evidence]
-            if name == "evidence"
-            else list(finding.because)
-            if name == "because"
-            else getattr(finding, name)
-            for name in schema.names
-        )
-        for finding in report.findings
-    ]
+    told: list[tuple[Finding, str | None]] = [(finding, None) for finding in report.findings]
+    told += [(one, root.finding_id) for root in report.findings for one in root.consequences]
+    rows = []
+    for finding, caused_by in told:
+        lines = [(e.role, e.node, e.file, e.line, e.byte_offset, e.time, e.text) for e in finding.evidence]
+        own = {"run_id": run_id, "caused_by": caused_by, "because": list(finding.because), "evidence": lines}
+        rows.append(tuple(own[name] if name in own else getattr(finding, name) for name in schema.names))
     return spark.createDataFrame(rows, schema)
 
 
 def _run(spark: SparkSession, report: Report, run_id: str) -> DataFrame:
-    read, counts = report.inventory, [finding.verdict for finding in report.findings]
+    read = report.inventory
     row = (
         run_id, VERSION, datetime.now(UTC).isoformat(timespec="seconds"), list(read.clusters), read.bytes, read.lines, read.events,
-        read.ignored, read.quarantined, counts.count("violation"), counts.count("exposed"),
+        read.ignored, read.quarantined, report.count("violation"), report.count("exposed"),
     )  # fmt: skip
     return spark.createDataFrame([row], spark_schema("runs"))
 

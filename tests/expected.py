@@ -4,6 +4,8 @@
 finding when the rule is in `any_rule`, the verdict in `verdict` (if the entry has one), and every field of the entry
 that is not null is equal. A finding without a correlation id of its own matches if an evidence line carries it.
 
+What must be flagged must be a finding of its own; consequences told inside another must be allowed all the same.
+
 Only rules that exist can fire: an entry of `must_flag` or `must_fence` none of whose `any_rule` is in the catalogue
 is not required. `not_required` names those entries, so that a test can say how much of the truth it held the tool to.
 """
@@ -24,12 +26,13 @@ Document = Mapping[str, Any]
 def differences(report: Document, expected: Document, catalogue: Collection[str]) -> list[str]:
     """Every way in which the report (made with `--show fenced`) differs from the truth; empty when it holds exactly."""
     reported = [finding for finding in report["findings"] if finding["verdict"] in REPORTED]
+    consequences = [one for finding in reported for one in finding.get("consequences", ())]
     fenced = [finding for finding in report["findings"] if finding["verdict"] == "fenced"]
     return [
         *_missing("must_flag", expected["must_flag"], reported, catalogue),
         *_missing("must_fence", expected["must_fence"], fenced, catalogue),
-        *_false_positives(expected, reported),
-        *_forbidden(expected["must_not_flag"], reported),
+        *_false_positives(expected, [*reported, *consequences]),
+        *_forbidden(expected["must_not_flag"], [*reported, *consequences]),
         *_counts(report["capture"], expected["counts"]),
     ]
 

@@ -50,7 +50,7 @@ def assert_every_line_is_accounted_for(read: dict[str, Any]) -> None:
 def assert_evidence_can_be_checked_by_hand(report: dict[str, Any], folder: Path) -> None:
     """Opening the named file at the named line shows the text that the report quotes."""
     lines: dict[str, list[str]] = {}
-    for finding in report["findings"]:
+    for finding in [one for root in report["findings"] for one in (root, *root["consequences"])]:
         assert finding["evidence"], finding
         for proof in finding["evidence"]:
             if proof["file"] not in lines:

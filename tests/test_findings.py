@@ -94,7 +94,7 @@ def test_a_record_of_a_raw_metadata_log_reads_as_a_dump_prints_it() -> None:
         lambda _: io.BytesIO(log), LineNumbers({("c", "m.log", 0): 2}), lambda _: True, lambda _: True
     )
     second = evidence(file="m.log", line_in_split=2)
-    [line, other] = findings([row(evidence=evidence(file="m.log") + second)], recording)[0].evidence
+    [line, other] = findings([row(evidence=evidence(file="m.log") + second)], recording, {})[0].evidence
     printed = f"CreateTime: {TIME} partitionLeaderEpoch: 3 payload:"
     assert line.text == f'offset: 0 {printed} {{"type":"FENCE_BROKER_RECORD","version":0,"data":{{"id":1,"epoch":4}}}}'
     assert (line.line, other.line) == (1, 2)
@@ -122,6 +122,9 @@ def test_times_name_a_zone_only_where_it_is_known() -> None:
     assert iso_time(-1, zoned=True) == "1969-12-31T23:59:59.999Z"
     assert iso_time(None, zoned=True) is None
     assert iso_time(10**18, zoned=True) is None
+
+
+CAUSED_BY = {"IS-06": ("IS-01", "LD-02"), "LD-02": ("IS-01",), "EP-01": ("TI-04",)}
 
 
 def evidence(**changes: Any) -> list[dict[str, Any]]:
@@ -154,7 +157,8 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def found(*rows: dict[str, Any]) -> tuple[Finding, ...]:
     numbers = LineNumbers({("c", "server.log", 0): 5})
-    return findings(rows, Recording(lambda _: io.BytesIO(LOG), numbers, lambda _: False, lambda _: False))
+    recording = Recording(lambda _: io.BytesIO(LOG), numbers, lambda _: False, lambda _: False)
+    return findings(rows, recording, CAUSED_BY)
 
 
 def test_evidence_carries_line_number_time_and_text() -> None:
@@ -229,3 +233,41 @@ def test_showing_fenced_ones_too_leaves_the_ids_of_violations_alone() -> None:
 
 def test_the_reason_of_a_verdict_ends_the_chain() -> None:
     assert found(row(reason="KAFKA-9338"))[0].because == ("an epoch was installed", "KAFKA-9338")
+
+
+def nested(*rows: dict[str, Any]) -> dict[str, list[str]]:
+    return {finding.rule: [one.rule for one in finding.consequences] for finding in found(*rows)}
+
+
+def test_what_a_breach_caused_is_told_inside_it() -> None:
+    cause, effect = row(rule="IS-01"), row(rule="IS-06", correlation_id=None)
+    assert nested(cause, effect) == {"IS-01": ["IS-06"]}
+    assert found(cause, effect)[0].consequences[0].finding_id == found(effect)[0].finding_id
+
+
+def test_the_last_cause_of_a_chain_has_all_consequences() -> None:
+    assert nested(row(rule="IS-01"), row(rule="LD-02"), row(rule="IS-06")) == {"IS-01": ["IS-06", "LD-02"]}
+
+
+def test_a_breach_of_a_topic_causes_those_of_its_partitions_wherever_they_are_recorded() -> None:
+    cause = row(rule="TI-04", partition=None)
+    elsewhere = evidence(byte_offset=offset_of(b"second"), line_in_split=2)
+    assert nested(cause, row(rule="EP-01", partition=3, evidence=elsewhere)) == {"TI-04": ["EP-01"]}
+    assert nested(cause, row(rule="EP-01", topic="other", evidence=elsewhere)) == {"TI-04": [], "EP-01": []}
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        {"evidence": evidence(byte_offset=offset_of(b"second"), line_in_split=2)},
+        {"partition": 1},
+        {"topic": "other"},
+        {"cluster": "other"},
+        {"verdict": "fenced"},
+        {"rule": "IS-12"},
+    ],
+    ids=str,
+)
+def test_what_shares_nothing_with_a_breach_stays_a_finding_of_its_own(apart: dict[str, Any]) -> None:
+    assert all(not finding.consequences for finding in found(row(rule="IS-01"), row(rule="IS-06") | apart))
+    assert len(found(row(rule="IS-01"), row(rule="IS-06") | apart)) == 2

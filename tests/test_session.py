@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.session import DELTA, INTERPRETED, PARTITIONS, SessionError, session, tuned_for
+from epochaudit.session import DELTA, SMALL_PLANS, PARTITIONS, SessionError, session, tuned_for
 
 SOURCES = Path(__file__).parents[1]
 
@@ -44,7 +44,7 @@ def test_an_active_session_without_delta_is_refused_before_the_audit(
 def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
     spark: SparkSession, megabytes: int, set_before: str, partitions: str
 ) -> None:
-    changed = (PARTITIONS, *INTERPRETED)
+    changed = (PARTITIONS, *SMALL_PLANS)
     before = {key: spark.conf.get(key) for key in changed}
     try:
         spark.conf.set(PARTITIONS, set_before)

@@ -14,7 +14,7 @@ CONFLICT: Final = "EPOCH_CACHE_CONFLICT"
 DISORDER: Final = "EPOCH_CACHE_DISORDER"
 CHECKPOINT: Final = "EPOCH_CHECKPOINT"
 
-_ENTRIES: Final = (APPENDED, CONFLICT, DISORDER, CHECKPOINT)
+ENTRIES: Final = (APPENDED, CONFLICT, DISORDER, CHECKPOINT)
 # what may take entries away: behind such a line the cache is not known any more
 _CUTS: Final = (
     "EPOCH_CACHE_END_TRUNCATED", "EPOCH_CACHE_START_TRUNCATED", "LOG_CREATED", "LOG_DELETION_SCHEDULED", "LOG_EMPTIED",
@@ -32,7 +32,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
       restarted   the process started anew between the two lines, and may have rebuilt the cache from the log
     """
     event_type = F.col("event_type")
-    rows = of_types(events, *_ENTRIES, *_CUTS).select(
+    rows = of_types(events, *ENTRIES, *_CUTS).select(
         "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
         "topic", "partition", "leader_epoch", "start_offset", "name", ref().alias("entry_ref"),
     )  # fmt: skip
@@ -52,7 +52,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     taken = F.when(event_type.isin(APPENDED, CONFLICT, CHECKPOINT), entry)
     since = Window.partitionBy(*cache, "cuts").orderBy("file_order", "byte_offset", "line_in_split")
     before = F.last(taken, ignorenulls=True).over(since.rowsBetween(Window.unboundedPreceding, -1))
-    rows = rows.withColumn("before", before).where(event_type.isin(*_ENTRIES))
+    rows = rows.withColumn("before", before).where(event_type.isin(*ENTRIES))
     starts = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
     rows = rows.join(F.broadcast(starts.agg(F.collect_set("time_ms").alias("starts"))), ["cluster", "node"], "left")
     restarted = F.exists("starts", lambda at: (at > F.col("before.time_ms")) & (at <= F.col("time_ms")))

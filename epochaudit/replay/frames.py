@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from epochaudit.replay.broker_records import broker_records
-from epochaudit.replay.broker_requests import broker_requests
-from epochaudit.replay.control import control
-from epochaudit.replay.epoch_caches import epoch_caches
+from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
+from epochaudit.replay.cluster_history import BROKER_RECORDS
+from epochaudit.replay.control import REQUESTS, control
+from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
 from epochaudit.replay.fetches import fetches
 from epochaudit.replay.isr_changes import isr_changes
 from epochaudit.replay.isr_expansions import isr_expansions
@@ -18,21 +21,47 @@ from epochaudit.replay.leadership import leadership
 from epochaudit.replay.lineage import lineage
 from epochaudit.replay.log_order import log_order
 from epochaudit.replay.metadata import metadata
+from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
+from epochaudit.replay.strays import strays
+from epochaudit.replay.topics import topics
 
-FRAMES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
-    "broker_records": broker_records,
-    "broker_requests": broker_requests,
-    "control": control,
-    "epoch_caches": epoch_caches,
-    "fetches": fetches,
-    "isr_changes": isr_changes,
-    "isr_expansions": isr_expansions,
-    "leadership": leadership,
-    "lineage": lineage,
-    "log_copies": log_copies,
-    "log_order": log_order,
-    "metadata": metadata,
-    "positions": positions,
+
+@dataclass(frozen=True)
+class Frame:
+    """`of` makes the frame of an events table; `has_rows` holds for the events without one of which it has no rows."""
+
+    of: Callable[[DataFrame], DataFrame]
+    has_rows: Callable[[], Column]
+
+
+def _types(*event_types: str) -> Callable[[], Column]:
+    return lambda: F.col("event_type").isin(*event_types)
+
+
+def _records() -> Column:
+    return F.col("source") == METADATA_LOG
+
+
+def _any() -> Column:
+    return F.col("event_type").isNotNull()
+
+
+FRAMES: Final[Mapping[str, Frame]] = {
+    "broker_records": Frame(broker_records, _types(*BROKER_RECORDS)),
+    "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
+    "control": Frame(control, _types(*REQUESTS)),
+    "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),
+    "fetches": Frame(fetches, _types("FETCH")),
+    "isr_changes": Frame(isr_changes, _types("ALTER_PARTITION")),
+    "isr_expansions": Frame(isr_expansions, _types("ISR_UPDATED", "ISR_EXPANDING")),
+    "leadership": Frame(leadership, _any),
+    "lineage": Frame(lineage, _any),
+    "log_copies": Frame(log_copies, _records),
+    "log_order": Frame(log_order, _records),
+    "metadata": Frame(metadata, _any),
+    "positions": Frame(positions, _types("FETCH")),
+    "strays": Frame(strays, _types("STRAY_PARTITION", "LEADER_AND_ISR")),
+    "topics": Frame(topics, _any),
 }

@@ -7,7 +7,7 @@ UTF-8 and harmless in a terminal whatever the logs contain.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from epochaudit.findings import Finding
@@ -30,7 +30,10 @@ def document(report: Report) -> dict[str, Any]:
         "tool": {"name": "epochaudit", "version": report.version},
         "capture": _capture(report.inventory),
         "rules": [_rule(rule) for rule in report.rules],
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [
+            {**_finding(finding), "consequences": [_finding(one) for one in finding.consequences]}
+            for finding in report.findings
+        ],
     }
 
 
@@ -70,7 +73,9 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    fields = asdict(finding)
+    """Those that are consequences have no `consequences` themselves."""
+    fields = asdict(replace(finding, consequences=()))
+    del fields["consequences"]
     fields["because"] = list(finding.because)
     fields["evidence"] = [asdict(line) for line in finding.evidence]
     return fields

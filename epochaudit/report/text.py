@@ -148,6 +148,8 @@ def _finding(page: Page, finding: Finding) -> None:
         page.say((f"{place}  ", "cyan"), (line.role, "italic"), indent=4, hang=2)
         text = line.text if line.text is not None else "(the file can't be read any more)"
         page.say((excerpt(text, finding), "dim"), indent=6)
+    for one in finding.consequences:
+        page.field("so also", f"{one.rule} {one.verdict}: {_where(one)}: {one.observed}")
 
 
 def _where(finding: Finding) -> str:

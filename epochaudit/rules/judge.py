@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import REF_TYPE
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
 
 SUBJECT: Final = (
@@ -23,6 +24,12 @@ SUBJECT: Final = (
     "client_id",
     "group_id",
     "correlation_id",
+)
+
+FINDING_ROW: Final = (
+    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
+    "correlation_id int, rule string, verdict string, reason string, severity string, expected string, observed string, "
+    f"because array<string>, evidence array<struct<role:string,place:{REF_TYPE}>>"
 )
 
 _OF_PARTITION: Final = (
@@ -41,6 +48,11 @@ class Tally:
     rule: str
     counts: Mapping[str, int]
     reasons: Mapping[str, int]
+
+    @classmethod
+    def of_none(cls, rule: Rule) -> Tally:
+        """The tally of a rule that met no subject."""
+        return cls(rule.id, dict.fromkeys(VERDICTS, 0), {})
 
 
 @dataclass(frozen=True)
@@ -66,8 +78,8 @@ class Judgement:
 def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Judgement:
     """Gives each subject of each rule its verdict.
 
-    Rows: one per (rule, subject) whose verdict is in `keep`, with the columns of `SUBJECT` and rule, verdict, reason, severity,
-    expected, observed, because and evidence (array of role and place). The frame's columns do not leave this function.
+    Rows: one per (rule, subject) whose verdict is in `keep`, with the columns of FINDING_ROW.
+    The frame's columns do not leave this function.
     """
     branches = {rule.id: rule.verdict() for rule in rules}
     reasons = {

@@ -76,6 +76,8 @@ class Rule:
     Class attributes, all strings being templates over the frame's columns (`{leader_epoch}`, null prints `unknown`):
       evidence: role -> name of the frame's column (type `REF_TYPE`) that locates the line; the first is the subject's own line
       expected, observed: one sentence each; because: the chain of reasons, from the state to the breach
+      caused_by: rules whose breaches may be the cause of this one's; findings that share a line with theirs, or are about
+        a topic that theirs is about, are told inside them
       per_request: the subject is a request, not a partition of it; `applies` must then choose one row of each request
     """
 
@@ -89,6 +91,7 @@ class Rule:
     observed: ClassVar[str]
     because: ClassVar[tuple[str, ...]]
     per_request: ClassVar[bool] = False
+    caused_by: ClassVar[tuple[str, ...]] = ()
 
     def applies(self) -> Column:
         """Which rows of the frame are subjects of this rule."""

@@ -32,7 +32,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
             "partition",
             "leader_epoch",
         ),
-        *("client", "group", "correlation_id", "expected", "observed", "because", "evidence"),
+        *("client", "group", "correlation_id", "expected", "observed", "because", "evidence", "consequences"),
     ]
     assert list(document["findings"][0]["evidence"][0]) == [
         "role",

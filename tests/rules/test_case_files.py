@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
@@ -22,11 +23,15 @@ BREACHES = {VIOLATION, EXPOSED}
 
 
 @pytest.fixture(scope="session")
-def verdicts(spark: SparkSession) -> dict[str, list[tuple[Expected, str]]]:
+def events(spark: SparkSession) -> DataFrame:
+    """The events of all cases, each of which is a cluster."""
+    return spark.createDataFrame([event for case in CASES for event in case.events], EVENTS).persist()
+
+
+@pytest.fixture(scope="session")
+def verdicts(events: DataFrame) -> dict[str, list[tuple[Expected, str]]]:
     """Per case, all verdicts of all rules, from one run over all cases."""
-    rows = [event for case in CASES for event in case.events]
-    events = spark.createDataFrame(rows, EVENTS).persist()
-    judged = [judge(FRAMES[frame](events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
+    judged = [judge(FRAMES[frame].of(events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
     labels = {case.cluster: case.labels for case in CASES}
     found: dict[str, list[tuple[Expected, str]]] = defaultdict(list)
     for row in reduce(DataFrame.unionByName, judged).collect():
@@ -45,6 +50,17 @@ def test_case(case: Case, verdicts: dict[str, list[tuple[Expected, str]]]) -> No
     for e in case.expected:
         if e.reason:
             assert reasons[e.verdict, e.label] == e.reason
+
+
+def test_no_frame_is_left_out_that_has_subjects(
+    events: DataFrame, verdicts: dict[str, list[tuple[Expected, str]]]
+) -> None:
+    frame_of = {rule.id: rule.frame for rule in catalogue()}
+    has_rows = (F.max(frame.has_rows()).alias(name) for name, frame in FRAMES.items())
+    planned = {row["cluster"]: row.asDict() for row in events.groupBy("cluster").agg(*has_rows).collect()}
+    judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e, _ in found}
+    assert judged
+    assert [(cluster, frame) for cluster, frame in sorted(judged) if not planned[cluster][frame]] == []
 
 
 @pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)

@@ -40,6 +40,7 @@ class LeaderEpochFell(Rule):
     PartitionRegistration.merge; LeaderAndIsr.newLeaderAndIsr; KIP-320, Leader Epoch.
     """
 
+    caused_by = ("IS-12", "TI-01", "TI-04", "TI-05")
     evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
     expected = "a leader epoch of at least {previous_leader_epoch}"
     observed = "leader epoch {leader_epoch}"

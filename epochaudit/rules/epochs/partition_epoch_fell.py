@@ -36,6 +36,7 @@ class PartitionEpochFell(Rule):
     PartitionRegistration.merge; KafkaZkClient.updateLeaderAndIsr; KIP-497; KIP-841, AlterPartition RPC.
     """
 
+    caused_by = ("IS-12", "TI-01", "TI-04", "TI-05")
     evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
     expected = "a partition epoch above {previous_partition_epoch}, or the same state again"
     observed = "partition epoch {partition_epoch} with leader epoch {leader_epoch}"

@@ -34,6 +34,7 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
     ReplicaManager.becomeLeaderOrFollower; KIP-570.
     """
 
+    caused_by = ("CE-01", "BE-01", "TI-01")
     evidence = {
         "the LeaderAndIsr request and its answer": "request_ref",
         "the same leader epoch installed before": "installed_ref",

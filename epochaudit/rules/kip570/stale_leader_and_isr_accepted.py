@@ -41,6 +41,7 @@ class StaleLeaderAndIsrAccepted(Rule):
     ReplicaManager.becomeLeaderOrFollower; KIP-570, which brings StopReplica in line with it.
     """
 
+    caused_by = ("CE-01", "BE-01", "TI-01")
     evidence = {
         "the LeaderAndIsr request and its answer": "request_ref",
         "the leader epoch the broker had installed": "installed_ref",

@@ -36,6 +36,7 @@ class StaleStopReplicaAccepted(Rule):
     ReplicaManager.stopReplicas; KIP-570, Proposed Changes. The KIP names 11 as the code; Kafka answers 74.
     """
 
+    caused_by = ("CE-01", "BE-01")
     evidence = {
         "the StopReplica request and its answer": "request_ref",
         "the leader epoch the broker had installed": "installed_ref",

@@ -42,6 +42,7 @@ class IneligibleReplicaCommitted(Rule):
     KAFKA-14140.
     """
 
+    caused_by = ("IS-01", "IS-02", "IS-03", "IS-04", "IS-05", "IS-08", "IS-09", "LD-02")
     evidence = {
         "the committed record": "state_ref",
         "the record that made the replica ineligible": "ineligible_ref",
