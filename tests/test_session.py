@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.session import DELTA, SMALL_PLANS, PARTITIONS, SessionError, session, tuned_for
+from epochaudit.session import DELTA, PARTITIONS, SMALL_PLANS, SessionError, session, tuned_for
 
 SOURCES = Path(__file__).parents[1]
 
