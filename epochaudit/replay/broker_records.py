@@ -27,10 +27,10 @@ from epochaudit.replay.cluster_history import (
     standing_of,
     states_of,
 )
+from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import metadata_log
 from epochaudit.replay.partition_states import RECORD, partition_states
-from epochaudit.replay.topic_identities import topic_identities
 
 REGISTRATION: Final = "REGISTER_BROKER_RECORD"
 
@@ -57,11 +57,9 @@ def broker_records(events: DataFrame) -> DataFrame:
     """
     kept_in = F.broadcast(_kept_in(events))
     rows = _records(events).join(kept_in, ["cluster", "broker_id", "position"], "left")
-    named = topic_identities(events).select("cluster", F.col("topic_key").alias("topic_id"), "named_topic")
-    rows = rows.withColumn("topic_id", F.col("first.topic_id")).join(
-        F.broadcast(named), ["cluster", "topic_id"], "left"
-    )
-    return rows.withColumns(_subject()).drop("first", "batch_end", "named_topic")
+    rows = rows.withColumns({"topic": F.lit(None).cast("string"), "topic_id": F.col("first.topic_id")})
+    rows = with_identity(rows, topic_incarnations(events))
+    return rows.withColumns(_subject()).drop("first", "batch_end")
 
 
 @kept
@@ -141,7 +139,6 @@ def _kept_in(events: DataFrame) -> DataFrame:
 
 def _subject() -> dict[str, Column]:
     return {
-        "topic": F.col("named_topic"),
         "partition": F.col("first.partition"),
         "kept_isr": F.col("first.isr"),
         "kept_leader": F.col("first.leader"),

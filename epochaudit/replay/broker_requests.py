@@ -22,8 +22,8 @@ from epochaudit.replay.cluster_history import (
     cluster_history,
     states_of,
 )
+from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.live_brokers import live_epochs
-from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
 REGISTRATION: Final = "BROKER_REGISTRATION"
 UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN")
@@ -61,14 +61,12 @@ def broker_requests(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(*_COLUMNS, ref().alias("request_ref"))
     rows = rows.join(F.broadcast(_last_accepted(rows)), ["cluster", "node", "broker_id"], "left")
-    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumn(
-        "topic_key", F.coalesce("topic_id", topic_key_of_name(F.col("topic")))
-    )
-    rows = rows.join(F.broadcast(topic_identities(events)), ["cluster", "topic_key"], "left")
+    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left")
+    rows = with_identity(rows, topic_incarnations(events))
     return (
         _registered(_timed(rows))
-        .withColumns({"topic": F.coalesce("topic", "named_topic"), "group_id": F.lit(None).cast("string")})
-        .drop(*FOLDED, "topic_key", "named_topic", "identified_topic_id", "accepted", "states", "from_ms", "to_ms")
+        .withColumn("group_id", F.lit(None).cast("string"))
+        .drop(*FOLDED, "accepted", "states", "from_ms", "to_ms")
     )
 
 

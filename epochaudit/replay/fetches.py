@@ -16,32 +16,50 @@ from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key
 
 UNKNOWN_LEADER_EPOCH: Final = 75
+FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
 
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
     "session_id", "session_epoch", "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "hinted_leader_epoch",
+    "request_error_code", "records_size",
 )  # fmt: skip
 
 
 def fetches(events: DataFrame) -> DataFrame:
     """One row per (Fetch, partition that the answer lists), Raft fetches of the metadata topic left out.
 
+    And one per Fetch that mixed requests with and without topic ids in a session, and was refused as a whole for it.
     Needs: the events table. Clock: the serving node's host; only a row that a request left to its session is shuffled.
     Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
-    api_version, replica_id, error_code, session_id, session_epoch, fetch_offset (null where left to the session),
-    current_leader_epoch (of the request or its session), epoch_source (request, session, or unknown: the session is older
-    than the capture), what `with_held_epochs` adds, and newer_epoch with newer_ref: the newest leader epoch above the held
-    one in which a request for the partition had come to the node before the answer, and was answered 75.
+    api_version, replica_id, code (the top-level error code if there is one, else error_code), error_code, records_size,
+    session_id, session_epoch, fetch_offset (null where left to the session), current_leader_epoch (of the request or
+    its session), epoch_source (request, session, or unknown: the session is older than the capture), what
+    `with_held_epochs` adds, and newer_epoch with newer_ref: the newest leader epoch above the held
+    one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
+    successor_topic_id and successor_ref, as in `with_held_epochs`.
     """
-    rows = of_types(events, "FETCH").where(F.col("in_response") & F.col("partition").isNotNull() & is_user_topic())
-    listed = rows.where("in_request").select(
+    mixed = (F.col("request_error_code") == FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
+    answered = F.col("in_response") & F.col("partition").isNotNull()
+    rows = of_types(events, "FETCH").where((mixed | answered) & is_user_topic())
+    listed = rows.where(mixed | F.col("in_request")).select(
         *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source")
     )
-    left_to_session = _from_session(rows.where("NOT in_request").select(*_COLUMNS, ref().alias("fetch_ref")), events)
+    left_to_session = _from_session(
+        rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
+    )
     served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     return _with_newer_epochs(served, events).withColumns(
-        {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+        {
+            "leader_epoch": F.when(certain, F.col("held_max")),
+            "group_id": F.lit(None).cast("string"),
+            "code": F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(
+                F.col("error_code")
+            ),
+            "successor_ms": F.col("successor.ms"),
+            "successor_topic_id": F.col("successor.topic_id"),
+            "successor_ref": F.col("successor.ref"),
+        }
     )
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
-from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
+from epochaudit.replay.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.releases import releases, releases_at
 
@@ -42,8 +42,9 @@ def replica_starts(events: DataFrame) -> DataFrame:
     accepted as a follower stand in (proven = false: one may be answered 0 without being installed).
     Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
     high_watermark, partition_epoch, isr, file_order, byte_offset, own_ref, proven, from_ms (the line), settled_ms (the epoch
-    has surely taken effect; null if not proven) and until_ms (no longer held after that: a later change has settled, or the
-    process started anew; null: held to the end). A topic id that the line lacks is the one the node last named for the
+    has surely taken effect; null if not proven), until_ms (no longer held after that: a later change has settled, or the
+    process started anew; null: held to the end) and successor (the next line, if it is of another topic of the name:
+    struct(ms, topic_id, ref)). A topic id that the line lacks is the one the node last named for the
     partition.
     Clock: the node's own log order, and its host's time.
     """
@@ -65,6 +66,9 @@ def replica_starts(events: DataFrame) -> DataFrame:
         .orderBy(F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset"))
         .rowsBetween(Window.unboundedPreceding, -1)
     )
+    next_start = F.last(F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))).over(
+        following
+    )
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
     return lines.withColumns(
         {
@@ -72,6 +76,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "leader": F.when(event_type == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
             "proven": event_type.isin(*STARTS),
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
+            "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
         }
     ).drop("process_starts", "leaders_only", "followed", "handler_end_ms", "event_type")
 
@@ -128,12 +133,11 @@ def _named(rows: DataFrame) -> DataFrame:
 def held_epochs(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition): all the leader epochs the replica held, to be broadcast.
 
-    topic_key is the topic id and, once more, the name (then with the epochs of all its incarnations).
-    Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, ref);
+    topic_key is that of the topic id and, once more, of the name (then with the epochs of all its incarnations).
+    Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref);
     releases of the node, see there.
     """
     starts = replica_starts(events)
-    keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
     entry = F.struct(
         "leader_epoch",
         "is_leader",
@@ -142,10 +146,11 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "from_ms",
         "settled_ms",
         "until_ms",
+        "successor",
         F.col("own_ref").alias("ref"),
     )
     held = (
-        starts.withColumn("topic_key", F.explode(keys))
+        starts.withColumn("topic_key", F.explode(topic_keys()))
         .groupBy("cluster", "node", "topic_key", "partition")
         .agg(F.collect_list(entry).alias("held"))
     )
@@ -156,11 +161,13 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
     """Adds what the serving node held while it worked on the request. Grain unchanged, rows are not shuffled.
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
-    Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none known);
-    held_just_before: the lowest that it held within LATE_MS before, which may have judged it all the same, as a
+    Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none
+    known); held_just_before: the lowest that it held within LATE_MS before, which may have judged it all the same, as a
     request's line may be written late; held_complete: the epoch at arrival is known, so that no other epoch is
     possible; held_leader: only as leader; held_ref: the line that started held_max; kafka_version of the process that
-    answered, as major*1,000,000 + minor*1,000 + patch. Completes topic and topic_id from the replica that was hosted.
+    answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which the replica of the topic id gave
+    way to another topic of the name, whenever; held_later: it starts the replica only after the request. Completes
+    topic and topic_id from the replica that was hosted.
     """
 
     def met(early_ms: int) -> Column:
@@ -187,6 +194,8 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
                     F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms"), F.lit(False)
                 ),
                 "kafka_version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
+                "held_later": F.exists("held", lambda e: e["from_ms"] > F.col("time_ms") + GRAIN_MS),
+                "successor": F.array_max(F.col("held")["successor"]),
                 "held_leader": F.forall("possible", lambda e: e["is_leader"]),
                 "topic": F.coalesce("topic", F.get("possible", F.lit(0))["topic"], F.get("held", F.lit(0))["topic"]),
                 "topic_id": F.coalesce("topic_id", _only_topic_id()),

@@ -30,9 +30,9 @@ from epochaudit.replay.cluster_history import (
     standing_of,
     states_of,
 )
+from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.live_brokers import absent_members
 from epochaudit.replay.partition_states import CONTROLLER, RECORD, partition_states
-from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
 NEW_LEADER_ELECTED: Final = 108
 EPOCHS_WERE_CURRENT: Final = (0, 55, 107, NEW_LEADER_ELECTED)  # answers that come after the checks of both epochs
@@ -91,6 +91,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
       dead_*               (ZooKeeper) as in `live_brokers`
       sender_release       Kafka release of the leader that asked (303 for 3.3); sender_told: its lines about ISR changes
                            are recorded; reset_told: one of them takes back an ISR in this leader epoch after 107 or 55
+      superseded           (ZooKeeper) before the request came, the controller's own broker had been told of another topic
+                           under the name of the one that the request's id means
       resent_ref           the leader's next AlterPartition on the connection for the partition, if it is the same again
     """
     requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
@@ -101,10 +103,9 @@ def isr_changes(events: DataFrame) -> DataFrame:
     return _at_the_sender(_with_members(rows)).drop(
         *FOLDED,
         "states",
-        "named_topic",
-        "identified_topic_id",
+        "known_topic",
+        "sightings",
         "identity",
-        "topic_key",
         "members",
         "since",
         "until",
@@ -115,15 +116,11 @@ def isr_changes(events: DataFrame) -> DataFrame:
 
 def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Completes topic and topic id, whichever the version carries, and says by which the states are told."""
-    rows = rows.withColumn("topic_key", F.coalesce("topic_id", topic_key_of_name(F.col("topic"))))
-    rows = rows.join(F.broadcast(topic_identities(events)), ["cluster", "topic_key"], "left")
+    rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "sightings")
     return rows.withColumns(
         {
             "zookeeper": F.coalesce("zookeeper", F.lit(False)),
-            "topic_known": F.col("named_topic").isNotNull(),
-            "topic": F.coalesce("topic", "named_topic"),
-            "topic_id": F.coalesce("topic_id", "identified_topic_id"),
-            "recreated": F.coalesce("recreated", F.lit(False)),
+            "topic_known": F.col("known_topic").isNotNull(),
         }
     ).withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
 
@@ -223,10 +220,19 @@ def _met(rows: DataFrame) -> DataFrame:
             "reassigned": (F.col("newest.leader_epoch") > epoch)
             & (F.col("newest.replicas") != F.col("current.replicas")),
             "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
+            "superseded": _superseded_here(),
             "topic_gone": F.col("log_complete")
             & (~F.col("topic_known") | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))),
         }
     )
+
+
+def _superseded_here() -> Column:
+    """Another topic of the name had taken the place of the request's, as the controller's own broker had been told."""
+    here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
+    own = F.array_min(F.filter(here, lambda s: s["topic_id"] == F.col("topic_id"))["since"])
+    in_time = F.col("arrival_ms") - _SLACK_MS
+    return F.coalesce(F.exists(here, lambda s: (s["since"] > own) & (s["since"] < in_time)), F.lit(False))
 
 
 def _latest_election(until: Column) -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
-from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.releases import releases, releases_at
 
@@ -114,10 +114,9 @@ def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
 
 def _fetched(events: DataFrame) -> DataFrame:
     """What the new members had fetched from their leader in its epoch; the joins are few and travel, the fetches stay."""
-    keys = F.array_compact(F.array_distinct(F.array("topic_id", "topic")))
     wanted = _joins(events).select(
         *_KEY, "partition", "leader_epoch", "start_ms", "stated_epoch", F.col("time_ms").alias("line_ms"),
-        F.explode(keys).alias("topic_key"),
+        F.explode(topic_keys()).alias("topic_key"),
     ).withColumnsRenamed({"file": "line_file", "byte_offset": "line_offset"})  # fmt: skip
     rows = of_types(events, "FETCH").where(
         F.col("in_request")

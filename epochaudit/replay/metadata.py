@@ -22,12 +22,13 @@ from epochaudit.replay.cluster_history import (
     states_of,
     unclean_permitted,
 )
+from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
-from epochaudit.replay.topic_identities import topic_identities, topic_key_of_name
 
 _BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr")
 _SHRINK_KEEPS_EPOCH_LEVEL: Final = 12  # 3.6-IV0
 _RELEASE_3_6: Final = 306
+_HANDLING_MS: Final = 1000  # requests about the state before may still be under way when the controller writes the next
 
 
 def metadata(events: DataFrame) -> DataFrame:
@@ -41,6 +42,9 @@ def metadata(events: DataFrame) -> DataFrame:
       created               the record creates the partition (KRaft; not one in a snapshot)
       elects                the record or line makes another node leader than the state before had
       recreated             the topic name has had several topic ids
+      deleted_by_name       a topic of the name was deleted, by a fact that states no id
+      same_topic_id         (ZooKeeper controllers) the requests that the controller's own broker took in the state before
+                            and in this one have the same topic id, and no other comes between
       metadata_level        metadata.version level in force at the record; log_complete, migrates as in `cluster_history`
       checks_eligibility    the controller is 3.3 or later: true, false, null = not in the evidence
       bumps_on_shrink       an ISR that shrinks raises the leader epoch (metadata.version below 3.6-IV0): the same three
@@ -55,24 +59,21 @@ def metadata(events: DataFrame) -> DataFrame:
     """
     states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR)
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
-    rows = rows.withColumn("topic_key", F.coalesce("topic_id", topic_key_of_name(F.col("topic"))))
-    rows = rows.join(F.broadcast(topic_identities(events)), ["cluster", "topic_key"], "left")
+    rows = with_identity(rows, topic_incarnations(events), "recreated", "deleted_by_name", "sightings")
     rows = rows.withColumn("node", _controller()).withColumns(
         {
             **{f"previous_{name}": F.col(f"before.{name}") for name in _BEFORE},
             "previous_ref": F.col("before.state_ref"),
-            "topic": F.coalesce("topic", "named_topic"),
-            "topic_id": F.coalesce("topic_id", "identified_topic_id"),
-            "recreated": F.coalesce("recreated", F.lit(False)),
             "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
+            "same_topic_id": _same_topic_id(),
             "metadata_level": level_at(F.col("clock")),
             "created": _created(),
-            "unclean_permitted": unclean_permitted(F.coalesce("topic", "named_topic")),
+            "unclean_permitted": unclean_permitted(F.col("topic")),
             "members": F.when(F.col("scope") == RECORD, F.transform("isr", _member)),
             "group_id": F.lit(None).cast("string"),
         }
     )
-    return rows.withColumns(_standing()).drop(*FOLDED, "before", "topic_key", "named_topic", "identified_topic_id")
+    return rows.withColumns(_standing()).drop(*FOLDED, "before", "sightings")
 
 
 def _created() -> Column:
@@ -83,6 +84,16 @@ def _created() -> Column:
         & (F.col("leader_epoch") == 0)
         & (F.col("partition_epoch") == 0)
     )
+
+
+def _same_topic_id() -> Column:
+    """Compares times of the controller's own host only."""
+    place, before = F.col("state_ref"), F.col("before.state_ref")
+    here = F.filter("sightings", lambda s: s["node"] == place["node"])
+    spans = F.exists(here, lambda s: (s["since"] <= before["time_ms"]) & (s["until"] > place["time_ms"] + _HANDLING_MS))
+    comes = F.exists(here, lambda s: s["since"] > before["time_ms"])
+    told = (F.col("scope") == CONTROLLER) & (before["node"] == place["node"])
+    return F.coalesce(told & spans & ~comes, F.lit(False))
 
 
 def _controller() -> Column:

@@ -4,6 +4,8 @@ A consumer does not say in which leader epoch it read the record before its posi
 the record is an upper bound: if a later epoch, whose history is still part of the log, starts below the position, the
 position belongs to records that were truncated.
 
+A position that was carried into another topic of the same name is a row too: see `carried_positions`.
+
 Clock: one client's fetches are ordered by the leader epoch that served them, within one broker by its request log. Two
 brokers' clocks are never compared, nor one client's correlation ids at two brokers.
 """
@@ -16,8 +18,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
+from epochaudit.replay.carried_positions import carried_positions, interleaved
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
-from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.leader_states import leader_states
 from epochaudit.replay.lineage import by_epoch, with_elections
@@ -29,7 +32,11 @@ _PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
 _REF: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
 _FIRST: Final = (
     "fetch_offset", "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "current_leader_epoch",
-    "last_fetched_epoch", "diverging_epoch",
+    "last_fetched_epoch", "diverging_epoch", "log_start_offset",
+)  # fmt: skip
+_LAST: Final = ("fetch_offset", "session_id")
+_UNLISTED: Final = (
+    "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "log_start_offset", "session_id",
 )  # fmt: skip
 _LAST_READ: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 
@@ -37,6 +44,7 @@ _LAST_READ: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 def positions(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition, leader epoch) whose position came from an older epoch or a committed offset.
 
+    And one per (client instance, partition) that went on in another topic of the name: `entered`; see `carried_positions`.
     A client instance is a client id at one host in one software version. Columns: the subject columns (node = the broker
     that served the first fetch answered 0 in leader_epoch), fetch_offset, fetch_ref, api_version, current_leader_epoch,
     position_epoch (upper bound of the epoch of the record before the position), position_epoch_stated (the committed
@@ -49,14 +57,18 @@ def positions(events: DataFrame) -> DataFrame:
     subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
     subjects = _with_position(_with_first_fetch(subjects))
     subjects = _with_commit_bound(subjects, _commit_bounds(histories))
-    return _with_crossing(subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed")), _epoch_starts(events))
+    subjects = subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed"))
+    within = _with_crossing(subjects, _epoch_starts(events))
+    return within.unionByName(carried_positions(histories, events), allowMissingColumns=True)
 
 
 @kept
 def _histories(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition): its reads per epoch and connection, its marks, resumes and commits.
 
-    marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), reset (ListOffsets).
+    marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), reset (ListOffsets), and
+    refused: 74 or 75 to the leader epoch that it stated. Of a read, first_* is the first request that listed the partition,
+    last_* the last such, and unlisted_* the first delivery at an offset that the request left to its session.
     Read twice by `positions`: kept.
     """
     per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
@@ -65,6 +77,7 @@ def _histories(events: DataFrame) -> DataFrame:
     read = F.struct(
         F.col("leader_epoch"), F.col("first_fetch_offset"), F.col("node"), F.col("file"), F.col("file_order"),
         *(F.col(f"first_{name}").alias(name) for name in _FIRST if name != "fetch_offset"), "last_byte_offset", "read_from",
+        *(f"last_{name}" for name in _LAST), F.struct(*_unlisted()).alias("unlisted"),
         "high_watermark", "kafka_version", F.struct("node", "file", *(F.col(f"read_{name}").alias(name) for name in _LAST_READ))
         .alias("read_ref"),
     )  # fmt: skip
@@ -74,7 +87,7 @@ def _histories(events: DataFrame) -> DataFrame:
     group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
-        F.collect_list(F.when(kind.isin("out_of_range", "validated", "reset"), mark)).alias("marks"),
+        F.collect_list(F.when(kind.isin("out_of_range", "validated", "reset", "refused"), mark)).alias("marks"),
         F.collect_list(F.when(kind == "resumed", group)).alias("resumes"),
         F.collect_list(F.when(kind == "committed", group)).alias("commits"),
     )
@@ -98,6 +111,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     kind = (
         F.when(fetch & (ok | nothing_new), "read")
         .when(fetch & (F.col("error_code") == 1), "out_of_range")
+        .when((F.col("current_leader_epoch") >= 0) & F.col("error_code").isin(74, 75), "refused")
         .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
         .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, "validated")
     )
@@ -105,7 +119,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     served = with_held_epochs(
         rows.select(
             "cluster", "node", "file", "file_order", "client_id", "client_host", "software_version", "connection", "kind", "topic",
-            "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", *_FIRST,
+            "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", *_FIRST,
         ),
         held_epochs(events),
     )  # fmt: skip
@@ -118,16 +132,23 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     ).where(F.col("leader_epoch").isNotNull())
     listed_at = F.when(F.col("fetch_offset").isNotNull() | (F.col("kind") != "read"), F.col("byte_offset"))
     read_at = F.when(F.col("records_size") > 0, F.col("byte_offset"))
+    unlisted_at = F.when((F.col("records_size") > 0) & F.col("fetch_offset").isNull(), F.col("byte_offset"))
     return served.groupBy(
         *_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "file", "file_order", "connection"
     ).agg(
         *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
         *(F.max_by(name, read_at).alias(f"read_{name}") for name in _LAST_READ),
+        *(F.max_by(name, listed_at).alias(f"last_{name}") for name in _LAST),
+        *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in _UNLISTED),
         F.max("byte_offset").alias("last_byte_offset"),
         F.min(F.when(F.col("records_size") > 0, F.coalesce("fetch_offset", F.lit(-1)))).alias("read_from"),
         F.max("high_watermark").alias("high_watermark"),
         F.min("kafka_version").alias("kafka_version"),
     )
+
+
+def _unlisted() -> list[Column]:
+    return [F.col(f"unlisted_{name}").alias(name) for name in _UNLISTED]
 
 
 def _by_consumer() -> Column:
@@ -170,23 +191,7 @@ def _with_first_fetch(subjects: DataFrame) -> DataFrame:
         subjects.withColumns({"own": own})
         .withColumn("first", F.array_min("own"))
         .where(F.col("first").isNotNull())
-        .withColumns({"fetch_offset": F.col("first.first_fetch_offset"), "shared_client_id": _interleaved("own")})
-    )
-
-
-def _interleaved(reads: str) -> Column:
-    """Two connections of one client read the partition at one broker in turns: more than one consumer bears the client id."""
-    return F.exists(
-        reads,
-        lambda a: F.exists(
-            reads,
-            lambda b: (
-                (a["node"] == b["node"])
-                & (a["file_order"] == b["file_order"])
-                & (a["byte_offset"] < b["byte_offset"])
-                & (b["byte_offset"] < a["last_byte_offset"])
-            ),
-        ),
+        .withColumns({"fetch_offset": F.col("first.first_fetch_offset"), "shared_client_id": interleaved("own")})
     )
 
 
@@ -244,7 +249,7 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
             F.col("commit.answered_offset").alias("resumed_offset"),
         )
         .agg(F.max(bound).alias("bound"))
-        .withColumn("topic_key", F.coalesce("topic_id", "topic"))
+        .withColumn("topic_key", topic_key())
         .drop("topic", "topic_id")
     )
 
@@ -252,7 +257,7 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
 def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
     """Adds position_epoch and position_ref: stated with the committed offset, else read by the client, else by the committer."""
     key = ["cluster", "topic_key", "partition", "resumed_group", "resumed_offset"]
-    joined = subjects.withColumn("topic_key", F.coalesce("topic_id", "topic")).join(F.broadcast(bounds), key, "left")
+    joined = subjects.withColumn("topic_key", topic_key()).join(F.broadcast(bounds), key, "left")
     committed = F.when(F.col("position_epoch_stated"), F.col("resume.committed_leader_epoch"))
     return joined.withColumns(
         {
@@ -268,7 +273,7 @@ def _epoch_starts(events: DataFrame) -> DataFrame:
     entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref")
     return (
         with_elections(by_epoch(states))
-        .groupBy("cluster", F.coalesce("topic_id", "topic").alias("topic_key"), "partition")
+        .groupBy("cluster", topic_key().alias("topic_key"), "partition")
         .agg(F.collect_list(entry).alias("epochs"), F.max("several_incarnations").alias("several_incarnations"))
     )
 

@@ -68,7 +68,7 @@ class TruncationCrossedSilently(Rule):
     )
 
     def applies(self) -> Column:
-        return F.lit(True)
+        return col("entered").isNull()  # within one topic; TI-09 judges the others
 
     def verdict(self) -> tuple[Branch, ...]:
         could_validate = (

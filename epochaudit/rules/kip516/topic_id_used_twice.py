@@ -1,0 +1,55 @@
+"""TI-05."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.replay.incarnations import METADATA_TOPIC, METADATA_TOPIC_ID
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("TI-05", frame="topics", kip="KIP-516", severity=HIGH, since="2.8")
+class TopicIdUsedTwice(Rule):
+    """One topic id stands for two topics.
+
+    ## What it checks
+    A topic id has one name, ever, and comes into being once. The id of the metadata topic is reserved for it.
+
+    ## Why it matters
+    Ids are the identity of topics: fetches, replicas and committed state of one topic would be taken for another's.
+
+    ## Evidence needed
+    Records, accepted control requests, Metadata answers or a broker's lines that name the id: any of them.
+
+    ## What is allowed
+    The zero id, which stands for none.
+
+    ## Example
+    The metadata log removes orders with id A, and later creates payments with id A.
+
+    ## References
+    Uuid.RESERVED, Uuid.METADATA_TOPIC_ID; KIP-516, Topic Ids.
+    """
+
+    evidence = {"where the topic id is first stated": "first_ref"}
+    expected = "one topic with id {topic_id}"
+    observed = "topic id {topic_id} stated for {names}"
+    because = (
+        "{names} were stated with topic id {topic_id}",
+        "the metadata log creates the id again after its removal: {revived}",
+    )
+
+    def applies(self) -> Column:
+        return col("topic_id").isNotNull()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        reserved = (col("topic_id") == METADATA_TOPIC_ID) & (col("topic") != METADATA_TOPIC)
+        return first_of(
+            violation(F.size("names") > 1),
+            violation(reserved),
+            violation(col("revived")),
+            unverifiable(col("topic").isNull(), "nothing recorded names the topic of the id"),
+            otherwise=passed(),
+        )
