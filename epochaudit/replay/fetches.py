@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.replay.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key
 
@@ -34,7 +35,7 @@ def fetches(events: DataFrame) -> DataFrame:
     api_version, replica_id, code (the top-level error code if there is one, else error_code), error_code, records_size,
     session_id, session_epoch, fetch_offset (null where left to the session), current_leader_epoch (of the request or
     its session), epoch_source (request, session, or unknown: the session is older than the capture), what
-    `with_held_epochs` adds, and newer_epoch with newer_ref: the newest leader epoch above the held
+    `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
     one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
     successor_topic_id and successor_ref, as in `with_held_epochs`.
     """
@@ -48,6 +49,7 @@ def fetches(events: DataFrame) -> DataFrame:
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
     )
     served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
+    served = with_deletions(served, deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     return _with_newer_epochs(served, events).withColumns(
         {

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from epochaudit.replay.broker_records import broker_records
 from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
 from epochaudit.replay.cluster_history import BROKER_RECORDS
-from epochaudit.replay.control import REQUESTS, control
+from epochaudit.replay.control import REQUESTS, SKIPPED, STARTS, control
 from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
 from epochaudit.replay.fetches import fetches
 from epochaudit.replay.isr_changes import isr_changes
@@ -24,7 +24,7 @@ from epochaudit.replay.metadata import metadata
 from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
-from epochaudit.replay.strays import strays
+from epochaudit.replay.strays import FULL, strays
 from epochaudit.replay.topics import topics
 
 
@@ -44,6 +44,11 @@ def _records() -> Column:
     return F.col("source") == METADATA_LOG
 
 
+def _stray() -> Column:
+    full = (F.col("event_type") == "LEADER_AND_ISR") & (F.col("request_type") == FULL)
+    return (F.col("event_type") == "STRAY_PARTITION") | full
+
+
 def _any() -> Column:
     return F.col("event_type").isNotNull()
 
@@ -51,7 +56,7 @@ def _any() -> Column:
 FRAMES: Final[Mapping[str, Frame]] = {
     "broker_records": Frame(broker_records, _types(*BROKER_RECORDS)),
     "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
-    "control": Frame(control, _types(*REQUESTS)),
+    "control": Frame(control, _types(*REQUESTS, *STARTS, SKIPPED)),
     "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),
     "fetches": Frame(fetches, _types("FETCH")),
     "isr_changes": Frame(isr_changes, _types("ALTER_PARTITION")),
@@ -62,6 +67,6 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "log_order": Frame(log_order, _records),
     "metadata": Frame(metadata, _any),
     "positions": Frame(positions, _types("FETCH")),
-    "strays": Frame(strays, _types("STRAY_PARTITION", "LEADER_AND_ISR")),
+    "strays": Frame(strays, _stray),
     "topics": Frame(topics, _any),
 }

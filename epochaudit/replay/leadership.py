@@ -1,23 +1,30 @@
-"""Frame `leadership`: which leaders were recorded for each leader epoch of a partition."""
+"""Frame `leadership`: which leaders were recorded for each leader epoch of a partition, and for each controller epoch."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.replay.control import REQUESTS
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic
 from epochaudit.replay.leader_states import leader_states
 
+CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
+
 
 def leadership(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic incarnation, partition, leader epoch) that anything was recorded about.
+    """One row per (cluster, topic incarnation, partition, leader epoch) and per (cluster, controller epoch) of ZooKeeper mode.
 
+    Of each that anything was recorded about. The leader of a controller epoch is the controller.
     Needs: the events table. Clock: none; an epoch has one leader, whoever states it and whenever.
     Columns: the subject columns (node null: the statement is the cluster's), statements (their number), lowest_leader and
     highest_leader (equal when all agree, -1 = none), lowest_leader_stated_by, highest_leader_stated_by (event types) with
-    lowest_leader_ref, highest_leader_ref; several_incarnations.
+    lowest_leader_ref, highest_leader_ref; several_incarnations; controller_epoch (null for a leader epoch); stated_by_several,
+    more than one node states it.
     """
     facts = leader_states(events).select(
         "cluster",
@@ -30,14 +37,22 @@ def leadership(events: DataFrame) -> DataFrame:
         "event_type",
         "own_ref",
     )
-    facts = facts.unionByName(_hints(events)).withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
+    facts = facts.unionByName(_hints(events)).withColumns(
+        {
+            "named": F.when(F.col("topic_id").isNull(), F.col("topic")),
+            "controller_epoch": F.lit(None).cast("int"),
+        }
+    )
+    facts = facts.unionByName(_controllers(events), allowMissingColumns=True)
     fact = F.struct("leader", "event_type", "own_ref")
-    by_epoch = facts.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
+    epoch = ("cluster", "named", "topic_id", "partition", "leader_epoch", "controller_epoch")
+    by_epoch = facts.groupBy(*epoch).agg(
         F.max("topic").alias("topic"),
         F.max("several_incarnations").alias("several_incarnations"),
         F.count("leader").alias("statements"),
         F.min(fact).alias("lowest"),
         F.max(fact).alias("highest"),
+        (F.min("own_ref.node") != F.max("own_ref.node")).alias("stated_by_several"),
     )
     return by_epoch.withColumns(
         {
@@ -75,3 +90,18 @@ def _hints(events: DataFrame) -> DataFrame:
         "cluster", "topic", "topic_id", F.lit(False).alias("several_incarnations"), "partition",
         F.col("hinted_leader_epoch").alias("leader_epoch"), F.col("hinted_leader").alias("leader"), "event_type", "own_ref",
     )  # fmt: skip
+
+
+def _controllers(events: DataFrame) -> DataFrame:
+    """ZooKeeper controllers: requests that were accepted, and what a controller wrote about itself.
+
+    A KRaft controller that sends these requests, during a migration, counts its epochs in another way.
+    """
+    accepted = (F.col("partition_row") == 0) & (F.col("request_error_code") == 0)
+    of_zookeeper = ~F.coalesce("is_kraft_controller", F.lit(False))
+    said = F.col("event_type").isin(*CONTROLLER_LINES)
+    rows = of_types(events, *REQUESTS, *CONTROLLER_LINES).where((said | accepted) & of_zookeeper)
+    rows = rows.where(F.col("controller_id").isNotNull() & F.col("controller_epoch").isNotNull())
+    return rows.select(
+        "cluster", "controller_epoch", F.col("controller_id").alias("leader"), "event_type", ref().alias("own_ref")
+    )

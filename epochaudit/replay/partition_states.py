@@ -45,7 +45,7 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
                            PartitionRecord of the partition is recorded before. ClearElrRecord is not applied to elr.
       before               the same and state_ref as a struct, as of the row before; null for the first
       sets_leader          the record sets the leader field
-      next_clock, next_ms, next_isr  of the following row; null for the last
+      next_clock, next_ms, next_isr, next_partition_epoch, next_ref  of the following row; null for the last
       state_ref            the row's own place
     Records are those of `metadata_log`: one that several copies hold counts once.
     """
@@ -65,6 +65,8 @@ def _all_states(events: DataFrame) -> DataFrame:
             "next_clock": F.lead("clock").over(in_order),
             "next_ms": F.lead("time_ms").over(in_order),
             "next_isr": F.lead("isr").over(in_order),
+            "next_partition_epoch": F.lead("partition_epoch").over(in_order),
+            "next_ref": F.lead("state_ref").over(in_order),
         }
     )
 

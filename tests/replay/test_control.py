@@ -41,7 +41,8 @@ def history(spark: SparkSession, tmp_path: Path) -> DataFrame:
 def test_requests_meet_the_state_that_state_change_log_tells_and_not_their_completion_order(
     spark: SparkSession, history: DataFrame
 ) -> None:
-    met = control(history).select(
+    requests = control(history).where("is_request")
+    met = requests.select(
         "controller_id", "correlation_id", "installed_leader_epoch", "met_controller_epoch", "ordered_by"
     )
     expected = spark.createDataFrame(
@@ -58,7 +59,7 @@ def test_requests_meet_the_state_that_state_change_log_tells_and_not_their_compl
 def test_the_same_correlation_id_of_another_controller_is_another_request(history: DataFrame) -> None:
     lines = {
         (row.controller_id, row.correlation_id): row.line_ref.time_ms
-        for row in control(history).select("controller_id", "correlation_id", "line_ref").collect()
+        for row in control(history).where("is_request").select("controller_id", "correlation_id", "line_ref").collect()
     }
     assert lines == {(1, 7): 1000, (2, 7): 5000, (2, 8): 5020}
 
@@ -87,6 +88,6 @@ UP_TO_2_5 = """
 def test_up_to_2_5_a_start_in_server_log_follows_the_request_that_brought_its_epoch(spark: SparkSession) -> None:
     met = {
         (row.controller_id, row.correlation_id): (row.installed_leader_epoch, row.line_ref.time_ms)
-        for row in control(history_of(spark, UP_TO_2_5)).where("topic = 't'").collect()
+        for row in control(history_of(spark, UP_TO_2_5)).where("is_request AND topic = 't'").collect()
     }
     assert met == {(1, 7): (None, 1000), (1, 8): (3, 1001), (2, 7): (3, 9000)}

@@ -8,13 +8,19 @@ from pyspark.sql.functions import col
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
+def answered() -> Column:
+    """The row stands for a request that was answered, and got as far as the check of the controller epoch."""
+    return (col("partition_row") == 0) & col("request_error_code").isNotNull() & (col("request_error_code") != 77)
+
+
 @rule("CE-01", frame="control", kip="KIP-570", severity=HIGH, since="0.8")
 class StaleControllerEpochAccepted(Rule):
     """A control request of an old controller was accepted.
 
     ## What it checks
-    A broker remembers the highest controller epoch it has accepted. Every later LeaderAndIsr, StopReplica or
-    UpdateMetadata with a smaller epoch must be answered 11 (STALE_CONTROLLER_EPOCH) as a whole. An equal epoch is fine.
+    A broker remembers the highest controller epoch it has accepted, in LeaderAndIsr, StopReplica or UpdateMetadata. Every
+    later LeaderAndIsr or StopReplica with a smaller epoch must be answered 11 (STALE_CONTROLLER_EPOCH) as a whole. An equal
+    epoch is fine. UM-01 judges UpdateMetadata.
 
     ## Why it matters
     A controller that has been replaced does not always know it. What it still sends may stop replicas or move leadership
@@ -32,7 +38,7 @@ class StaleControllerEpochAccepted(Rule):
     Controller 2 has taken over with epoch 6; a StopReplica of controller 1 with epoch 5 arrives and is answered 0.
 
     ## References
-    ReplicaManager.stopReplicas, becomeLeaderOrFollower and maybeUpdateMetadataCache; KIP-570, Proposed Changes.
+    ReplicaManager.stopReplicas and becomeLeaderOrFollower; KIP-570, Proposed Changes.
     """
 
     per_request = True
@@ -50,7 +56,7 @@ class StaleControllerEpochAccepted(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("partition_row") == 0) & col("request_error_code").isNotNull() & (col("request_error_code") != 77)
+        return answered() & (col("event_type") != "UPDATE_METADATA")
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("request_error_code") == 11

@@ -1,0 +1,1 @@
+"""Leader epochs in metadata (KIP-232)."""
