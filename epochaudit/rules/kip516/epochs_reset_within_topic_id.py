@@ -37,6 +37,7 @@ class EpochsResetWithinTopicId(Rule):
     PartitionStateMachine.initializeLeaderAndIsrForPartitions, ReplicationControlManager.createTopic; KIP-516.
     """
 
+    caused_by = ("EP-01", "EP-02")
     evidence = {"the state at leader epoch 0": "state_ref", "the state before": "previous_ref"}
     expected = "epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic id"
     observed = "leader epoch {leader_epoch} and partition epoch {partition_epoch}"

@@ -28,7 +28,7 @@ class PositionCarriedAcrossRecreation(Rule):
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, or the offset that
     the consumer's group had committed (the coordinator drops it with the topic). A position that the consumer never had
-    in the old topic proves nothing.
+    in the old topic proves nothing, nor does a first fetch that is recorded only in a later leader epoch of the new one.
 
     ## Example
     A consumer read orders to offset 20. orders is deleted, created again, and grows to 50 before the consumer fetches at 20:
@@ -65,6 +65,10 @@ class PositionCarriedAcrossRecreation(Rule):
             unverifiable(col("order_unknown"), "which of the name's topic ids came first is not in the evidence"),
             passed(col("fetch_offset") <= col("log_start_offset")),
             passed(col("detected").isNotNull()),
+            unverifiable(
+                col("leader_epoch") > 0,
+                "a broker that led the new topic before may have given the consumer its position",
+            ),
             unverifiable(col("shared_client_id"), "several consumers share the client id"),
             unverifiable(
                 col("resumed"), "whether the consumer was told its group's offset before is not in the evidence"

@@ -38,6 +38,7 @@ class SuccessorReachedByName(Rule):
     KafkaApis.handleFetchRequest, CachedPartition; KIP-516, Fetch.
     """
 
+    caused_by = ("TI-09",)
     evidence = {
         "the first fetch in the new topic": "fetch_ref",
         "where the consumer had the position in the old topic": "position_ref",
@@ -60,6 +61,10 @@ class SuccessorReachedByName(Rule):
             fenced(col("refused")),
             passed(col("fetch_offset") <= col("log_start_offset")),
             passed(col("detected").isNotNull()),
+            unverifiable(
+                col("leader_epoch") > 0,
+                "a broker that led the new topic before may have given the consumer its position",
+            ),
             unverifiable(col("shared_client_id"), "several consumers share the client id"),
             exposed(col("position_ref").isNotNull(), "the protocol version in use has no topic ids"),
             otherwise=unverifiable(None, "where the position came from is not in the evidence"),
