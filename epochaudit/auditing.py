@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
-from epochaudit.rules.catalogue import selected
+from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import FINDING_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.session import tuned_for
@@ -51,6 +51,7 @@ class Audit:
     findings: one row per judged subject whose verdict is violation or exposed, or was asked for: cluster, node, topic,
     topic_id, partition, leader_epoch, client_id, group_id, correlation_id, rule, verdict, reason, severity, expected, observed,
     because, and evidence as array<struct<role, place>>, place being (node, file, split, byte_offset, line_in_split, time_ms).
+    failures: rule id -> why it could not be computed; its subjects, however many, count as one that is unverifiable.
     """
 
     captures: tuple[Capture, ...]
@@ -61,6 +62,7 @@ class Audit:
     verdicts: DataFrame
     findings: DataFrame
     tallies: tuple[Tally, ...]
+    failures: Mapping[str, str]
     persisted: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:
@@ -88,15 +90,18 @@ def audit(
     read = read_captures(spark, found)
     read.scan.persist(StorageLevel.MEMORY_AND_DISK)
     frames = by_frame(rules)
+    if unknown := frames.keys() - FRAMES.keys():
+        raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
     steps, with_rows = _read(read.scan, frames)
     events = read.events
     if steps:
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
-    judgements = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
+    judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
     release(events)
     nothing = spark.createDataFrame([], FINDING_ROW)
     findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
+    counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
     return Audit(
         captures=found,
@@ -107,6 +112,7 @@ def audit(
         verdicts=_verdict_table(spark, tallies),
         findings=findings,
         tallies=tallies,
+        failures=failures,
         persisted=(read.scan, *(judgement.rows for judgement in judgements)),
     )
 
@@ -127,17 +133,29 @@ def _read(scan: DataFrame, frames: Iterable[str]) -> tuple[int, list[str]]:
     return told.get["clock_steps"] or 0, [name for name in frames if told.get[name]]
 
 
-def _judged(events: DataFrame, frames: Mapping[str, Sequence[Rule]], keep: Collection[str]) -> list[Judgement]:
-    """The judgements of the frames, computed and persisted; some frames are planned while others are computed."""
+def _judged(
+    events: DataFrame, frames: Mapping[str, Sequence[Rule]], keep: Collection[str]
+) -> tuple[list[Judgement], dict[str, str]]:
+    """The judgements of the frames, computed and persisted; some frames are planned while others are computed.
 
-    def judged(name: str, rules: Sequence[Rule]) -> Judgement:
-        judgement = judge(FRAMES[name].of(events), rules, keep)
-        rows = judgement.rows.persist()
-        _compute(rows)
-        return replace(judgement, rows=rows)
+    Beside them, why rules failed: one that does must not take the others with it.
+    """
+    failures: dict[str, str] = {}
+
+    def judged(name: str, rules: Sequence[Rule]) -> list[Judgement]:
+        try:
+            judgement = judge(FRAMES[name].of(events), rules, keep)
+            rows = judgement.rows.persist()
+            _compute(rows)
+        except Exception as error:
+            if len(rules) > 1:
+                return [one for rule in rules for one in judged(name, [rule])]
+            failures[rules[0].id] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            return []
+        return [replace(judgement, rows=rows)]
 
     with ThreadPoolExecutor(PLANNERS) as pool:
-        return list(pool.map(judged, frames.keys(), frames.values()))
+        return [one for of_frame in pool.map(judged, frames.keys(), frames.values()) for one in of_frame], failures
 
 
 def _compute(rows: DataFrame) -> None:

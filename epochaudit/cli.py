@@ -152,7 +152,12 @@ def audit(
     report = audited(captures, chosen, debug=diagnostics.debug)
     for format, output in destinations:
         _deliver(_renderers()[format], report, output)
-    return FINDINGS if report.reaches(chosen.fail_on) else CLEAN
+    if report.reaches(chosen.fail_on):
+        return FINDINGS
+    if report.failures:
+        failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
+        return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
+    return CLEAN
 
 
 def _property(item: str) -> tuple[str, str]:

@@ -39,6 +39,7 @@ def report_of(audit: Audit) -> Report:
         inventory=_inventory(audit, splits),
         rules=rule_results(audit.rules, audit.tallies),
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
+        failures=audit.failures,
     )
 
 

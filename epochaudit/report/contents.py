@@ -43,12 +43,16 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Report:
-    """One audit, ready to be rendered; `findings` are in the order in which they are shown."""
+    """One audit, ready to be rendered; `findings` are in the order in which they are shown.
+
+    failures: rule id -> why the rule could not be computed.
+    """
 
     version: str
     inventory: Inventory
     rules: tuple[RuleResult, ...]
     findings: tuple[Finding, ...]
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, verdict: str) -> int:
         """Subjects with that verdict over all rules; one request judged by two rules counts twice."""

@@ -1,4 +1,7 @@
-"""The catalogue: every rule that this installation knows, found by importing the rule folders."""
+"""The catalogue: every rule that this installation knows, of this package's rule folders and of plug-ins.
+
+A plug-in is a package with an entry point of the group `epochaudit.rules`, whose object is a module with rules.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import entry_points
 from itertools import pairwise
 from typing import Final
 
 import epochaudit.rules as rules_package
 from epochaudit.rules.rule import Rule
 
+PLUG_INS: Final = "epochaudit.rules"
 FAMILIES: Final = {
     "CE": "controller epoch",
     "BE": "broker epoch",
@@ -36,15 +41,24 @@ class UnknownRule(ValueError):
     """A selection names no rule, proposal or family of the catalogue."""
 
 
+class PlugInError(ValueError):
+    """A plug-in can't be used: its module fails to load, or a rule of it takes an id that is taken."""
+
+
 @cache
 def catalogue() -> tuple[Rule, ...]:
-    """All rules, ordered by id. Reading it starts no Spark session."""
+    """All rules, ordered by id. Reading it starts no Spark session. Raises PlugInError."""
     for module in pkgutil.walk_packages(rules_package.__path__, prefix=f"{rules_package.__name__}."):
         importlib.import_module(module.name)
+    for plug_in in entry_points(group=PLUG_INS):
+        try:
+            plug_in.load()
+        except Exception as error:  # whatever its code does
+            raise PlugInError(f"plug-in {plug_in.name} can't be loaded: {type(error).__name__}: {error}") from error
     rules = sorted((cls() for cls in _subclasses(Rule) if "id" in vars(cls)), key=lambda rule: rule.id)
     doubled = {a.id for a, b in pairwise(rules) if a.id == b.id}
     if doubled:
-        raise ValueError(f"two rules share the id {', '.join(sorted(doubled))}")
+        raise PlugInError(f"two rules share the id {', '.join(sorted(doubled))}")
     return tuple(rules)
 
 

@@ -54,6 +54,12 @@ class Tally:
         """The tally of a rule that met no subject."""
         return cls(rule.id, dict.fromkeys(VERDICTS, 0), {})
 
+    @classmethod
+    def of_failure(cls, rule: str, why: str) -> Tally:
+        """The tally of a rule that could not be computed: nobody knows how many subjects it has."""
+        counts = dict.fromkeys(VERDICTS, 0) | {UNVERIFIABLE: 1}
+        return cls(rule, counts, {f"the rule failed: {why}": 1})
+
 
 @dataclass(frozen=True)
 class Judgement:
