@@ -51,8 +51,24 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
                             recorded, and the place of the first; node null: the metadata log, by `position`
       names                 of an id: the distinct names that it was stated with
     """
-    # RemoveTopicRecords have no name, most lines no id
-    stated = (
+    one = Window.partitionBy("cluster", "stated_key")  # RemoveTopicRecords have no name, most lines no id
+    names = F.array_distinct(F.flatten(F.collect_list("names").over(one)))
+    named = _sightings(events).withColumns({"topic": F.min("topic").over(one), "names": names})
+    sighting = F.struct("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "removed_ms", "names")
+    by_name = named.groupBy(
+        "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
+    ).agg(
+        F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting)).alias("seen"),
+        F.max(F.col("deleted").isNotNull() & F.col("topic_id").isNull()).alias("deleted_by_name"),
+        F.array_distinct(F.flatten(F.collect_list("creations"))).alias("creations"),
+        F.array_distinct(F.flatten(F.collect_list("partitions"))).alias("partitions"),
+    )
+    return _by_key(by_name)
+
+
+def _sightings(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic id or name that has none, node)."""
+    return (
         _facts(events)
         .groupBy("cluster", topic_key().alias("stated_key"), "node")
         .agg(
@@ -69,19 +85,6 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
             F.collect_set(F.when(F.col("creates"), F.col("partition"))).alias("partitions"),
         )
     )
-    one = Window.partitionBy("cluster", "stated_key")
-    names = F.array_distinct(F.flatten(F.collect_list("names").over(one)))
-    named = stated.withColumns({"topic": F.min("topic").over(one), "names": names})
-    sighting = F.struct("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "removed_ms", "names")
-    by_name = named.groupBy(
-        "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
-    ).agg(
-        F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting)).alias("seen"),
-        F.max(F.col("deleted").isNotNull() & F.col("topic_id").isNull()).alias("deleted_by_name"),
-        F.array_distinct(F.flatten(F.collect_list("creations"))).alias("creations"),
-        F.array_distinct(F.flatten(F.collect_list("partitions"))).alias("partitions"),
-    )
-    return _by_key(by_name)
 
 
 def _facts(events: DataFrame) -> DataFrame:
