@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ SERVER_LOG: Final = "server.log"
 CONTROLLER_LOG: Final = "controller.log"
 
 _REQUEST: Final = "Completed request:"
+_FETCH: Final = '"requestApiKeyName":"FETCH"'
 _END: Final = " (kafka.request.logger)"
 _TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 _METADATA: Final = ("metadata/00000000000000000000.log", "metadata/cluster-metadata.dump.txt")
@@ -211,7 +212,23 @@ class Copy:
             self._logs[path] = Log(path, list(text.split("\n")))
         return self._logs[path]
 
-    def write(self, folder: Path, cluster: str | None = None) -> None:
+    @property
+    def is_kraft(self) -> bool:
+        return (self.base / _METADATA[0]).exists()
+
+    def keep_fetches(self, topics: Collection[str]) -> None:
+        """Take the Fetch requests out of the request logs, but for those about topics of these names and ids."""
+        named = {f'"topic{kind}":"{topic}"' for topic in topics for kind in ("", "Id")}
+        for log in self._of_nodes(REQUEST_LOG, None):
+            for index, line in enumerate(log.lines):
+                if line and _FETCH in line:
+                    parts = [
+                        part for part in line.split("\n") if _FETCH not in part or any(name in part for name in named)
+                    ]
+                    log.lines[index] = "\n".join(parts) if parts else None
+                    log.changed = True
+
+    def write(self, folder: Path, cluster: str) -> None:
         """The copy in a new folder, as a cluster of that name; files that were not edited are the base's own (hard links)."""
         edited = {path: _encoded(log) for path, log in self._logs.items() if log.changed}
         if self._metadata is not None:
@@ -227,8 +244,7 @@ class Copy:
                     (folder / path).write_bytes(edited[path])
                 else:
                     os.link(file, folder / path)
-        if cluster is not None:
-            (folder / "capture.toml").write_text(f'cluster = "{cluster}"\n')
+        (folder / "capture.toml").write_text(f'cluster = "{cluster}"\n')
 
     def _of_nodes(self, name: str, node: int | None) -> Iterator[Log]:
         for file in sorted(self.base.glob(f"*/**/{name}")):
