@@ -1,4 +1,7 @@
-"""Small tables that several frames read are built and persisted once per events table."""
+"""Small tables that several frames read are computed once per events table, and are leaves of the frames' plans.
+
+Tables are made of tables: with their whole ancestry in the plan of each frame, Spark would analyse it anew at each step.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _BUILDING: Final = RLock()  # frames are planned by several threads; one table m
 
 
 def kept(table: Table) -> Table:
-    """The same function, which gives the same persisted DataFrame whenever it is asked about the same events."""
+    """The same function, which gives the same DataFrame, computed once, whenever it is asked about the same events."""
 
     @wraps(table)
     def once(events: DataFrame) -> DataFrame:
@@ -25,13 +28,12 @@ def kept(table: Table) -> Table:
         with _BUILDING:
             tables = _KEPT.setdefault(events, {})
             if name not in tables:
-                tables[name] = table(events).persist()
+                tables[name] = table(events).localCheckpoint(eager=False)
             return tables[name]
 
     return once
 
 
 def release(events: DataFrame) -> None:
-    """Frees what was kept of these events; to be called when their frames have been computed."""
-    for table in _KEPT.pop(events, {}).values():
-        table.unpersist()
+    """Lets Spark free what was kept of these events; to be called when their frames have been computed."""
+    _KEPT.pop(events, None)
