@@ -254,7 +254,9 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     """Adds what the broker knew of the partition when the request came, and what became of it."""
     event_type, ok = F.col("event_type"), (F.col("request_error_code") == 0)
     by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(*_order())
-    before, after = _before(by_partition), by_partition.rowsBetween(1, Window.unboundedFollowing)
+    # what follows is looked up backwards: a window to the end is computed anew for each of its rows
+    backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(F.desc("seq"))
+    before, after = _before(by_partition), _before(backwards)
     everywhere = by_partition.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     lai_answered = (event_type == "LEADER_AND_ISR") & ok
     lai_accepted = lai_answered & (F.col("error_code") == 0)
@@ -279,9 +281,9 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "deleted": _latest(delete_accepted, row, before),
             "created": _latest(event_type == CREATED, row, before),
             "metadata": _latest(metadata_told, row, before),
-            "alive": F.first(F.when(living, row), ignorenulls=True).over(after),
-            "settled": F.first(F.when(settles, row), ignorenulls=True).over(after),
-            "following": F.first(F.when(lai_answered, row), ignorenulls=True).over(after),
+            "alive": _latest(living, row, after),
+            "settled": _latest(settles, row, after),
+            "following": _latest(lai_answered, row, after),
             "reborn": F.min("topic_id").over(before) != F.max("topic_id").over(before),
             "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
         }

@@ -152,10 +152,10 @@ def _timed(rows: DataFrame) -> DataFrame:
     lag = F.col("written.time_ms") - F.col("arrival_ms")
     zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
     fits = (lag - zone).between(-_SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + _CLOCK_GRAIN_MS)
-    in_time = Window.partitionBy("cluster", "node").orderBy("arrival_ms")
-    before, after = (
-        in_time.rowsBetween(Window.unboundedPreceding, -1),
-        in_time.rowsBetween(1, Window.unboundedFollowing),
+    by_node = Window.partitionBy("cluster", "node")
+    before, after = (  # backwards: a window to the end is computed anew for each of its rows
+        by_node.orderBy(order).rowsBetween(Window.unboundedPreceding, -1)
+        for order in (F.asc("arrival_ms"), F.desc("arrival_ms"))
     )
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = rows.withColumn("own_zone_ms", F.when(fits, zone))  # what does not fit was written by another request
@@ -163,7 +163,7 @@ def _timed(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "told_before": F.last(told, ignorenulls=True).over(before),
-            "told_after": F.first(told, ignorenulls=True).over(after),
+            "told_after": F.last(told, ignorenulls=True).over(after),
         }
     )
     earlier, later = F.col("told_before.own_zone_ms"), F.col("told_after.own_zone_ms")

@@ -50,26 +50,12 @@ def outcomes(
     places = {}
     for mutation in planted:
         copy = Copy(base(mutation.capture))
-        place = places[mutation.name] = mutation.plant(copy)
+        places[mutation.name] = mutation.plant(copy)
         if not mutation.fetches:
-            copy.keep_fetches(())
-        elif place.topic is not None:
-            copy.keep_fetches({place.topic, *topic_ids(Copy(copy.base), place.topic)})
+            copy.drop_fetches()
         copy.write(folder / mutation.name, mutation.name)
     found = _findings(spark, [str(folder / name) for name in places])
     return tuple(_outcome(mutation, places[mutation.name], found[mutation.name]) for mutation in planted)
-
-
-def topic_ids(copy: Copy, name: str) -> set[str]:
-    """Every id that the topic of this name has had."""
-    requested = {
-        topic["topicId"]
-        for request in copy.requests("LEADER_AND_ISR")
-        for topic in request.asked["topicStates"]
-        if topic["topicName"] == name
-    }
-    records = copy.metadata.records("TOPIC_RECORD", name=name) if copy.is_kraft else ()
-    return requested | {record.data["topicId"] for record in records}
 
 
 def _findings(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[Finding]]:

@@ -172,7 +172,7 @@ def _fetch_while_gone(copy: Copy, deletion: Request, topic: str) -> Request | No
     return next(copy.requests("FETCH", lambda r: r.answered_at > deletion.answered_at + _LATE, deletion.node), None)
 
 
-@mutation("LI-03", HEALTHY, verdict="exposed")
+@mutation("LI-03", HEALTHY, verdict="exposed", fetches=False)
 def leader_and_isr_of_before_a_restart(copy: Copy) -> Place:
     """A LeaderAndIsr of before a broker's restart comes again right after it, without a broker epoch, and is applied."""
     for started in copy.lines(SERVER_LOG, r"starting \(kafka\.server"):
@@ -237,7 +237,7 @@ def leader_and_isr_accepted_by_a_stranger(copy: Copy) -> Place:
     raise NotThereError("no accepted LeaderAndIsr to a replica outside the ISR")
 
 
-@mutation("LI-05", HEALTHY)
+@mutation("LI-05", HEALTHY, fetches=False)
 def replica_took_an_older_state(copy: Copy) -> Place:
     """A follower starts with a partition epoch below the one that it had in the same process."""
     told = r"Follower (?P<partition>\S+) starts at leader epoch (?P<epoch>\d+) .*partition epoch (?P<state>\d+)"
@@ -260,7 +260,7 @@ def _restarted(copy: Copy, before: Line, after: Line) -> bool:
     return any(before.written_at <= line.written_at <= after.written_at for line in starts)
 
 
-@mutation("LI-06", HEALTHY)
+@mutation("LI-06", HEALTHY, fetches=False)
 def accepted_leader_and_isr_lost(copy: Copy) -> Place:
     """A LeaderAndIsr is answered 0, and nothing is written of the partition: it did not start."""
     for request in list(leader_and_isr(copy, 0))[::-1]:

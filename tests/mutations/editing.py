@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -212,20 +212,13 @@ class Copy:
             self._logs[path] = Log(path, list(text.split("\n")))
         return self._logs[path]
 
-    @property
-    def is_kraft(self) -> bool:
-        return (self.base / _METADATA[0]).exists()
-
-    def keep_fetches(self, topics: Collection[str]) -> None:
-        """Take the Fetch requests out of the request logs, but for those about topics of these names and ids."""
-        named = {f'"topic{kind}":"{topic}"' for topic in topics for kind in ("", "Id")}
+    def drop_fetches(self) -> None:
+        """Take all Fetch requests out of the request logs."""
         for log in self._of_nodes(REQUEST_LOG, None):
             for index, line in enumerate(log.lines):
                 if line and _FETCH in line:
-                    parts = [
-                        part for part in line.split("\n") if _FETCH not in part or any(name in part for name in named)
-                    ]
-                    log.lines[index] = "\n".join(parts) if parts else None
+                    others = [part for part in line.split("\n") if _FETCH not in part]
+                    log.lines[index] = "\n".join(others) if others else None
                     log.changed = True
 
     def write(self, folder: Path, cluster: str) -> None:

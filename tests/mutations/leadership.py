@@ -71,7 +71,7 @@ def _place(line: Line, leader_epoch: int) -> Place:
     )
 
 
-@mutation("LD-04", HEALTHY)
+@mutation("LD-04", HEALTHY, fetches=False)
 def two_leaders_named(copy: Copy) -> Place:
     """A controller tells one broker another leader for a leader epoch than it tells the others."""
     for request in leader_and_isr(copy, 0):

@@ -18,9 +18,8 @@ _HEAD: Final = """\
 For each rule an operator in `tests/mutations/` writes the defect that the rule is about into a copy of a real, healthy
 recording, as Kafka would have written it: it rewrites requests, log lines and metadata records. One audit of all copies
 then has to find each defect, by its rule, at its place, and nothing else: the recordings themselves hold no breach. Findings
-of other rules that a defect cannot but cause are listed with it; the operator's docstring says why. Of the Fetch requests,
-which are most of a request log, a copy keeps those about the topic in question, and none where fetches are no part of the
-defect.
+of other rules that a defect cannot but cause are listed with it; the operator's docstring says why. Copies lack
+the Fetch requests, most of a request log, where fetches are no part of the defect.
 
 `python -m tests.mutations` writes this page from such a run; `tests/test_mutations.py` keeps it true.
 

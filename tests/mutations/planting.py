@@ -32,8 +32,7 @@ class Mutation:
     """An operator: plants the defect that `rule` is about in a copy of `capture` and returns where it then is.
 
     verdict: what the rule has to say of it. also: other rules that cannot but find it, too; the docstring says why.
-    fetches: the copy keeps the Fetch requests of the topic in question, else none: they are most of a request log, and
-    no part of most defects.
+    fetches: the copy keeps the Fetch requests, most of a request log; false where they are no part of the defect.
     """
 
     rule: str
