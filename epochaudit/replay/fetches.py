@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
-from epochaudit.replay.incarnations import is_user_topic, topic_key
+from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
+from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
 
 UNKNOWN_LEADER_EPOCH: Final = 75
 FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
@@ -37,7 +38,8 @@ def fetches(events: DataFrame) -> DataFrame:
     its session), epoch_source (request, session, or unknown: the session is older than the capture), what
     `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
     one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
-    successor_topic_id and successor_ref, as in `with_held_epochs`.
+    successor_topic_id and successor_ref, as in `with_held_epochs`; and for a follower's Fetch assigned: the replicas that were
+    ever assigned in leader_epoch, null if no state of that epoch is recorded.
     """
     mixed = (F.col("request_error_code") == FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
     answered = F.col("in_response") & F.col("partition").isNotNull()
@@ -48,20 +50,42 @@ def fetches(events: DataFrame) -> DataFrame:
     left_to_session = _from_session(
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
     )
-    served = with_held_epochs(listed.unionByName(left_to_session), held_epochs(events))
+    held = held_epochs(events).join(F.broadcast(_assignments(events)), ["cluster", "topic_key", "partition"], "left")
+    served = with_held_epochs(listed.unionByName(left_to_session), held)
     served = with_deletions(served, deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
-    return _with_newer_epochs(served, events).withColumns(
-        {
-            "leader_epoch": F.when(certain, F.col("held_max")),
-            "group_id": F.lit(None).cast("string"),
-            "code": F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(
-                F.col("error_code")
-            ),
-            "successor_ms": F.col("successor.ms"),
-            "successor_topic_id": F.col("successor.topic_id"),
-            "successor_ref": F.col("successor.ref"),
-        }
+    in_epoch = F.filter("assignments", lambda a: a["leader_epoch"] == F.col("held_max"))
+    return (
+        _with_newer_epochs(served, events)
+        .withColumns(
+            {
+                "leader_epoch": F.when(certain, F.col("held_max")),
+                "assigned": F.when((F.col("replica_id") >= 0) & certain, F.get(in_epoch, F.lit(0))["replicas"]),
+                "group_id": F.lit(None).cast("string"),
+                "code": F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(
+                    F.col("error_code")
+                ),
+                "successor_ms": F.col("successor.ms"),
+                "successor_topic_id": F.col("successor.topic_id"),
+                "successor_ref": F.col("successor.ref"),
+            }
+        )
+        .drop("assignments")
+    )
+
+
+def _assignments(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): the replicas assigned in each leader epoch, by requests and by records."""
+    states = partition_states(events, RECORD, LEADER_AND_ISR).where(
+        F.col("leader_epoch").isNotNull() & F.col("replicas").isNotNull()
+    )
+    key = ("cluster", "topic_key", "partition")
+    by_epoch = states.withColumn("topic_key", F.explode(topic_keys())).groupBy(*key, "leader_epoch")
+    replicas = F.array_distinct(F.flatten(F.collect_set("replicas"))).alias("replicas")
+    return (
+        by_epoch.agg(replicas)
+        .groupBy(*key)
+        .agg(F.collect_list(F.struct("leader_epoch", "replicas")).alias("assignments"))
     )
 
 

@@ -14,7 +14,10 @@ from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_
 from epochaudit.replay.cluster_history import BROKER_RECORDS
 from epochaudit.replay.control import REQUESTS, SKIPPED, STARTS, control
 from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
+from epochaudit.replay.epoch_queries import BY_EPOCH, BY_TIME, epoch_queries
+from epochaudit.replay.fetch_sessions import fetch_sessions
 from epochaudit.replay.fetches import fetches
+from epochaudit.replay.high_watermarks import high_watermarks
 from epochaudit.replay.isr_changes import isr_changes
 from epochaudit.replay.isr_expansions import isr_expansions
 from epochaudit.replay.leadership import leadership
@@ -58,7 +61,10 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
     "control": Frame(control, _types(*REQUESTS, *STARTS, SKIPPED)),
     "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),
+    "epoch_queries": Frame(epoch_queries, _types(BY_TIME, BY_EPOCH)),
+    "fetch_sessions": Frame(fetch_sessions, _types("FETCH")),
     "fetches": Frame(fetches, _types("FETCH")),
+    "high_watermarks": Frame(high_watermarks, _types("FETCH")),
     "isr_changes": Frame(isr_changes, _types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _types("ISR_UPDATED", "ISR_EXPANDING")),
     "leadership": Frame(leadership, _any),

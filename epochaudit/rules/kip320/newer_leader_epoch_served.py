@@ -7,19 +7,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.fetches import sessions_lose_epochs
-from epochaudit.rules.rule import (
-    HIGH,
-    MEDIUM,
-    Branch,
-    Rule,
-    exposed,
-    fenced,
-    first_of,
-    passed,
-    rule,
-    unverifiable,
-    violation,
-)
+from epochaudit.rules.kip320.leader_epoch_fence import may_be_newer, newer_than_held
+from epochaudit.rules.rule import HIGH, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 
 @rule("FF-02", frame="fetches", kip="KIP-320", severity=HIGH, since="2.1")
@@ -63,27 +52,17 @@ class NewerLeaderEpochServed(Rule):
     )
 
     def applies(self) -> Column:
-        epoch, code = col("current_leader_epoch"), col("error_code")
-        unknown = col("epoch_source") == "unknown"
-        newer_refused_as_old = (code == 74) & (epoch > col("held_max"))
-        older_refused_as_new = (code == 75) & (epoch < col("held_min"))
-        return (
-            (epoch >= 0) & (code.isin(0, 75) | newer_refused_as_old) & ~F.coalesce(older_refused_as_new, F.lit(False))
-        ) | (unknown & code.isin(0, 75))
+        return may_be_newer() | (col("epoch_source") == "unknown") & col("error_code").isin(0, 75)
 
     def verdict(self) -> tuple[Branch, ...]:
-        epoch, code = col("current_leader_epoch"), col("error_code")
-        newer = epoch > col("held_max")
+        newer = col("current_leader_epoch") > col("held_max")
+        lost = exposed(
+            newer & (col("error_code") == 0) & sessions_lose_epochs(),
+            "KAFKA-9338: incremental fetch sessions lose the leader epoch",
+        )
         return first_of(
             unverifiable(col("epoch_source") == "unknown", "the fetch session began before the capture"),
-            fenced((code == 75) & (epoch > col("held_min"))),
-            unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
-            violation(newer & (code == 74)),
-            exposed(
-                newer & (code == 0) & sessions_lose_epochs(),
-                "KAFKA-9338: incremental fetch sessions lose the leader epoch",
-            ),
-            violation(newer & (code == 0)),
+            *newer_than_held(lost=lost),
             otherwise=passed(),
         )
 

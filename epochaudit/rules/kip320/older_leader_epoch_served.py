@@ -7,19 +7,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.fetches import sessions_lose_epochs
-from epochaudit.rules.rule import (
-    HIGH,
-    MEDIUM,
-    Branch,
-    Rule,
-    exposed,
-    fenced,
-    first_of,
-    passed,
-    rule,
-    unverifiable,
-    violation,
-)
+from epochaudit.rules.kip320.leader_epoch_fence import may_be_older, older_than_held
+from epochaudit.rules.rule import HIGH, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 
 @rule("FF-01", frame="fetches", kip="KIP-320", severity=HIGH, since="2.1")
@@ -66,32 +55,17 @@ class OlderLeaderEpochServed(Rule):
     )
 
     def applies(self) -> Column:
-        epoch, code = col("current_leader_epoch"), col("error_code")
-        unknown = col("epoch_source") == "unknown"
-        newer_refused_as_old = (code == 74) & (epoch > col("held_max"))
-        older_refused_as_new = (code == 75) & (epoch < col("held_min"))
-        return (
-            (epoch >= 0) & (code.isin(0, 74) | older_refused_as_new) & ~F.coalesce(newer_refused_as_old, F.lit(False))
-        ) | (unknown & code.isin(0, 74))
+        return may_be_older() | (col("epoch_source") == "unknown") & col("error_code").isin(0, 74)
 
     def verdict(self) -> tuple[Branch, ...]:
-        epoch, code = col("current_leader_epoch"), col("error_code")
-        older = epoch < col("held_min")
-        just_before = older & (
-            (code == 0) & (epoch >= col("held_just_before")) | (code == 75) & (epoch > col("held_just_before"))
+        older = col("current_leader_epoch") < col("held_min")
+        lost = exposed(
+            older & (col("error_code") == 0) & sessions_lose_epochs(),
+            "KAFKA-9338: incremental fetch sessions lose the leader epoch",
         )
         return first_of(
             unverifiable(col("epoch_source") == "unknown", "the fetch session began before the capture"),
-            fenced((code == 74) & ((epoch < col("held_max")) | (epoch < col("hinted_leader_epoch")))),
-            unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
-            unverifiable(just_before, "the broker's epoch changed just before, and request lines may be written late"),
-            violation(code == 74),
-            violation(older & (code == 75)),
-            exposed(
-                older & (code == 0) & sessions_lose_epochs(),
-                "KAFKA-9338: incremental fetch sessions lose the leader epoch",
-            ),
-            violation(older & (code == 0)),
+            *older_than_held(hinted=col("hinted_leader_epoch"), lost=lost),
             otherwise=passed(),
         )
 

@@ -1,0 +1,99 @@
+"""Frame `epoch_queries`: each ListOffsets and OffsetForLeaderEpoch with the leader epoch that the broker held, and its lineage."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.held_epochs import held_epochs, replica_starts, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
+
+BY_TIME: Final = "LIST_OFFSETS"
+BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+LATEST: Final = -1
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id",
+    "isolation_level", "error_code", "current_leader_epoch", "timestamp", "offset", "response_leader_epoch", "arrival_ms",
+    "time_ms",
+)  # fmt: skip
+
+
+def epoch_queries(events: DataFrame) -> DataFrame:
+    """One row per (ListOffsets or OffsetForLeaderEpoch, partition) that was asked for and answered.
+
+    Needs: the events table. Clock: the serving node's host; between nodes the leader epochs. Both APIs name topics only.
+    Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
+    event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, offset (answered),
+    response_leader_epoch, asked_epoch (OffsetForLeaderEpoch), query_ref, what `with_held_epochs` adds, and
+      held_start       where the leader epoch held_max starts, by the line held_ref; null if held as a follower
+      answered_start   the lowest recorded start of the leader epoch that was answered, with answered_start_ref
+      shown            the highest latest offset that any leader of a lower epoch answered a client; shown_ref
+    """
+    rows = of_types(events, BY_TIME, BY_EPOCH).where(
+        F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
+    )
+    asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch"))
+    rows = rows.select(*_COLUMNS, asked.alias("asked_epoch"), ref().alias("query_ref"))
+    served = with_held_epochs(rows, held_epochs(events))
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    served = served.withColumns(
+        {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+    )
+    known = _starts(events).unionByName(_shown(served), allowMissingColumns=True)
+    known = known.groupBy("cluster", "topic_key", "partition").agg(
+        F.collect_list("start").alias("starts"), F.collect_list("latest").alias("latest")
+    )
+    return _with_lineage(
+        served.withColumn("topic_key", topic_key()).join(
+            F.broadcast(known), ["cluster", "topic_key", "partition"], "left"
+        )
+    ).drop("topic_key", "starts", "latest", "answered", "highest")
+
+
+def _starts(events: DataFrame) -> DataFrame:
+    """One row per leader's "starts at leader epoch" line and key that the topic can be found by."""
+    entry = F.struct("leader_epoch", "start_offset", F.col("own_ref").alias("ref"))
+    return (
+        replica_starts(events)
+        .where(F.col("is_leader") & F.col("start_offset").isNotNull())
+        .select("cluster", "partition", F.explode(topic_keys()).alias("topic_key"), entry.alias("start"))
+    )
+
+
+def _shown(served: DataFrame) -> DataFrame:
+    """One row per latest offset that a leader answered a client: the high watermark, or the last stable offset below it."""
+    entry = F.struct("offset", "leader_epoch", F.col("query_ref").alias("ref"))
+    return served.where(
+        asks_latest() & (F.col("error_code") == 0) & F.col("leader_epoch").isNotNull() & F.col("held_leader")
+    ).select("cluster", "partition", topic_key().alias("topic_key"), entry.alias("latest"))
+
+
+def _with_lineage(rows: DataFrame) -> DataFrame:
+    own = F.filter("starts", lambda s: s["ref"] == F.col("held_ref"))
+    of_answered = F.filter("starts", lambda s: s["leader_epoch"] == F.col("response_leader_epoch"))
+    lower = F.filter("latest", lambda a: a["leader_epoch"] < F.col("leader_epoch"))
+    return rows.withColumns(
+        {
+            "held_start": F.get(own, F.lit(0))["start_offset"],
+            "answered": F.array_min(F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"]))),
+            "highest": F.array_max(lower),
+        }
+    ).withColumns(
+        {
+            "answered_start": F.col("answered.start_offset"),
+            "answered_start_ref": F.col("answered.ref"),
+            "shown": F.col("highest.offset"),
+            "shown_ref": F.col("highest.ref"),
+        }
+    )
+
+
+def asks_latest() -> Column:
+    """A consumer's ListOffsets for the latest offset."""
+    return (
+        (F.col("event_type") == BY_TIME) & (F.col("timestamp") == LATEST) & (F.coalesce("replica_id", F.lit(-1)) == -1)
+    )

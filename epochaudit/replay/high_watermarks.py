@@ -1,0 +1,122 @@
+"""Frame `high_watermarks`: the high watermarks that a leader gave out, ten seconds of answers in one row.
+
+Fetch answers are too many to be sorted. What a leader must not do is to give out less than before: of each ten seconds
+the highest and the lowest are kept, with the times between which they were read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.replay.held_epochs import LATE_MS, held_epochs, with_held_epochs
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+
+SPAN_MS: Final = 10_000
+
+_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
+_BOUNDS: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
+
+
+def high_watermarks(events: DataFrame) -> DataFrame:
+    """One row per (leader, partition, leader epoch, ten seconds) of Fetch answers with code 0.
+
+    Needs: the events table. Clock: the leader's host, from which nothing is taken below `LATE_MS`; between leaders the
+    leader epoch. Rows of Fetch are aggregated where they are read, in buffers of a fixed width.
+    Columns: the subject columns (node = the leader; leader_epoch null: which one it held is not certain),
+    several_incarnations (the name alone tells no topic), leads (it held the epoch as leader), and
+      low, low_ref            the lowest high watermark of the ten seconds
+      fallen_from, fallen_ref a higher one, given out in the same epoch and process before the request for `low` arrived
+      outside_high_watermark, outside_last_stable_offset, outside_log_start_offset, outside_ref
+                              the answer whose bounds contradict each other most; null: none
+      reached                 the highest high watermark of these ten seconds and the next
+      followed                answers of later seconds in this epoch are recorded
+      first_of_epoch          the first ten seconds of the leader epoch on this node
+      earlier, earlier_epoch, earlier_ref   the highest high watermark that leaders of lower epochs gave out
+    """
+    own = Window.partitionBy("cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "process").orderBy(
+        "span", "low_ms"
+    )
+    before = F.max("top").over(own.rowsBetween(Window.unboundedPreceding, -1))
+    next_high = F.lead("high").over(own)
+    lower = Window.partitionBy("cluster", "topic", "topic_id", "partition").orderBy("leader_epoch")
+    earlier = F.max(F.when(F.col("leads"), F.struct("high", "leader_epoch", F.col("top.ref").alias("ref"))))
+    rows = _with_process(_spans(events), events).withColumns(
+        {
+            "before": before,
+            "reached": F.greatest("high", next_high),
+            "followed": next_high.isNotNull(),
+            "first_of_epoch": F.row_number().over(own) == 1,
+            "previous": earlier.over(lower.rangeBetween(Window.unboundedPreceding, -1)),
+        }
+    )
+    fallen = F.array_max(F.filter(F.array("before", "top"), _given_out_before_low))
+    return rows.withColumn("fallen", fallen).select(
+        "cluster", "node", "topic", "topic_id", "partition", "leader_epoch",
+        *(F.lit(None).cast("string").alias(name) for name in ("client_id", "group_id")),
+        F.lit(None).cast("int").alias("correlation_id"), "several_incarnations", "leads", "low", "low_ref",
+        F.col("fallen.high").alias("fallen_from"), F.col("fallen.ref").alias("fallen_ref"),
+        *(f"outside_{name}" for name in _BOUNDS), "outside_ref", "reached", "followed", "first_of_epoch",
+        F.col("previous.high").alias("earlier"), F.col("previous.leader_epoch").alias("earlier_epoch"),
+        F.col("previous.ref").alias("earlier_ref"),
+    )  # fmt: skip
+
+
+def _given_out_before_low(top: Column) -> Column:
+    """A request's line may be written late, and its arrival is reckoned back from the line."""
+    return (top["high"] > F.col("low")) & (top["ms"] < F.col("low_arrival_ms") - LATE_MS)
+
+
+def _spans(events: DataFrame) -> DataFrame:
+    rows = of_types(events, "FETCH").where(
+        (F.col("error_code") == 0) & F.col("high_watermark").isNotNull() & is_user_topic()
+    )
+    rows = rows.select("cluster", "node", "file", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *_PLACE)
+    served = with_held_epochs(rows, held_epochs(events))
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    served = served.withColumns(
+        {
+            "leader_epoch": F.when(certain, F.col("held_max")),
+            "line": F.when(certain, F.col("held_ref")),
+            "leads": certain & F.col("held_leader"),
+            "span": F.floor(F.col("time_ms") / SPAN_MS),
+        }
+    )
+    high = F.col("high_watermark")
+    excess = F.greatest(F.col("last_stable_offset") - high, F.col("log_start_offset") - high, -high)
+    excess = F.when(excess > 0, excess)
+    spans = served.groupBy(
+        "cluster", "node", "file", "topic", "topic_id", "partition", "leader_epoch", "line", "leads", "span"
+    ).agg(
+        F.max(high).alias("high"),
+        F.min(high).alias("low"),
+        F.min_by("arrival_ms", high).alias("low_arrival_ms"),
+        *(F.max_by(name, high).alias(f"high_{name}") for name in _PLACE),
+        *(F.min_by(name, high).alias(f"low_{name}") for name in _PLACE),
+        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *_PLACE)),
+    )
+    return spans.withColumns(
+        {
+            "top": F.struct("high", F.col("high_time_ms").alias("ms"), _ref("high").alias("ref")),
+            "low_ref": _ref("low"),
+            "low_ms": F.col("low_time_ms"),
+            "outside_ref": F.when(F.col("outside_byte_offset").isNotNull(), _ref("outside")),
+        }
+    )
+
+
+def _ref(which: str) -> Column:
+    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE))
+
+
+def _with_process(spans: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds which process of the node held the epoch, counted from 0: a new one begins with the high watermark on its disk."""
+    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    starts = starting.agg(F.collect_set("time_ms").alias("process_starts"))
+    begun = F.filter("process_starts", lambda at: at <= F.col("line.time_ms"))
+    joined = spans.join(F.broadcast(starts), ["cluster", "node"], "left")
+    joined = joined.withColumn("process", F.coalesce(F.size(begun), F.lit(0)))
+    return with_identity(joined, topic_incarnations(events)).drop("process_starts")
