@@ -34,6 +34,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       stated_epoch     the broker epoch that the accepted AlterPartition states for the member, with request_ref;
                        null or -1: none
       epochs_fetched   the distinct replica epochs of these fetches, -1 for none
+      stated_offset    the highest fetch offset of those with the stated epoch
       refused_offset, epochs_refused  the same of those that were refused: a fetch that waits is accepted on arrival, and
                        refused if the leader changes before it is answered
       stale_refused    a fetch with an older replica epoch than stated was answered 6
@@ -142,13 +143,14 @@ def _fetched(events: DataFrame) -> DataFrame:
             F.count(F.when(served, 1)).alias("fetched"),
             F.max(F.when(served, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
             F.collect_set(F.when(served, epoch)).alias("epochs_fetched"),
+            F.max(F.when(served & (epoch == F.col("stated_epoch")), F.col("fetch_offset"))).alias("stated_offset"),
             F.max(F.when(~served, F.col("fetch_offset"))).alias("refused_offset"),
             F.collect_set(F.when(~served, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, F.col("stated_epoch") - 1)).alias("stale_refused"),
         )
         .select(
             "cluster", "node", F.col("line_file").alias("file"), F.col("line_offset").alias("byte_offset"), "replica_id",
-            "fetched", "epochs_fetched", "refused_offset", "epochs_refused", "stale_refused",
+            "fetched", "epochs_fetched", "stated_offset", "refused_offset", "epochs_refused", "stale_refused",
             F.col("furthest.fetch_offset").alias("fetched_offset"), F.col("furthest.fetch_ref").alias("fetch_ref"),
         )
     )  # fmt: skip

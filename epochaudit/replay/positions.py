@@ -108,12 +108,13 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     nothing_new = (
         F.col("in_request") & ~F.col("in_response") & (F.col("session_epoch") > 0) & (F.col("request_error_code") == 0)
     )
+    told = F.coalesce("offset", F.lit(0)) >= 0  # -1: the leader knows no epoch to answer by
     kind = (
         F.when(fetch & (ok | nothing_new), "read")
         .when(fetch & (F.col("error_code") == 1), "out_of_range")
         .when((F.col("current_leader_epoch") >= 0) & F.col("error_code").isin(74, 75), "refused")
         .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
-        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, "validated")
+        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok & told, "validated")
     )
     rows = rows.withColumns({"kind": kind, "client_host": _host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(

@@ -16,8 +16,9 @@ class StaleReplicaJoinedIsr(Rule):
 
     ## What it checks
     Since Fetch 15 a follower names its broker epoch. When a leader has the controller accept a new ISR member under some
-    broker epoch (AlterPartition 3+), that incarnation must have fetched from the leader in the leader epoch. If only
-    fetches with older broker epochs were answered 0, the new incarnation counts as caught up by the old one's fetches.
+    broker epoch (AlterPartition 3+), that incarnation must have fetched from the leader in the leader epoch, at the start of
+    that epoch or beyond. If only fetches with older broker epochs reach so far, the new incarnation counts as caught up by
+    the old one's fetches.
 
     ## Why it matters
     A broker that was killed may come back with a shorter log. If the leader ascribes the old position to it, it is in the
@@ -45,7 +46,7 @@ class StaleReplicaJoinedIsr(Rule):
         "the furthest fetch of the new member": "fetch_ref",
     }
     expected = "a fetch of replica {replica_id} with broker epoch {stated_epoch} before it joins ISR {isr}"
-    observed = "fetches with broker epochs {epochs_fetched}"
+    observed = "fetches with broker epochs {epochs_fetched}, under {stated_epoch} up to offset {stated_offset}"
     because = (
         "broker {node} had ISR {isr} of {topic}-{partition} accepted, with broker epoch {stated_epoch} for replica {replica_id}",
         "the replica's fetches in leader epoch {leader_epoch} that had arrived by then carry broker epochs {epochs_fetched}",
@@ -55,11 +56,14 @@ class StaleReplicaJoinedIsr(Rule):
         return (col("replica_id") != col("node")) & (col("stated_epoch") >= 0)
 
     def verdict(self) -> tuple[Branch, ...]:
+        own = F.array_contains("epochs_fetched", col("stated_epoch"))
+        behind = F.coalesce(col("stated_offset") < col("start_offset"), F.lit(False))
         return first_of(
             unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
             unverifiable(without_epoch(), "the replica's fetches state no broker epoch (below version 15)"),
-            fenced(F.array_contains("epochs_fetched", col("stated_epoch")) & col("stale_refused")),
-            passed(F.array_contains("epochs_fetched", col("stated_epoch"))),
+            fenced(own & ~behind & col("stale_refused")),
+            passed(own & ~behind),
+            passed(own & (col("fetched_offset") < col("start_offset"))),  # IS-15's
             passed(F.array_max("epochs_fetched") > col("stated_epoch")),
             unverifiable(
                 F.array_contains("epochs_refused", col("stated_epoch")),
