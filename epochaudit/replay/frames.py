@@ -24,6 +24,7 @@ from epochaudit.replay.leadership import leadership
 from epochaudit.replay.lineage import lineage
 from epochaudit.replay.log_order import log_order
 from epochaudit.replay.metadata import metadata
+from epochaudit.replay.metadata_answers import METADATA, metadata_answers
 from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
@@ -72,6 +73,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "log_copies": Frame(log_copies, _records),
     "log_order": Frame(log_order, _records),
     "metadata": Frame(metadata, _any),
+    "metadata_answers": Frame(metadata_answers, _types(METADATA)),
     "positions": Frame(positions, _types("FETCH")),
     "strays": Frame(strays, _stray),
     "topics": Frame(topics, _any),
