@@ -9,6 +9,9 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.replay.incarnations import is_user_topic
+from epochaudit.replay.kept import kept
+
+SESSION: Final = ("cluster", "node", "session_id")
 
 _PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "client_id")
 
@@ -72,3 +75,18 @@ def _of_session(held: DataFrame) -> DataFrame:
         F.col("answer.correlation_id").alias("correlation_id"), "session_id", "listed_from", "listed_until", "forgotten_at",
         "answered_from", "answered_until", F.col("answer.ref").alias("answer_ref"), "began", "complete",
     )  # fmt: skip
+
+
+@kept
+def broken_sessions(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, session_id) of which requests between two recorded ones are missing.
+
+    What those asked for nobody knows, so that nothing can be said about what the session left to them. Column:
+    session_broken, always true. What travels is one row per session and task.
+    """
+    requests = of_types(events, "FETCH").where(
+        (F.col("partition_row") == 0) & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
+    )
+    span = F.max("session_epoch") - F.min("session_epoch") + 1
+    counted = requests.groupBy(*SESSION).agg((F.count(F.lit(1)) < span).alias("session_broken"))
+    return counted.where("session_broken")

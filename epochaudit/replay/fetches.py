@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.deleted_replicas import deleted_replicas, with_deletions
+from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
 from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
@@ -35,7 +36,7 @@ def fetches(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
     api_version, replica_id, code (the top-level error code if there is one, else error_code), error_code, records_size,
     session_id, session_epoch, fetch_offset (null where left to the session), current_leader_epoch (of the request or
-    its session), epoch_source (request, session, or unknown: the session is older than the capture), what
+    its session), epoch_source (request, session, or unknown: requests of the session are not recorded), what
     `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
     one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
     successor_topic_id and successor_ref, as in `with_held_epochs`; and for a follower's Fetch assigned: the replicas that were
@@ -126,8 +127,10 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     )
     before = F.filter("listings", lambda listed: listed["since"] < F.col("session_epoch"))
     joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
+    joined = joined.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
+    whole = F.col("session_broken").isNull()
     return (
-        joined.withColumn("last_listed", F.array_max(before))
+        joined.withColumn("last_listed", F.when(whole, F.array_max(before)))
         .withColumns(
             {
                 "current_leader_epoch": F.col("last_listed.epoch"),
@@ -135,7 +138,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
                 "fetch_offset": F.lit(None).cast("bigint"),
             }
         )
-        .drop("topic_key", "listings", "last_listed")
+        .drop("topic_key", "listings", "last_listed", "session_broken")
     )
 
 

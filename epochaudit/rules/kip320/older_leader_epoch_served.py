@@ -64,7 +64,10 @@ class OlderLeaderEpochServed(Rule):
             "KAFKA-9338: incremental fetch sessions lose the leader epoch",
         )
         return first_of(
-            unverifiable(col("epoch_source") == "unknown", "the fetch session began before the capture"),
+            unverifiable(
+                col("epoch_source") == "unknown",
+                "the fetch session began before the capture, or requests of it are not recorded",
+            ),
             *older_than_held(hinted=col("hinted_leader_epoch"), lost=lost),
             otherwise=passed(),
         )
