@@ -1,4 +1,4 @@
-"""One Spark session and one unpacked copy of each recorded capture for all tests."""
+"""One Spark session, one run over all cases and one unpacked copy of each recorded capture for all tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.session import session
+from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
 
 settings.register_profile("default", max_examples=25)
 settings.register_profile("thorough", max_examples=600)
@@ -32,6 +33,18 @@ def spark() -> Iterator[SparkSession]:
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def case_events(spark: SparkSession) -> DataFrame:
+    """The events of all cases, of the rules and of the histories."""
+    return events_of(spark, all_cases())
+
+
+@pytest.fixture(scope="session")
+def verdicts(case_events: DataFrame) -> Verdicts:
+    """What one run of all rules says of each case."""
+    return verdicts_of(case_events, all_cases())
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ NOT_LEADER_OR_FOLLOWER: Final = 6
 
 _SLACK_MS: Final = 1000
 _LINES: Final = ("LEADER_STARTS", "ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
+_REQUEST: Final = "LEADER_AND_ISR"
 _KEY: Final = ("cluster", "node", "file", "byte_offset", "replica_id")
 
 
@@ -61,9 +62,13 @@ def _joins(events: DataFrame) -> DataFrame:
 def _new_members(events: DataFrame) -> DataFrame:
     """The members that were not in the ISR of the line before, with the leader epoch that the leader had begun."""
     event_type = F.col("event_type")
-    lines = of_types(events, *_LINES).select(
-        "cluster", "node", "event_type", "file", "file_order", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr",
-        "leader_epoch", "partition_epoch", "start_offset", ref().alias("line_ref"),
+    made_leader = (F.col("leader") == F.col("node")) & (F.col("request_error_code") == 0) & (F.col("error_code") == 0)
+    lines = of_types(events, *_LINES, _REQUEST).where((event_type != _REQUEST) | made_leader)
+    # a request comes before the start that it brings about, though its line is written after
+    time_ms = F.when(event_type == _REQUEST, F.col("arrival_ms") - _SLACK_MS).otherwise(F.col("time_ms"))
+    lines = lines.select(
+        "cluster", "node", "event_type", "file", "file_order", "byte_offset", time_ms.alias("time_ms"), "topic", "topic_id",
+        "partition", "isr", "leader_epoch", "partition_epoch", "start_offset", ref().alias("line_ref"),
     )  # fmt: skip
     lines = with_identity(lines, topic_incarnations(events))
     by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
@@ -71,6 +76,13 @@ def _new_members(events: DataFrame) -> DataFrame:
     )
     before = by_partition.rowsBetween(Window.unboundedPreceding, -1)
     start = F.struct("leader_epoch", "start_offset", F.col("time_ms").alias("ms"), F.col("line_ref").alias("ref"))
+    told = F.last(F.when(event_type == _REQUEST, F.struct("leader_epoch", "isr")), ignorenulls=True).over(before)
+    lines = lines.withColumn("told", told).where(event_type != _REQUEST)
+    # up to 2.5 the line of a start has no ISR
+    brought = F.when(F.col("told.leader_epoch") == F.col("leader_epoch"), F.col("told.isr"))
+    lines = lines.withColumn(
+        "isr", F.when(event_type == "LEADER_STARTS", F.coalesce("isr", brought)).otherwise(F.col("isr"))
+    )
     settled = F.when(event_type != "ISR_EXPANDING", F.struct("isr"))
     announced = F.lag(F.when(event_type == "ISR_EXPANDING", F.col("isr"))).over(by_partition)
     lines = lines.withColumns(

@@ -46,7 +46,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: `cluster` is its unique name, `events` its rows in the schema's order, `labels` byte offset -> label."""
+    """One case: `cluster` is its unique name, `events` its rows in the schema's order, `labels` byte offset -> label.
+
+    `rule` is the name of its file: the rule that it specifies, or the bug whose history it is.
+    """
 
     cluster: str
     rule: str
@@ -55,9 +58,9 @@ class Case:
     expected: tuple[Expected, ...]
 
 
-def read_cases(folder: Path, schema: StructType) -> Iterator[Case]:
-    """All cases of all `<family>/<RULE-ID>.md` below the folder."""
-    for path in sorted(folder.glob("*/*.md")):
+def read_cases(folder: Path, schema: StructType, files: str = "*/*.md") -> Iterator[Case]:
+    """All cases of all `<family>/<RULE-ID>.md` below the folder, or of other files in it."""
+    for path in sorted(folder.glob(files)):
         for heading, body in _sections(path.read_text()):
             yield _case(f"{path.stem} {heading}", path.stem, body, schema)
 

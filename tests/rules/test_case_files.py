@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import reduce
-from pathlib import Path
-
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
-from epochaudit.rules.judge import by_frame, judge
-from epochaudit.rules.rule import EXPOSED, INFO, VERDICTS, VIOLATION
-from tests.rules.case_files import Case, Expected, read_cases
+from epochaudit.rules.rule import INFO
+from tests.rules.case_files import Case, Expected
+from tests.rules.judging import BREACHES, CASES, Verdicts, missing_reasons
 
-CASES = list(read_cases(Path(__file__).parent, EVENTS))
 REQUIRED = {"pass", "unverifiable"}
-BREACHES = {VIOLATION, EXPOSED}
-
-
-@pytest.fixture(scope="session")
-def events(spark: SparkSession) -> DataFrame:
-    """The events of all cases, each of which is a cluster."""
-    return spark.createDataFrame([event for case in CASES for event in case.events], EVENTS).persist()
-
-
-@pytest.fixture(scope="session")
-def verdicts(events: DataFrame) -> dict[str, list[tuple[Expected, str]]]:
-    """Per case, all verdicts of all rules, from one run over all cases."""
-    judged = [judge(FRAMES[frame].of(events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
-    labels = {case.cluster: case.labels for case in CASES}
-    found: dict[str, list[tuple[Expected, str]]] = defaultdict(list)
-    for row in reduce(DataFrame.unionByName, judged).collect():
-        place = row.evidence[0].place if row.evidence else None
-        label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
-        found[row.cluster].append((Expected(row.rule, row.verdict, label, ""), row.reason or ""))
-    return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
-def test_case(case: Case, verdicts: dict[str, list[tuple[Expected, str]]]) -> None:
-    expected = sorted(Expected(e.rule, e.verdict, e.label, "") for e in case.expected)
-    found = sorted(e for e, _ in verdicts[case.cluster] if e.rule == case.rule)
-    assert found == expected
-    reasons = {(e.verdict, e.label): reason for e, reason in verdicts[case.cluster] if e.rule == case.rule}
-    for e in case.expected:
-        if e.reason:
-            assert reasons[e.verdict, e.label] == e.reason
+def test_case(case: Case, verdicts: Verdicts) -> None:
+    given = [(e, reason) for e, reason in verdicts[case.cluster] if e.rule == case.rule]
+    assert sorted(e for e, _ in given) == sorted(Expected(e.rule, e.verdict, e.label, "") for e in case.expected)
+    assert missing_reasons(case, given) == []
 
 
-def test_no_frame_is_left_out_that_has_subjects(
-    events: DataFrame, verdicts: dict[str, list[tuple[Expected, str]]]
-) -> None:
+def test_no_frame_is_left_out_that_has_subjects(case_events: DataFrame, verdicts: Verdicts) -> None:
     frame_of = {rule.id: rule.frame for rule in catalogue()}
     has_rows = (F.max(frame.has_rows()).alias(name) for name, frame in FRAMES.items())
-    planned = {row["cluster"]: row.asDict() for row in events.groupBy("cluster").agg(*has_rows).collect()}
+    planned = {row["cluster"]: row.asDict() for row in case_events.groupBy("cluster").agg(*has_rows).collect()}
     judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e, _ in found}
     assert judged
     assert [(cluster, frame) for cluster, frame in sorted(judged) if not planned[cluster][frame]] == []

@@ -14,11 +14,11 @@ class NewerBrokerEpochMet(Rule):
 
     ## What it checks
     A broker that registers anew may get a request under its new broker epoch before it has heard of that epoch itself. From
-    2.5 on it accepts such a request. 2.2.0 to 2.4.1 throw an exception and answer -1 (KAFKA-9839). Each such request
+    2.5.1 on it accepts such a request. 2.2.0 to 2.5.0 throw an exception and answer -1 (KAFKA-9839). Each such request
     counts as one `pass` here. This rule never gives a violation.
 
     ## Why it matters
-    On 2.2.0 to 2.4.1 the broker goes on with old metadata and old leaders until the controller sends the state again, which
+    On 2.2.0 to 2.5.0 the broker goes on with old metadata and old leaders until the controller sends the state again, which
     may be never. That is a loss of availability, not of fencing.
 
     ## Evidence needed
@@ -40,7 +40,7 @@ class NewerBrokerEpochMet(Rule):
         "the registration that the broker knew of": "own_broker_epoch_ref",
         "the broker's own line": "line_ref",
     }
-    expected = "0 from 2.5 on, -1 (UNKNOWN_SERVER_ERROR) from 2.2.0 to 2.4.1"
+    expected = "0 from 2.5.1 on, -1 (UNKNOWN_SERVER_ERROR) from 2.2.0 to 2.5.0"
     observed = "error {request_error_code} for broker epoch {broker_epoch}"
     because = (
         "broker {node} had registered with broker epoch {own_broker_epoch}",

@@ -24,7 +24,7 @@ class StaleBrokerEpochAccepted(Rule):
     The broker's request log, and from its server.log the line "Registered broker N … czxid (broker epoch): E".
 
     ## What is allowed
-    A broker epoch of -1, or none in the request, skips the check. Since 2.5 a larger epoch is accepted: the controller
+    A broker epoch of -1, or none in the request, skips the check. Since 2.5.1 a larger epoch is accepted: the controller
     may know of the registration before the broker does.
 
     ## Example

@@ -25,7 +25,8 @@ class IsrJoinedBeforeEpochStart(Rule):
     an ISR member it can be elected and loses them (KAFKA-7128).
 
     ## Evidence needed
-    Three logs of the leader: server.log (ISR changes), state-change.log ("starts at leader epoch"), request log (Fetch).
+    Three logs of the leader: server.log (ISR changes), state-change.log ("starts at leader epoch"), request log (Fetch; up to
+    2.5 LeaderAndIsr, too, for the ISR that it began with).
 
     ## What is allowed
     Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. Fetches that arrive up to
