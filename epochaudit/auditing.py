@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -62,7 +62,7 @@ class Audit:
     verdicts: DataFrame
     findings: DataFrame
     tallies: tuple[Tally, ...]
-    failures: Mapping[str, str]
+    failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:

@@ -94,7 +94,8 @@ class LogClock:
             self._seconds.clear()
             return self.read(line) or time
         if lost > LATE_MS:
-            lost = HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost
+            # a millisecond later than all before it, so that the times tell which lines follow the step
+            lost = HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost + 1
             self._step = _Step(self._behind, self._latest, lost, printed)
             self.steps.append(Step(self._latest, lost))
             self._behind += lost

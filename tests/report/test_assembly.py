@@ -88,6 +88,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         events=rows(spark, EVENTS, events),
         splits=rows(spark, SPLITS, splits),
         findings=rows(spark, FINDINGS, [finding]),
+        failures={},
     )
     return report_of(cast(Any, audit))
 
