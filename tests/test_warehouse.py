@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,17 @@ def test_a_finding_comes_back_as_it_was(spark: SparkSession, directory: Path) ->
     expected = _finding("west", "error 6")
     assert read.pop("because") == list(expected.because)
     assert [Evidence(**line) for line in read.pop("evidence")] == list(expected.evidence)
+    assert read.pop("caused_by") is None
     assert read == {name: getattr(expected, name) for name in read}
+
+
+def test_a_consequence_names_its_cause(spark: SparkSession, audited: Written, tmp_path: Path) -> None:
+    audit, report = audited("west", "error 0")
+    (cause,) = report.findings
+    effect = replace(cause, finding_id="0" * 24, rule="IS-06")
+    warehouse.write(spark, str(tmp_path), audit, replace(report, findings=(replace(cause, consequences=(effect,)),)))
+    found = _table(spark, tmp_path, "findings").select("finding_id", "caused_by").collect()
+    assert sorted(map(tuple, found), key=str) == [("0" * 24, cause.finding_id), (cause.finding_id, None)]
 
 
 def test_events_are_filed_under_the_day_of_their_time(spark: SparkSession, directory: Path) -> None:
