@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.rule import LOW, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import LOW, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
 @rule("SR-02", frame="control", kip="KIP-570", severity=LOW, since="2.6")
@@ -24,12 +24,10 @@ class EqualEpochStopReplicaMisjudged(Rule):
     Request log, state-change.log ("starts at leader epoch"), and "Kafka version" in server.log.
 
     ## What is allowed
-    Controlled shutdown sends StopReplica without deletion at the current epoch, often twice: routine. A version that refuses
-    a deletion does what it does: exposed, not a violation.
+    Controlled shutdown sends StopReplica without deletion at the current epoch, often twice: routine.
 
     ## Example
-    A 3.3.2 broker answers 74 to a StopReplica with deletion at its own epoch: the known bug, exposed. A 3.9.1 broker
-    answering 74: violation.
+    A 3.3.2 broker answers 74 to a StopReplica at its own epoch: the known bug, refused. A 3.9.1 broker answering 74: breach.
 
     ## References
     ReplicaManager.stopReplicas at 3.4.0 and 3.4.1; KAFKA-13972; KIP-570 is silent on equal epochs.
@@ -64,10 +62,6 @@ class EqualEpochStopReplicaMisjudged(Rule):
                 col("kafka_version").isNull(), "the broker's Kafka version is not in the evidence (server.log)"
             ),
             passed(accepts & (col("error_code") == 0)),
-            exposed(
-                ~accepts & (col("error_code") == 74) & col("delete_partition"),
-                "KAFKA-13972: a deletion at the current leader epoch is refused, and the replica stays",
-            ),
             fenced(~accepts & (col("error_code") == 74)),
             unverifiable(
                 col("ordered_by") == "time",
