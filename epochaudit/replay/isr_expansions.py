@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.releases import releases, releases_at
@@ -38,6 +39,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       stated_offset    the highest fetch offset of those with the stated epoch
       refused_offset, epochs_refused  the same of those that were refused: a fetch that waits is accepted on arrival, and
                        refused if the leader changes before it is answered
+      session_broken   some request of the sessions of these fetches is not recorded
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
     """
@@ -139,7 +141,7 @@ def _fetched(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", topic_key().alias("topic_key"), "partition", "replica_id", "replica_epoch", "error_code",
-        "current_leader_epoch", "fetch_offset", "arrival_ms", ref().alias("fetch_ref"),
+        "current_leader_epoch", "fetch_offset", "arrival_ms", "session_id", ref().alias("fetch_ref"),
     )  # fmt: skip
     given = F.coalesce("current_leader_epoch", F.lit(-1))
     in_epoch = (given == -1) | (given == F.col("leader_epoch"))
@@ -147,6 +149,7 @@ def _fetched(events: DataFrame) -> DataFrame:
     met = rows.join(F.broadcast(wanted), ["cluster", "node", "topic_key", "partition", "replica_id"]).where(
         in_epoch & in_time
     )
+    met = met.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
     served = F.coalesce("error_code", F.lit(0)) == 0  # an answer without news leaves the partition out
     fenced, epoch = F.col("error_code") == NOT_LEADER_OR_FOLLOWER, F.coalesce("replica_epoch", F.lit(-1))
     return (
@@ -159,11 +162,12 @@ def _fetched(events: DataFrame) -> DataFrame:
             F.max(F.when(~served, F.col("fetch_offset"))).alias("refused_offset"),
             F.collect_set(F.when(~served, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, F.col("stated_epoch") - 1)).alias("stale_refused"),
+            F.coalesce(F.max("session_broken"), F.lit(False)).alias("session_broken"),
         )
         .select(
             "cluster", "node", F.col("line_file").alias("file"), F.col("line_offset").alias("byte_offset"), "replica_id",
             "fetched", "epochs_fetched", "stated_offset", "refused_offset", "epochs_refused", "stale_refused",
-            F.col("furthest.fetch_offset").alias("fetched_offset"), F.col("furthest.fetch_ref").alias("fetch_ref"),
+            "session_broken", F.col("furthest.fetch_offset").alias("fetched_offset"), F.col("furthest.fetch_ref").alias("fetch_ref"),
         )
     )  # fmt: skip
 

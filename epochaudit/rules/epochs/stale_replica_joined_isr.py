@@ -69,5 +69,6 @@ class StaleReplicaJoinedIsr(Rule):
                 F.array_contains("epochs_refused", col("stated_epoch")),
                 "a fetch of the new incarnation was refused in the end; whether it had been accepted on arrival is not in the evidence",
             ),
+            unverifiable(col("session_broken"), "requests of the replica's fetch session are not recorded"),
             otherwise=violation(),
         )

@@ -66,6 +66,7 @@ class IsrJoinedBeforeEpochStart(Rule):
                 "a fetch that suffices was refused in the end; whether it had been accepted on arrival is not in the evidence",
             ),
             unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
+            unverifiable(col("session_broken"), "requests of the replica's fetch session are not recorded"),
             exposed(F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False))),
             otherwise=violation(),
         )
