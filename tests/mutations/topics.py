@@ -172,8 +172,14 @@ def enter_successor(copy: Copy, entered: Request, former: str, name: str) -> Non
     (asked,) = topic["partitions"]
     told = rf"Leader {name}-{asked['partition']} with topic id Some\({former}\) starts at leader epoch (\d+) "
     led = copy.line(STATE_CHANGE_LOG, told, entered.node)
-    behind = copy.request("FETCH", lambda r: r.answered_at > led.written_at + _A_WHILE, entered.node)
+    behind = copy.request(
+        "FETCH",
+        lambda r: r.answered_at > led.written_at + _A_WHILE and high_watermark(r, former, asked["partition"]) > 5,
+        entered.node,
+    )
     document = deepcopy(entered.document)
+    (served,) = entered.answered["responses"][0]["partitions"]
+    served["highWatermark"] = served["lastStableOffset"] = high_watermark(behind, former, asked["partition"])
     topic["topicId"] = entered.answered["responses"][0]["topicId"] = former
     asked["currentLeaderEpoch"] = int(led.match[1])
     entered.document["totalTimeMs"] = 1.0
@@ -186,6 +192,12 @@ def enter_successor(copy: Copy, entered: Request, former: str, name: str) -> Non
     for request in copy.requests("LIST_OFFSETS", lambda r: r.client == entered.client):
         if name in {listed["name"] for listed in request.asked["topics"]}:
             request.drop()
+
+
+def high_watermark(fetch: Request, topic_id: str, partition: int) -> int:
+    """The one that an answer tells of the partition; -1 if it tells none."""
+    listed = (p for t in fetch.answered["responses"] if t.get("topicId") == topic_id for p in t["partitions"])
+    return next((p["highWatermark"] for p in listed if p["partitionIndex"] == partition), -1)
 
 
 def entries(copy: Copy) -> Iterator[tuple[Request, str, str]]:
