@@ -150,7 +150,8 @@ def _judged(
         except Exception as error:
             if len(rules) > 1:
                 return [one for rule in rules for one in judged(name, [rule])]
-            failures[rules[0].id] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            first_line, *_ = str(error).strip().splitlines() or [""]
+            failures[rules[0].id] = f"{type(error).__name__}: {first_line}"
             return []
         return [replace(judgement, rows=rows)]
 
