@@ -106,9 +106,13 @@ def peaks() -> tuple[float, float]:
     """Megabytes that the JVM, and the largest Python worker, had resident at most."""
     largest = {"java": 0.0, "python": 0.0}
     for pid in processes().keys() - {os.getpid()}:
-        lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:  # it has ended
+            continue
+        lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         kind = next((kind for kind in largest if lines["Name"].startswith(kind)), None)
-        if kind:
+        if kind and "VmHWM" in lines:
             largest[kind] = max(largest[kind], int(lines["VmHWM"].split()[0]) / 1e3)
     return largest["java"], largest["python"]
 
