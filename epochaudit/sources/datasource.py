@@ -10,8 +10,9 @@ import gc
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Final, cast
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
 from epochaudit.sources.capture import Capture, RecordedFile
-from epochaudit.sources.formats import BY_KIND, is_read
+from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
 from epochaudit.sources.sink import (
     EVENT_ROW,
@@ -60,7 +61,12 @@ class CaptureFrames:
 
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
     """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
-    scan = _scan(spark, captures)
+    return read_ranges(spark, cut(file for capture in captures for file in capture.files))
+
+
+def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
+    """The tables of some ranges of files, which the rows' column `split` tells by their number."""
+    scan = _scan(spark, ranges)
     placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
     scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID, placeless))
     events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
@@ -79,14 +85,14 @@ def read_events(
     named = [c.name for c in columns("events") if c.name != "event_id" and (not wanted or c.name in wanted)]
     if unknown := sorted({*wanted} - {*named}):
         raise ValueError(f"the events table has no column {', '.join(unknown)}")
-    scan = _scan(spark, captures, Wanted(frozenset(event_types), frozenset({"row_kind", "event_type", *named})))
+    ranges = cut(file for capture in captures for file in capture.files)
+    scan = _scan(spark, ranges, Wanted(frozenset(event_types), frozenset({"row_kind", "event_type", *named})))
     return scan.where((F.col("row_kind") == EVENT_ROW) & F.col("event_type").isin(*event_types)).select(*named)
 
 
-def _scan(spark: SparkSession, captures: Sequence[Capture], wanted: Wanted = EVERYTHING) -> DataFrame:
+def _scan(spark: SparkSession, ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> DataFrame:
     spark.dataSource.register(RecordedFiles)
-    files = [asdict(file) for capture in captures for file in capture.files if is_read(file)]
-    options = {"files": json.dumps(files), "tasks": str(2 * cores(spark))}
+    options = {"ranges": _written(ranges), "tasks": str(2 * cores(spark))}
     if wanted.event_types is not None:
         options["event_types"] = ",".join(sorted(wanted.event_types))
     reader = spark.read.format(NAME).options(**options)
@@ -115,6 +121,17 @@ def cores(spark: SparkSession) -> int:
     return int(stated) if stated.isdigit() else os.cpu_count() or 1
 
 
+def _written(ranges: Iterable[ByteRange]) -> str:
+    """Ranges as text: each file once."""
+    by_file = groupby(ranges, key=lambda part: part.file)
+    return json.dumps([(asdict(file), [(p.split, p.start, p.end) for p in parts]) for file, parts in by_file])
+
+
+def _parsed(ranges: str) -> list[ByteRange]:
+    listed = [(RecordedFile(**file), parts) for file, parts in json.loads(ranges)]
+    return [ByteRange(file, *part) for file, parts in listed for part in parts]
+
+
 @dataclass
 class Bundle(InputPartition):
     """The byte ranges of one task."""
@@ -125,7 +142,8 @@ class Bundle(InputPartition):
 class RecordedFiles(DataSource):
     """Recorded files as rows of SCAN or of some of its columns.
 
-    Options: `files`, RecordedFile objects as JSON; `tasks`, how many to aim at; `event_types`, those wanted, with commas.
+    Options: `ranges`, files and their byte ranges as JSON; `tasks`, how many to aim at; `event_types`, those wanted, with
+    commas.
     """
 
     @classmethod
@@ -136,21 +154,20 @@ class RecordedFiles(DataSource):
         return SCAN_COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        files = [RecordedFile(**file) for file in json.loads(self.options["files"])]
         types = self.options.get("event_types")
         narrowed = None if len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
         wanted = Wanted(None if types is None else frozenset(types.split(",")), narrowed)
-        return RangeReader(files, int(self.options["tasks"]), wanted)
+        return RangeReader(_parsed(self.options["ranges"]), int(self.options["tasks"]), wanted)
 
 
 class RangeReader(DataSourceReader):
-    """Cuts files into ranges on the driver, decodes a bundle of ranges per task."""
+    """Deals out ranges to tasks, each of which decodes its bundle."""
 
-    def __init__(self, files: Sequence[RecordedFile], tasks: int, wanted: Wanted) -> None:
-        self._files, self._tasks, self._wanted = files, tasks, wanted
+    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted) -> None:
+        self._ranges, self._tasks, self._wanted = ranges, tasks, wanted
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Bundle(ranges) for ranges in dealt(cut(self._files, self._tasks), self._tasks)]
+        return [Bundle(ranges) for ranges in dealt(self._ranges, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return batches(cast(Bundle, partition).ranges, self._wanted)

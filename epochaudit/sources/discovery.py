@@ -6,7 +6,7 @@ import os
 import re
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -35,11 +35,19 @@ from epochaudit.sources.opening import (
 _CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _LATEST: Final = 1 << 62
 _OF_NO_NODE: Final = ("metadata_log", "client_log", "manifest")
-_LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}  # what an audit is of
+LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
+"""What an audit is of: their lines are told apart by content, wherever they lie."""
 
 
 @dataclass(frozen=True)
-class _Found:
+class FoundFile:
+    """A file as its head tells it.
+
+    beginning: its first plain bytes as recorded, at most 4 KiB; all of capture.toml. said: what it tells of nodes.
+    first_time_ms: of its first dated line, far in the future if there is none. cluster_id: as meta.properties states it.
+    zoned: its times have a zone.
+    """
+
     stored: Stored
     kind: str
     compression: str | None
@@ -51,26 +59,52 @@ class _Found:
     zoned: bool
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """What lies in a directory: the files, their cluster, and what capture.toml states.
+
+    copies: path -> path of the file that holds the same lines. stated: the cluster's name is not just the directory's.
+    """
+
+    root: str
+    cluster: str
+    stated: bool
+    manifest: Manifest
+    files: tuple[FoundFile, ...]
+    copies: Mapping[str, str]
+
+
 def discover(path: str) -> Capture:
     """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
 
     Archives in it are read as directories, and a directory that holds all of an archive is its root. Raises
     CaptureError when the path holds no known kind of file, files of two clusters, or a capture.toml that is wrong.
     """
+    return capture_of(inspected(path))
+
+
+def inspected(path: str) -> Inspected:
+    """The files of a directory, a tar archive or a file, each by itself. Raises CaptureError as `discover` does."""
     manifest, found = _found(path)
-    if not any(file.kind in _LOGS for file in found):
-        raise CaptureError(_nothing_known(path, found))
-    cluster = manifest.cluster or _cluster_id(path, found) or _directory_name(path)
+    stated = manifest.cluster or _cluster_id(path, found)
+    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in LOGS)
+    return Inspected(path, stated or _directory_name(path), stated is not None, manifest, tuple(found), copies)
+
+
+def capture_of(seen: Inspected) -> Capture:
+    """The files as those of one cluster: whose each is, and their order. Raises CaptureError if none is a log."""
+    manifest, found, copies, cluster = seen.manifest, seen.files, seen.copies, seen.cluster
+    if not any(file.kind in LOGS for file in found):
+        raise CaptureError(_nothing_known(seen.root, found))
     nodes = nodes_of({file.stored.path: (file.kind, file.said) for file in found})
-    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in _LOGS)
     recorded = [
         _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
     ]
     ordered = _ordered(recorded, {file.stored.path: file.first_time_ms for file in found})
-    return Capture(path, cluster, ordered, _nodes(found, ordered, manifest))
+    return Capture(seen.root, cluster, ordered, _nodes(found, ordered, manifest))
 
 
-def _found(path: str) -> tuple[Manifest, list[_Found]]:
+def _found(path: str) -> tuple[Manifest, list[FoundFile]]:
     """What capture.toml states, and all files. Archives tell their root and manifest only once they are read."""
     stated, root, found = _pass(path, Manifest(), "")
     if stated.patterns():
@@ -78,7 +112,7 @@ def _found(path: str) -> tuple[Manifest, list[_Found]]:
     return stated, [replace(file, stored=_below(root, file.stored)) for file in found]
 
 
-def _pass(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[_Found]]:
+def _pass(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[FoundFile]]:
     """What the manifest states, the directory that holds everything, and all files; read as `stated` says."""
     found, manifests = [], {}
     for file, compression, head in _candidates(path):
@@ -92,7 +126,7 @@ def _pass(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[_
     if manifest is None:
         return Manifest(), root, found
     file, text = manifest
-    found.append(_Found(file, MANIFEST, None, text, Words(), _LATEST, None, STOCK, zoned=False))
+    found.append(FoundFile(file, MANIFEST, None, text, Words(), _LATEST, None, STOCK, zoned=False))
     return read_manifest(text), root, found
 
 
@@ -149,14 +183,14 @@ def _read(file: Stored, size: int) -> bytes:
         raise CaptureError(f"{file.path} can't be read: {error}") from error
 
 
-def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: str | None) -> _Found:
+def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: str | None) -> FoundFile:
     layout = layout_of(recorded, pattern)
     head, zoned = plain(recorded, layout)
     kind = recognised(head)
     if kind == EMPTY and compression:
         kind = UNKNOWN  # nothing of it could be decompressed
     cluster_id = _CLUSTER_ID.search(head) if kind == "meta-properties" else None
-    return _Found(
+    return FoundFile(
         file,
         kind,
         compression,
@@ -184,16 +218,16 @@ def _first_time(head: bytes) -> int:
     return next((time for line in head.split(b"\n") if (time := read(line)) is not None), _LATEST)
 
 
-def _nothing_known(path: str, found: Sequence[_Found]) -> str:
+def _nothing_known(path: str, found: Sequence[FoundFile]) -> str:
     kinds: dict[str, int] = defaultdict(int)
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in FORMATS if known.kind in _LOGS)
+    expected = ", ".join(known.kind for known in FORMATS if known.kind in LOGS)
     return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
 
 
-def _cluster_id(path: str, found: Sequence[_Found]) -> str | None:
+def _cluster_id(path: str, found: Sequence[FoundFile]) -> str | None:
     clusters = sorted({file.cluster_id for file in found if file.cluster_id})
     if len(clusters) > 1:
         raise CaptureError(
@@ -208,7 +242,7 @@ def _directory_name(path: str) -> str:
 
 
 def _recorded(
-    file: _Found, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None
+    file: FoundFile, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None
 ) -> RecordedFile:
     known, stated = BY_KIND[file.kind], manifest.of(file.stored.path)
     if stated is not None:
@@ -242,7 +276,7 @@ def _ordered(files: Sequence[RecordedFile], first_times: dict[str, int]) -> tupl
     return tuple(sorted(ranked, key=lambda file: file.path))
 
 
-def _nodes(found: Sequence[_Found], files: Sequence[RecordedFile], manifest: Manifest) -> tuple[Node, ...]:
+def _nodes(found: Sequence[FoundFile], files: Sequence[RecordedFile], manifest: Manifest) -> tuple[Node, ...]:
     roles: dict[int, set[str]] = defaultdict(set)
     said = {file.stored.path: file.said for file in found}
     for file in files:

@@ -19,8 +19,9 @@ from epochaudit.sources.layouts import CRI
 from epochaudit.sources.opening import Damaged, pieces
 
 MEBIBYTE: Final = 1 << 20
-LARGEST_RANGE: Final = 32 * MEBIBYTE
-SMALLEST_RANGE: Final = 4 * MEBIBYTE
+BLOCK: Final = 8 * MEBIBYTE  # of a request log; of a log whose bytes take longer to decode, less
+LARGEST_BUNDLE: Final = 32 * MEBIBYTE
+SMALLEST_BUNDLE: Final = 4 * MEBIBYTE
 FEWEST_TASKS: Final = 2
 PIECE: Final = MEBIBYTE
 SKIP: Final = 1 << 16
@@ -45,21 +46,23 @@ class ByteRange:
         return size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if compressed else 1)
 
 
-def cut(files: Iterable[RecordedFile], tasks: int) -> list[ByteRange]:
-    """The ranges of all files that have a decoder, small enough to be dealt out evenly to `tasks` tasks."""
-    readable = [file for file in files if is_read(file)]
-    total = sum(ByteRange(file, 0, 0, None).cost for file in readable)
-    size = min(LARGEST_RANGE, max(SMALLEST_RANGE, ceil(total / max(tasks, 1))))
-    return [part for file in readable for part in _ranges(file, size)]
+def cut(files: Iterable[RecordedFile]) -> list[ByteRange]:
+    """The ranges of all files that have a decoder."""
+    return [part for file in files if is_read(file) for part in blocks(file)]
 
 
-def _ranges(file: RecordedFile, size: int) -> list[ByteRange]:
+def blocks(file: RecordedFile) -> list[ByteRange]:
+    """The ranges of a file, the whole of one that can't be cut.
+
+    Their edges depend on the format alone: each range is decoded by itself, so what it gives must not depend on how
+    large the file is, nor on what else is read. A file that grew has the same ranges, of which the last grew, and more.
+    """
     known = BY_KIND[file.kind]
     in_parts = file.envelope == CRI  # a line may begin before a range
     if file.compression or file.tar_compression or in_parts or known.decoder is None or not known.decoder.splittable:
         return [ByteRange(file, 0, 0, None)]
-    count = max(1, round(file.size / max(MEBIBYTE, size / known.cost)))
-    edges = [file.size * part // count for part in range(count + 1)]
+    size = ceil(BLOCK / known.cost)
+    edges = [*range(0, max(file.size, 1), size), file.size]
     return [ByteRange(file, split, *edge) for split, edge in enumerate(pairwise(edges))]
 
 
@@ -76,7 +79,7 @@ def dealt(ranges: Iterable[ByteRange], tasks: int) -> list[list[ByteRange]]:
         key=lambda unit: -_cost(unit),
     )
     total = sum(map(_cost, ordered))
-    count = max(FEWEST_TASKS, ceil(total / LARGEST_RANGE), min(tasks, int(total / SMALLEST_RANGE)))
+    count = max(FEWEST_TASKS, ceil(total / LARGEST_BUNDLE), min(tasks, int(total / SMALLEST_BUNDLE)))
     loads = [(0.0, number) for number in range(min(count, len(ordered)))]
     bundles: list[list[ByteRange]] = [[] for _ in loads]
     for unit in ordered:

@@ -51,7 +51,7 @@ def tar(files: dict[str, bytes]) -> bytes:
 def events(capture: Capture) -> dict[str, list[int]]:
     """path -> byte offsets of the events that were read."""
     found: dict[str, list[int]] = {}
-    for bundle in dealt(cut(capture.files, 4), 4):
+    for bundle in dealt(cut(capture.files), 4):
         for part in bundle:
             for batch in decoded(part):
                 for row in batch.to_pylist():
@@ -135,7 +135,7 @@ def test_an_archive_without_a_log_says_what_it_holds(tmp_path: Path) -> None:
 def test_members_of_a_compressed_archive_are_dealt_to_one_task_in_its_order(tmp_path: Path) -> None:
     files = {f"{number}/state-change.log": STATES.replace(b"id=1", b"id=%d" % number) for number in (3, 1, 2)}
     (tmp_path / "night.tar.gz").write_bytes(gzip.compress(tar(files)))
-    bundles = [[part.file.path for part in bundle] for bundle in dealt(cut(discover(str(tmp_path)).files, 4), 4)]
+    bundles = [[part.file.path for part in bundle] for bundle in dealt(cut(discover(str(tmp_path)).files), 4)]
     assert [bundle for bundle in bundles if bundle] == [[f"night.tar.gz/{n}/state-change.log" for n in (3, 1, 2)]]
 
 

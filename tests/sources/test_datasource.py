@@ -107,7 +107,7 @@ def test_large_files_are_cut_small_ones_share_a_task_compressed_ones_stay_whole(
     packed = RecordedFile("b", "b", "request-log-json", "c", size, compression="gzip")
     dump = RecordedFile("c", "c", "metadata-log-dump", "c", size)
     unread = RecordedFile("d", "d", "unknown", "c", size)
-    parts = cut([plain, packed, dump, unread], 4)
+    parts = cut([plain, packed, dump, unread])
     edges = [(part.start, part.end) for part in parts if part.file is plain]
     assert edges[0][0] == 0
     assert edges[-1][1] == size
@@ -116,7 +116,7 @@ def test_large_files_are_cut_small_ones_share_a_task_compressed_ones_stay_whole(
     assert [(part.start, part.end) for part in parts if part.file in (packed, dump)] == [(0, None), (0, None)]
     assert unread not in [part.file for part in parts]
     small = [RecordedFile(str(n), str(n), "request-log-json", "c", 1 << 16) for n in range(48)]
-    assert [len(bundle) for bundle in dealt(cut(small, 8), 8)] == [24, 24]
+    assert [len(bundle) for bundle in dealt(cut(small), 8)] == [24, 24]
 
 
 # --- decoding a range
@@ -140,7 +140,7 @@ def test_every_line_is_counted_once_and_what_follows_the_last_newline_only_if_it
 def test_an_empty_file_is_a_file_with_no_lines(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_bytes(b"")
     (tmp_path / "kafka-request.log").write_bytes(REAL_LINE)
-    found = rows(cut(discover(str(tmp_path)).files, 2))
+    found = rows(cut(discover(str(tmp_path)).files))
     assert {row["file"]: row["statistics"]["lines"] for row in found["split"]} == {
         "state-change.log": 0,
         "kafka-request.log": 1,
