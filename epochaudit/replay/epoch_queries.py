@@ -1,4 +1,8 @@
-"""Frame `epoch_queries`: each ListOffsets and OffsetForLeaderEpoch with the leader epoch that the broker held, and its lineage."""
+"""Frame `epoch_queries`: what brokers were asked about offsets and epochs, with the leader epoch they held, and its lineage.
+
+ListOffsets, OffsetForLeaderEpoch, and since 2.7 each Fetch that states the epoch of the record before its offset: the
+leader compares it with its own lineage, and answers where the two diverge.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +11,54 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import ref
 from epochaudit.replay.held_epochs import held_epochs, replica_starts, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
 
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+BY_FETCH: Final = "FETCH"
 LATEST: Final = -1
 
+_OUT_OF_RANGE: Final = 1
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id",
     "isolation_level", "error_code", "current_leader_epoch", "timestamp", "offset", "response_leader_epoch", "arrival_ms",
-    "time_ms",
+    "time_ms", "fetch_offset", "last_fetched_epoch", "diverging_epoch", "diverging_end_offset", "log_start_offset", "records_size",
 )  # fmt: skip
 
 
 def epoch_queries(events: DataFrame) -> DataFrame:
     """One row per (ListOffsets or OffsetForLeaderEpoch, partition) that was asked for and answered.
 
-    Needs: the events table. Clock: the serving node's host; between nodes the leader epochs. Both APIs name topics only.
+    And one per (Fetch, partition) whose last fetched epoch is another than the leader epoch it is asked in, or that was
+    answered with a divergence: in its own epoch a leader has nothing to compare.
+    Needs: the events table. Clock: the serving node's host; between nodes the leader epochs.
     Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
-    event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, offset (answered),
-    response_leader_epoch, asked_epoch (OffsetForLeaderEpoch), query_ref, what `with_held_epochs` adds, and
+    event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, asked_epoch (of
+    OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), response_leader_epoch and offset (the answer; of a Fetch where the
+    logs diverge, -1 if they do not), fetch_offset, log_start_offset, records_size, query_ref, what `with_held_epochs` adds,
+    and
       held_start       where the leader epoch held_max starts, by the line held_ref; null if held as a follower
       answered_start   the lowest recorded start of the leader epoch that was answered, with answered_start_ref
       shown            the highest latest offset that any leader of a lower epoch answered a client; shown_ref
     """
-    rows = of_types(events, BY_TIME, BY_EPOCH).where(
-        F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
+    rows = events.where(
+        asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
     )
-    asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch"))
-    rows = rows.select(*_COLUMNS, asked.alias("asked_epoch"), ref().alias("query_ref"))
-    served = with_held_epochs(rows, held_epochs(events))
+    event_type, by_fetch = F.col("event_type"), F.col("event_type") == BY_FETCH
+    asked = F.when(event_type == BY_EPOCH, F.col("leader_epoch")).when(by_fetch, F.col("last_fetched_epoch"))
+    rows = rows.select(*_COLUMNS, asked.alias("asked_epoch"), ref().alias("query_ref")).withColumns(
+        {
+            "response_leader_epoch": F.when(by_fetch, F.col("diverging_epoch")).otherwise(
+                F.col("response_leader_epoch")
+            ),
+            "offset": F.when(by_fetch, F.col("diverging_end_offset")).otherwise(F.col("offset")),
+        }
+    )
+    served = with_held_epochs(
+        rows.drop("last_fetched_epoch", "diverging_epoch", "diverging_end_offset"), held_epochs(events)
+    )
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
         {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
@@ -90,6 +110,14 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
             "shown_ref": F.col("highest.ref"),
         }
     )
+
+
+def asks() -> Column:
+    """The events of which the frame is made."""
+    last = F.col("last_fetched_epoch")
+    compared = (F.col("diverging_epoch") >= 0) | ~last.eqNullSafe(F.col("current_leader_epoch"))
+    fetched = (F.col("event_type") == BY_FETCH) & (last >= 0) & F.col("error_code").isin(0, _OUT_OF_RANGE) & compared
+    return F.col("event_type").isin(BY_TIME, BY_EPOCH) | F.coalesce(fetched, F.lit(False))
 
 
 def asks_latest() -> Column:

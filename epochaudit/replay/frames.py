@@ -14,7 +14,7 @@ from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_
 from epochaudit.replay.cluster_history import BROKER_RECORDS
 from epochaudit.replay.control import REQUESTS, SKIPPED, STARTS, control
 from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
-from epochaudit.replay.epoch_queries import BY_EPOCH, BY_TIME, epoch_queries
+from epochaudit.replay.epoch_queries import asks, epoch_queries
 from epochaudit.replay.fetch_sessions import fetch_sessions
 from epochaudit.replay.fetches import fetches
 from epochaudit.replay.high_watermarks import high_watermarks
@@ -62,7 +62,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
     "control": Frame(control, _types(*REQUESTS, *STARTS, SKIPPED)),
     "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),
-    "epoch_queries": Frame(epoch_queries, _types(BY_TIME, BY_EPOCH)),
+    "epoch_queries": Frame(epoch_queries, asks),
     "fetch_sessions": Frame(fetch_sessions, _types("FETCH")),
     "fetches": Frame(fetches, _types("FETCH")),
     "high_watermarks": Frame(high_watermarks, _types("FETCH")),
