@@ -125,3 +125,14 @@ def asks_latest() -> Column:
     return (
         (F.col("event_type") == BY_TIME) & (F.col("timestamp") == LATEST) & (F.coalesce("replica_id", F.lit(-1)) == -1)
     )
+
+
+def at_a_leader() -> Column:
+    """The broker answered as leader, or may have: it led in the newest epoch that it held, or only led, or nothing is known."""
+    return F.col("held_start").isNotNull() | F.coalesce("held_leader", F.lit(True))
+
+
+def judged_in() -> Column:
+    """The leader epoch in which a served Fetch was judged: the one it states, as the fence lets no other pass."""
+    stated = F.when(F.col("current_leader_epoch") == F.col("held_max"), F.col("held_max"))
+    return F.coalesce(stated, F.col("leader_epoch"))

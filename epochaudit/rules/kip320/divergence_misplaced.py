@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.epoch_queries import BY_FETCH
+from epochaudit.replay.epoch_queries import BY_FETCH, at_a_leader, judged_in
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -53,7 +53,7 @@ class DivergenceMisplaced(Rule):
     )
     observed = "divergence told: epoch {response_leader_epoch} ends at offset {offset}"
     because = (
-        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}",
+        "broker {node} led {topic}-{partition} in leader epoch {held_max}, which starts at offset {held_start}",
         "leader epoch {response_leader_epoch} starts at offset {answered_start}",
         "{client_id} fetched at offset {fetch_offset} after a record of epoch {asked_epoch}, and was told that epoch"
         " {response_leader_epoch} ends at offset {offset}",
@@ -61,18 +61,17 @@ class DivergenceMisplaced(Rule):
 
     def applies(self) -> Column:
         told = (col("error_code") == 0) & (col("response_leader_epoch") >= 0)
-        return (col("event_type") == BY_FETCH) & told & F.coalesce("held_leader", F.lit(True))
+        return (col("event_type") == BY_FETCH) & told & at_a_leader()
 
     def verdict(self) -> tuple[Branch, ...]:
-        asked, answered, end, own = (
-            col(name) for name in ("asked_epoch", "response_leader_epoch", "offset", "leader_epoch")
-        )
+        asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))
+        own = judged_in()
         return first_of(
             violation(answered > asked),
             violation((answered == asked) & (end >= col("fetch_offset"))),
             unverifiable(own.isNull(), "the leader epoch in which the broker led is not recorded"),
             unverifiable(
-                col("held_just_before") < col("held_min"),
+                (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
             violation(asked > own),

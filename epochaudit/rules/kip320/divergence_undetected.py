@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.epoch_queries import BY_FETCH
+from epochaudit.replay.epoch_queries import BY_FETCH, at_a_leader, judged_in
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -30,7 +30,8 @@ class DivergenceUndetected(Rule):
     ## What is allowed
     No last fetched epoch (-1): nothing is compared. An offset at or below the start of the leader's epoch: whether an older
     epoch ended below it can't be told, and passes. Below the log start the leader's memory of epochs is cut off, and
-    nothing is demanded. A Fetch whose last epoch is the leader's own compares with the end of the leader's log, which is not
+    nothing is demanded. A Fetch that is served in the leader epoch that it states was judged in that one, also while epochs
+    change. One whose last epoch is the leader's own compares with the end of the leader's log, which is not
     recorded: it is no subject. Brokers that serve as followers are not judged.
 
     ## Example
@@ -46,7 +47,7 @@ class DivergenceUndetected(Rule):
         "the line that starts the leader's epoch": "held_ref",
     }
     expected = (
-        "a divergence at offset {held_start} or below and no records, as leader epoch {leader_epoch} starts there;"
+        "a divergence at offset {held_start} or below and no records, as leader epoch {held_max} starts there;"
         " error 1 if epoch {asked_epoch} is above it"
     )
     observed = (
@@ -54,17 +55,17 @@ class DivergenceUndetected(Rule):
         " divergence at {offset}"
     )
     because = (
-        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}",
+        "broker {node} led {topic}-{partition} in leader epoch {held_max}, which starts at offset {held_start}",
         "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it",
         "a log whose record before offset {fetch_offset} is of epoch {asked_epoch} has parted from the leader's",
         "it was answered {error_code} with {records_size} bytes, and divergence at {offset}",
     )
 
     def applies(self) -> Column:
-        return (col("event_type") == BY_FETCH) & F.coalesce("held_leader", F.lit(True))
+        return (col("event_type") == BY_FETCH) & at_a_leader()
 
     def verdict(self) -> tuple[Branch, ...]:
-        epoch, own = col("asked_epoch"), col("leader_epoch")
+        epoch, own = col("asked_epoch"), judged_in()
         told = col("response_leader_epoch") >= 0
         bound = F.greatest("held_start", "log_start_offset")  # below the log start the epoch cache is cut off
         beyond = (epoch < own) & (col("fetch_offset") > bound)
@@ -75,7 +76,7 @@ class DivergenceUndetected(Rule):
             passed(refused),
             unverifiable(own.isNull(), "the leader epoch in which the broker led is not recorded"),
             unverifiable(
-                col("held_just_before") < col("held_min"),
+                (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
             violation(epoch > own),
