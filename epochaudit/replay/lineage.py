@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
-from epochaudit.replay.incarnations import is_user_topic
+from epochaudit.replay.incarnations import is_user_topic, topic_key
+from epochaudit.replay.kept import kept
 from epochaudit.replay.leader_states import RECOVERING, leader_states
 
 
@@ -70,6 +71,22 @@ def by_epoch(states: DataFrame) -> DataFrame:
             "start_ref": F.col("line.own_ref"),
         }
     ).drop("line")
+
+
+@kept
+def epoch_starts(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): its epochs as an array, to be broadcast; several_incarnations of the name.
+
+    epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref); start_offset and start_ref are null
+    where no line of the leader tells them.
+    """
+    states = leader_states(events).where(F.col("event_type") != "METADATA")
+    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref")
+    return (
+        with_elections(by_epoch(states))
+        .groupBy("cluster", topic_key().alias("topic_key"), "partition")
+        .agg(F.collect_list(entry).alias("epochs"), F.max("several_incarnations").alias("several_incarnations"))
+    )
 
 
 def _of_partition() -> WindowSpec:

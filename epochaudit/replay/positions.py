@@ -22,12 +22,13 @@ from epochaudit.replay.carried_positions import carried_positions, interleaved
 from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
-from epochaudit.replay.leader_states import leader_states
-from epochaudit.replay.lineage import by_epoch, with_elections
+from epochaudit.replay.lineage import epoch_starts
 
 CONSUMER: Final = -1
 
-_CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "topic_id", "partition")
+_CLIENT: Final = (
+    "cluster", "client_id", "client_host", "software_name", "software_version", "topic", "topic_id", "partition",
+)  # fmt: skip
 _PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
 _REF: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
 _FIRST: Final = (
@@ -45,10 +46,14 @@ def positions(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition, leader epoch) whose position came from an older epoch or a committed offset.
 
     And one per (client instance, partition) that went on in another topic of the name: `entered`; see `carried_positions`.
-    A client instance is a client id at one host in one software version. Columns: the subject columns (node = the broker
+    A client instance is a client id at one host in one software and version. Columns: the subject columns (node = the broker
     that served the first fetch answered 0 in leader_epoch), fetch_offset, fetch_ref, api_version, current_leader_epoch,
     position_epoch (upper bound of the epoch of the record before the position), position_epoch_stated (the committed
-    offset named it), position_ref (where the position came from), committed_ref, resumed, kafka_version;
+    offset named it), position_ref (where the position came from), committed_ref, resumed (the coordinator had told the
+    offset), kafka_version, software_name; lowest_told_epoch (of all the coordinator's answers with that offset; -1: one
+    names none), reached_itself (the client read up to the offset, or was told it by ListOffsets, whenever), asked (it asked by OffsetForLeaderEpoch in
+    leader_epoch before, and was answered, if only -1), refused_below (it was refused in a leader epoch below
+    position_epoch);
     crossed, divergence_offset, last_lost_offset, crossed_epoch, crossed_ref (the leader's line); crossing_uncertain: an
     unclean election after the crossed epoch may have undone it; epochs_missing: the start of an epoch between is not
     recorded; detected: how the client noticed, null if it did not; shared_client_id.
@@ -58,7 +63,7 @@ def positions(events: DataFrame) -> DataFrame:
     subjects = _with_position(_with_first_fetch(subjects))
     subjects = _with_commit_bound(subjects, _commit_bounds(histories))
     subjects = subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed"))
-    within = _with_crossing(subjects, _epoch_starts(events))
+    within = _with_crossing(subjects, epoch_starts(events))
     return within.unionByName(carried_positions(histories, events), allowMissingColumns=True)
 
 
@@ -66,9 +71,10 @@ def positions(events: DataFrame) -> DataFrame:
 def _histories(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition): its reads per epoch and connection, its marks, resumes and commits.
 
-    marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), reset (ListOffsets), and
-    refused: 74 or 75 to the leader epoch that it stated. Of a read, first_* is the first request that listed the partition,
-    last_* the last such, and unlisted_* the first delivery at an offset that the request left to its session.
+    marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), asked (the same, with an
+    answer that tells nothing), reset (ListOffsets), and refused: 74 or 75 to the leader epoch that it stated. Of a read,
+    first_* is the first request that listed the partition, last_* the last such, and unlisted_* the first delivery at an
+    offset that the request left to its session.
     Read twice by `positions`: kept.
     """
     per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
@@ -87,7 +93,9 @@ def _histories(events: DataFrame) -> DataFrame:
     group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
-        F.collect_list(F.when(kind.isin("out_of_range", "validated", "reset", "refused"), mark)).alias("marks"),
+        F.collect_list(F.when(kind.isin("out_of_range", "validated", "asked", "reset", "refused"), mark)).alias(
+            "marks"
+        ),
         F.collect_list(F.when(kind == "resumed", group)).alias("resumes"),
         F.collect_list(F.when(kind == "committed", group)).alias("commits"),
     )
@@ -114,13 +122,13 @@ def _per_epoch(events: DataFrame) -> DataFrame:
         .when(fetch & (F.col("error_code") == 1), "out_of_range")
         .when((F.col("current_leader_epoch") >= 0) & F.col("error_code").isin(74, 75), "refused")
         .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
-        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok & told, "validated")
+        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, F.when(told, "validated").otherwise("asked"))
     )
     rows = rows.withColumns({"kind": kind, "client_host": _host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(
         rows.select(
-            "cluster", "node", "file", "file_order", "client_id", "client_host", "software_version", "connection", "kind", "topic",
-            "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", *_FIRST,
+            "cluster", "node", "file", "file_order", "client_id", "client_host", "software_name", "software_version", "connection", "kind",
+            "topic", "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", *_FIRST,
         ),
         held_epochs(events),
     )  # fmt: skip
@@ -169,8 +177,8 @@ def _group_offsets(events: DataFrame) -> DataFrame:
     )
     told = F.col("event_type") == "OFFSET_FETCH"
     rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
-        "cluster", "client_id", _host().alias("client_host"), "software_version", "topic", "topic_id", "partition", "group_id",
-        F.col("offset").alias("answered_offset"), *_REF, "file_order",
+        "cluster", "client_id", _host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
+        "group_id", F.col("offset").alias("answered_offset"), *_REF, "file_order",
         F.when(told, "resumed").otherwise("committed").alias("kind"),
         F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
     )  # fmt: skip
@@ -211,8 +219,15 @@ def _with_position(subjects: DataFrame) -> DataFrame:
         )
     )
     resume = F.array_max(F.filter("resumes", lambda c: c["answered_offset"] == o))
+    epochs = F.transform(
+        F.filter("resumes", lambda c: c["answered_offset"] == o),
+        lambda c: F.coalesce(c["committed_leader_epoch"], F.lit(-1)),
+    )
     return subjects.withColumns({"read": read, "resume": resume}).withColumns(
         {
+            "lowest_told_epoch": F.array_min(epochs),
+            "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
+            | F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
             "resumed": F.col("resume").isNotNull(),
             "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
             "group_id": F.coalesce("resume.group_id", F.get("resumes", F.lit(0))["group_id"]),
@@ -221,6 +236,12 @@ def _with_position(subjects: DataFrame) -> DataFrame:
             "resumed_group": F.col("resume.group_id"),
         }
     )
+
+
+def _read_from(read: Column) -> Column:
+    """The lowest offset that a read may have begun at; -1: unknown, its requests left the partition to their session."""
+    delivered = F.when(read["read_from"] >= 0, read["read_from"])
+    return F.coalesce(F.least(delivered, read["first_fetch_offset"]), F.lit(-1))
 
 
 def _commit_bounds(histories: DataFrame) -> DataFrame:
@@ -268,21 +289,10 @@ def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
     )
 
 
-def _epoch_starts(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition): array of its epochs with start, leader and election, to be broadcast."""
-    states = leader_states(events).where(F.col("event_type") != "METADATA")
-    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref")
-    return (
-        with_elections(by_epoch(states))
-        .groupBy("cluster", topic_key().alias("topic_key"), "partition")
-        .agg(F.collect_list(entry).alias("epochs"), F.max("several_incarnations").alias("several_incarnations"))
-    )
-
-
-def _with_crossing(subjects: DataFrame, epoch_starts: DataFrame) -> DataFrame:
+def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
     """Adds whether the position lies beyond the start of an epoch that the record before it cannot belong to."""
     c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
-    joined = subjects.join(F.broadcast(epoch_starts), ["cluster", "topic_key", "partition"], "left")
+    joined = subjects.join(F.broadcast(starts), ["cluster", "topic_key", "partition"], "left")
     between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
     known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == -1))
     doubtful = F.array_max(
@@ -314,7 +324,9 @@ def _with_crossing(subjects: DataFrame, epoch_starts: DataFrame) -> DataFrame:
         F.col("diverged.start_ref").alias("crossed_ref"),
         (F.size("beyond") > 0).alias("crossing_uncertain"),
         (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
-        _detected().alias("detected"),
+        _detected().alias("detected"), "lowest_told_epoch", "reached_itself",
+        F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
+        F.exists("marks", lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c)).alias("refused_below"), "software_name",
     )  # fmt: skip
 
 
@@ -322,22 +334,29 @@ def _first_ref() -> Column:
     return F.struct(*(F.col(f"first.{name}") for name in _REF))
 
 
+def _before(mark: Column) -> Column:
+    """In an earlier epoch, or earlier in the request log of the broker that served the subject's first fetch."""
+    first = F.col("first")
+    later = (mark["node"] == first["node"]) & (
+        F.struct(mark["file_order"], mark["byte_offset"]) > F.struct(first["file_order"], first["byte_offset"])
+    )
+    return (mark["leader_epoch"] <= F.col("leader_epoch")) & ~((mark["leader_epoch"] == F.col("leader_epoch")) & later)
+
+
 def _detected() -> Column:
     """How the client noticed before its first fetch of the epoch went on: null if it did not."""
-    e, q, o = F.coalesce("diverged.leader_epoch", "leader_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
+    e, o = F.coalesce("diverged.leader_epoch", "leader_epoch"), F.col("fetch_offset")
     first = F.col("first")
-
-    def before(mark: Column) -> Column:
-        """In an earlier epoch, or earlier in the request log of the broker that served the fetch."""
-        later = (mark["node"] == first["node"]) & (
-            F.struct(mark["file_order"], mark["byte_offset"]) > F.struct(first["file_order"], first["byte_offset"])
-        )
-        return (mark["leader_epoch"] >= e) & (mark["leader_epoch"] <= q) & ~((mark["leader_epoch"] == q) & later)
 
     def seen(kind: str) -> Column:
         return F.exists(
             "marks",
-            lambda m: (m["kind"] == kind) & before(m) & (m["answered_offset"].isNull() | (m["answered_offset"] == o)),
+            lambda m: (
+                (m["kind"] == kind)
+                & (m["leader_epoch"] >= e)
+                & _before(m)
+                & (m["answered_offset"].isNull() | (m["answered_offset"] == o))
+            ),
         )
 
     asked_by_epoch = (first["last_fetched_epoch"] >= 0) & (first["last_fetched_epoch"] < e)

@@ -6,11 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.kip320.validation import can_validate, topic_unknown
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
-
-FIRST_WITH_LEADER_EPOCH = 9
-# Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
-FIRST_VALIDATING_BROKER = 2_003_000
 
 
 @rule("TR-01", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
@@ -71,18 +68,13 @@ class TruncationCrossedSilently(Rule):
         return col("entered").isNull()  # within one topic; TI-09 judges the others
 
     def verdict(self) -> tuple[Branch, ...]:
-        could_validate = (
-            (col("api_version") >= FIRST_WITH_LEADER_EPOCH)
-            & (col("current_leader_epoch") >= 0)
-            & (~col("resumed") | col("position_epoch_stated"))
-            & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_VALIDATING_BROKER))
-        )
+        could_validate = can_validate() & (~col("resumed") | col("position_epoch_stated"))
         return first_of(
             unverifiable(
                 col("position_epoch").isNull(), "the leader epoch of the committed offset is not in the evidence"
             ),
             unverifiable(
-                col("several_incarnations") & col("topic_id").isNull(),
+                topic_unknown(),
                 "the topic name had several incarnations and no topic id tells them apart",
             ),
             passed(col("crossed") & col("detected").isNotNull()),
