@@ -17,6 +17,7 @@ from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
 from epochaudit.replay.epoch_queries import asks, epoch_queries
 from epochaudit.replay.fetch_sessions import fetch_sessions
 from epochaudit.replay.fetches import fetches
+from epochaudit.replay.follower_answers import binds, follower_answers
 from epochaudit.replay.high_watermarks import high_watermarks
 from epochaudit.replay.isr_changes import isr_changes
 from epochaudit.replay.isr_expansions import isr_expansions
@@ -65,6 +66,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "epoch_queries": Frame(epoch_queries, asks),
     "fetch_sessions": Frame(fetch_sessions, _types("FETCH")),
     "fetches": Frame(fetches, _types("FETCH")),
+    "follower_answers": Frame(follower_answers, binds),
     "high_watermarks": Frame(high_watermarks, _types("FETCH")),
     "isr_changes": Frame(isr_changes, _types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _types("ISR_UPDATED", "ISR_EXPANDING")),

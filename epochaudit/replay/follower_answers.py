@@ -1,0 +1,133 @@
+"""Frame `follower_answers`: the answers by which a leader binds a follower, and what the follower asked next.
+
+A divergence or the end of an epoch says where to truncate, error 74 that the leader epoch is over. A fetcher sends one
+request at a time: its next request on the connection was sent after it had read the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import ref
+from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+
+BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+BY_FETCH: Final = "FETCH"
+FENCED_LEADER_EPOCH: Final = 74
+
+_KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
+_ANSWER: Final = ("cluster", "node", "answer")
+_FILE: Final = 2**40  # more bytes than a log file has
+_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
+_NEXT: Final = (
+    "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "asked_epoch", "correlation_id",
+    "session_id", *_PLACE,
+)  # fmt: skip
+
+
+def binds() -> Column:
+    """The answers of which the frame is made: to followers, with a divergence, an epoch's end or the refusal of their epoch."""
+    event_type, code = F.col("event_type"), F.col("error_code")
+    diverging = (event_type == BY_FETCH) & (code == 0) & (F.col("diverging_epoch") >= 0)
+    ended = (event_type == BY_EPOCH) & (code == 0) & (F.col("offset") >= 0)
+    fenced = event_type.isin(BY_FETCH, BY_EPOCH) & (code == FENCED_LEADER_EPOCH)
+    return F.coalesce((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"), F.lit(False))
+
+
+def follower() -> Column:
+    """Id of the follower that asks. OffsetForLeaderEpoch below version 3 names it by the client id alone."""
+    by_name = F.regexp_extract("client_id", r"^broker-(\d+)-fetcher-\d+$", 1).try_cast("int")
+    named = F.when(F.col("event_type") == BY_EPOCH, by_name)
+    return F.coalesce("replica_id", named)
+
+
+def follower_answers(events: DataFrame) -> DataFrame:
+    """One row per answer to a follower that tells it to truncate or refuses its leader epoch, and partition.
+
+    Needs: the events table. Clock: the order of the leader's request log, within one connection. Fetches are not shuffled
+    but for a row per answer and file.
+    Columns: the subject columns (node = the follower; leader_epoch = the one it asked in: that of the request, or the last
+    one that it had listed the partition with on the connection; null below the versions that have it), leader, event_type,
+    api_version, error_code, fetch_offset, asked_epoch (of OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), end_epoch and
+    end_offset (where to truncate), answer_ref, and of the follower's next request on the connection that lists the partition
+      next_event_type, next_leader_epoch, next_fetch_offset, next_last_fetched_epoch, next_log_start_offset,
+      next_asked_epoch, next_ref    null: none is recorded
+      unbroken         no request between the two is missing: it came at once, or in the same session, which has no gaps
+    """
+    answers = _answers(events)
+    met = F.broadcast(answers.select(*_KEY, "answer", "answered_at", "answer_session_id"))
+    one = answers.join(_next(events, met), list(_ANSWER), "left")
+    listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed_epoch"))
+    same_session = (F.col("next_session_id") == F.col("answer_session_id")) & F.col("session_broken").isNull()
+    at_once = F.col("next_correlation_id") == F.col("correlation_id") + 1
+    rows = one.join(F.broadcast(broken_sessions(events)), list(SESSION), "left").withColumns(
+        {
+            "leader": F.col("node"),
+            "node": F.col("follower"),
+            "leader_epoch": F.when(listed >= 0, listed),
+            "unbroken": F.coalesce(at_once, F.lit(False)) | F.coalesce(same_session, F.lit(False)),
+            "group_id": F.lit(None).cast("string"),
+        }
+    )
+    return with_identity(rows, topic_incarnations(events)).drop(
+        "answer", "answered_at", "follower", "listed_epoch", "session_broken", "current_leader_epoch", "in_request"
+    )
+
+
+def _answers(events: DataFrame) -> DataFrame:
+    """The answers; answer and answered_at are their place in the leader's log."""
+    asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).otherwise(F.col("last_fetched_epoch"))
+    by_epoch = F.col("event_type") == BY_EPOCH
+    return events.where(binds() & F.col("partition").isNotNull() & is_user_topic()).select(
+        "cluster", "node", "connection", topic_key().alias("topic_key"), "topic", "topic_id", "partition", "event_type",
+        "api_version", "client_id", "correlation_id", "error_code", "in_request", "current_leader_epoch", "fetch_offset",
+        follower().alias("follower"), asked.alias("asked_epoch"), "session_id", F.col("session_id").alias("answer_session_id"),
+        F.when(by_epoch, F.col("response_leader_epoch")).otherwise(F.col("diverging_epoch")).alias("end_epoch"),
+        F.when(by_epoch, F.col("offset")).otherwise(F.col("diverging_end_offset")).alias("end_offset"),
+        _position().alias("answered_at"), F.struct(_position().alias("at"), "partition_row").alias("answer"),
+        ref().alias("answer_ref"),
+    )  # fmt: skip
+
+
+def _position() -> Column:
+    """The node's own log order as one number."""
+    return F.col("file_order").cast("bigint") * _FILE + F.col("byte_offset")
+
+
+def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
+    """One row per answer: the follower's next request for the partition, and the last leader epoch it had listed before."""
+    rows = events.where(
+        F.col("event_type").isin(BY_FETCH, BY_EPOCH) & F.col("in_request") & (follower() >= 0) & is_user_topic()
+    )
+    rows = rows.select(
+        "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", "file", "event_type",
+        F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), _position().alias("position"),
+        *(name for name in _NEXT if name != "asked_epoch"),
+    )  # fmt: skip
+    after = F.when(F.col("position") > F.col("answered_at"), F.col("position"))
+    before = F.col("position") < F.col("answered_at")
+    per_file = (
+        rows.join(answers, list(_KEY))
+        .groupBy(*_ANSWER, "file", "event_type")
+        .agg(
+            F.max(F.when(before, F.col("current_leader_epoch"))).alias("listed_epoch"),
+            F.min(after).alias("position"),
+            *(F.min_by(name, after).alias(name) for name in _NEXT),
+        )
+    )
+    own_ref = F.struct("node", "file", *_PLACE)
+    next_one = F.struct(
+        "position", F.col("event_type").alias("next_event_type"),
+        F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),
+        F.col("last_fetched_epoch").alias("next_last_fetched_epoch"),
+        F.col("requester_log_start_offset").alias("next_log_start_offset"), F.col("asked_epoch").alias("next_asked_epoch"),
+        F.col("correlation_id").alias("next_correlation_id"), F.col("session_id").alias("next_session_id"),
+        own_ref.alias("next_ref"),
+    )  # fmt: skip
+    first = F.min(F.when(F.col("position").isNotNull(), next_one)).alias("following")
+    one = per_file.groupBy(*_ANSWER).agg(F.max("listed_epoch").alias("listed_epoch"), first)
+    return one.select(*_ANSWER, "listed_epoch", "following.*").drop("position")
