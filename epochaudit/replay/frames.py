@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from epochaudit.replay.broker_records import broker_records
 from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
 from epochaudit.replay.cluster_history import BROKER_RECORDS
+from epochaudit.replay.commits import COMMITS, TOLD, commits
 from epochaudit.replay.control import REQUESTS, SKIPPED, STARTS, control
 from epochaudit.replay.epoch_caches import ENTRIES, epoch_caches
 from epochaudit.replay.epoch_queries import asks, epoch_queries
@@ -61,6 +62,7 @@ def _any() -> Column:
 FRAMES: Final[Mapping[str, Frame]] = {
     "broker_records": Frame(broker_records, _types(*BROKER_RECORDS)),
     "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
+    "commits": Frame(commits, _types(*COMMITS, TOLD)),
     "control": Frame(control, _types(*REQUESTS, *STARTS, SKIPPED)),
     "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),
     "epoch_queries": Frame(epoch_queries, asks),

@@ -1,0 +1,210 @@
+"""Frame `commits`: the offsets that consumer groups committed, by the leader epoch that they name, and were told again.
+
+A committed leader epoch is that of the record before the offset. The coordinator stores both as they come (KIP-320).
+Clock: the coordinator's request log, and its host's time; what partitions did is told by leader epochs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.replay.held_epochs import LATE_MS
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION
+from epochaudit.replay.lineage import epoch_starts
+
+COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
+TOLD: Final = "OFFSET_FETCH"
+
+_OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
+_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
+_LAST: Final = (*_PLACE, "arrival_ms", "offset", "correlation_id", "api_version")
+_SETTLED_MS: Final = 30_000  # by then a broker has long heard of a leader epoch in which a client had read records
+
+
+def commits(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, file, group, partition, client id, committed leader epoch): its first and last commit.
+
+    And one per offset that a coordinator told a group for a topic whose name had several topics: `told`; see `_told`.
+    Needs: the events table. Commits are aggregated where they are read; refused ones are left out, and those of versions
+    that name no leader epoch.
+    Columns: the subject columns (node = the coordinator; leader_epoch = the committed one, -1 none; client_id and
+    correlation_id of the last commit), api_version, committed_offset and commit_ref of the last, several_incarnations, and
+      highest_epoch           the highest leader epoch recorded of the partition, null: none
+      told_epoch, told_ref    the last leader epoch of the partition that the coordinator told clients, half a minute
+                              after the commit or later; null: none
+      told_started            the line of the leader that starts told_epoch is recorded
+      newer_epoch, newer_offset, newer_ref   a commit before, at the same coordinator, of a lower offset in a newer leader
+                              epoch; null: none; newer_start, newer_start_ref: where that epoch starts
+      election_uncertain      an election after the committed leader epoch was unclean, or is not known to be clean
+    """
+    entries = _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY)).alias("entries"))
+    rows = with_identity(entries, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    partition = ["cluster", "topic_key", "partition"]
+    rows = rows.join(F.broadcast(epoch_starts(events).drop("several_incarnations")), partition, "left")
+    rows = rows.join(F.broadcast(_metadata(events)), partition, "left")
+    rows = rows.withColumn("entry", F.explode("entries"))
+    return _committed(rows).unionByName(_told(events), allowMissingColumns=True)
+
+
+def _ok(*event_types: str) -> Column:
+    return (
+        F.col("event_type").isin(*event_types)
+        & (F.col("error_code") == 0)
+        & (F.col("offset") >= 0)
+        & F.col("group_id").isNotNull()
+        & F.col("partition").isNotNull()
+    )
+
+
+_ENTRY: Final = ("committed_leader_epoch", "client_id", "file_order", "first", "last")
+
+
+def _by_epoch(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, file, group, partition, client id, committed leader epoch). All buffers have a fixed width."""
+    rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
+    found = rows.groupBy(*_OF_GROUP, "file", "file_order", "client_id", "committed_leader_epoch").agg(
+        *(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in (*_PLACE, "offset")),
+        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in _LAST),
+    )
+    return found.withColumns(
+        {
+            "first": F.struct(F.col("first_offset").alias("offset"), _ref("first")),
+            "last": F.struct(
+                F.col("last_offset").alias("offset"),
+                *(F.col(f"last_{name}").alias(name) for name in ("arrival_ms", "correlation_id", "api_version")),
+                _ref("last"),
+            ),
+        }
+    )
+
+
+def _ref(which: str) -> Column:
+    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE)).alias("ref")
+
+
+def _metadata(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): the highest leader epoch that Metadata answers tell, and the last per node."""
+    rows = of_types(events, "METADATA").where(
+        F.col("partition").isNotNull()
+        & (F.col("response_leader_epoch") >= 0)
+        & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
+        & is_user_topic()
+    )
+    last = ("response_leader_epoch", "arrival_ms", *_PLACE)
+    by_node = rows.groupBy("cluster", "node", "file", "topic", "topic_id", "partition").agg(
+        F.max("response_leader_epoch").alias("highest"),
+        *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in last),
+    )
+    told = F.struct(
+        F.col("last_arrival_ms").alias("arrival_ms"),
+        "node",
+        F.col("last_response_leader_epoch").alias("leader_epoch"),
+        _ref("last"),
+    )
+    named = with_identity(by_node, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    return named.groupBy("cluster", "topic_key", "partition").agg(
+        F.max("highest").alias("highest_told"), F.collect_list(told).alias("told")
+    )
+
+
+def _committed(rows: DataFrame) -> DataFrame:
+    entry, last = F.col("entry"), F.col("entry.last")
+    epoch = entry["committed_leader_epoch"]
+    later = F.filter(
+        "told", lambda t: (t["node"] == F.col("node")) & (t["arrival_ms"] > last["ref"]["time_ms"] + _SETTLED_MS)
+    )
+    before = F.filter(
+        "entries",
+        lambda e: (
+            (e["committed_leader_epoch"] > epoch)
+            & (e["first"]["offset"] < last["offset"])
+            & (e["first"]["ref"]["time_ms"] + LATE_MS < last["arrival_ms"])
+        ),
+    )
+    newer = F.array_max(F.transform(before, lambda e: F.struct(e["committed_leader_epoch"].alias("epoch"), e["first"])))
+    rows = rows.withColumns({"later": F.array_max(later), "newer": newer})
+
+    def of_epoch(wanted: Column) -> Column:
+        return F.get(F.filter("epochs", lambda e: e["leader_epoch"] == wanted), F.lit(0))
+
+    doubtful = F.exists(
+        "epochs",
+        lambda e: (
+            (e["leader_epoch"] > epoch)
+            & (e["leader_epoch"] <= F.col("newer.epoch"))
+            & (e["leader"] != -1)
+            & e["election"].isin("unclean", "unknown")
+        ),
+    )
+    started = of_epoch(F.col("newer.epoch"))
+    return rows.select(
+        F.lit(False).alias("told"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
+        entry["client_id"].alias("client_id"), "group_id", last["correlation_id"].alias("correlation_id"),
+        last["api_version"].alias("api_version"), last["offset"].alias("committed_offset"), last["ref"].alias("commit_ref"),
+        "several_incarnations", F.greatest(F.array_max(F.col("epochs")["leader_epoch"]), "highest_told").alias("highest_epoch"),
+        F.col("later.leader_epoch").alias("told_epoch"), F.col("later.ref").alias("told_ref"),
+        of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("told_started"),
+        F.col("newer.epoch").alias("newer_epoch"), F.col("newer.first.offset").alias("newer_offset"),
+        F.col("newer.first.ref").alias("newer_ref"), started["start_offset"].alias("newer_start"),
+        started["start_ref"].alias("newer_start_ref"), F.coalesce(doubtful, F.lit(False)).alias("election_uncertain"),
+    )  # fmt: skip
+
+
+def _told(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, file, group, partition, offset) that was told of a name that had several topics.
+
+    Columns: told (true), the subject columns (topic_id: the newest topic of the name that the coordinator had been told of;
+    leader_epoch = the committed one, client_id null), committed_offset, told_ref: the last answer with it; created_ref:
+    where the coordinator was told of that topic, created_before: after another one, and before the answer; of the commits
+    of that offset: commit_ref the last at this coordinator, before_deletion: no later than its last word of an earlier
+    topic, after_creation: after it had been told of the newest, committed_elsewhere: at another coordinator, too.
+    """
+    rows = events.where(_ok(TOLD, *COMMITS))
+    is_told = F.col("event_type") == TOLD
+    named = with_identity(rows, topic_incarnations(events), "recreated", "sightings")
+    named = named.where(F.col("recreated") | F.col("several_incarnations"))
+    by_offset = named.groupBy(
+        "cluster", "node", "file", "group_id", "topic", "partition", "offset", is_told.alias("is_told"), "sightings",
+    ).agg(
+        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in (*_PLACE, "arrival_ms", "response_leader_epoch",
+                                                                           "correlation_id")),
+    )  # fmt: skip
+    place = F.struct("last_time_ms", "node", _ref("last"))
+    per_group = by_offset.groupBy("cluster", "group_id", "topic", "partition", "offset", "sightings").agg(
+        F.collect_list(F.when(~F.col("is_told"), place)).alias("commits"),
+        F.collect_list(
+            F.when(
+                F.col("is_told"),
+                F.struct("node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", _ref("last")),
+            )
+        ).alias("answers"),
+    )  # fmt: skip
+    return _answered(per_group.withColumn("answer", F.explode("answers")))
+
+
+def _answered(rows: DataFrame) -> DataFrame:
+    answer = F.col("answer")
+    here = F.filter("sightings", lambda s: s["node"] == answer["node"])
+    known = F.filter("here", lambda s: s["since"] < answer["last_arrival_ms"] - LATE_MS)
+    newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
+    earlier = F.filter("here", lambda s: s["since"] < F.col("newest.since"))
+    last_word = F.array_max(F.transform(earlier, lambda s: F.greatest(s["until"], s["deleted"])))
+    own = F.filter("commits", lambda c: c["node"] == answer["node"])
+    rows = rows.withColumn("here", here).withColumn("newest", newest)
+    rows = rows.withColumns({"last_word": last_word, "commit": F.array_max(own)})
+    none = F.lit(None)
+    return rows.select(
+        F.lit(True).alias("told"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
+        "partition", answer["last_response_leader_epoch"].alias("leader_epoch"), none.cast("string").alias("client_id"),
+        "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
+        answer["ref"].alias("told_ref"), F.col("commit.ref").alias("commit_ref"),
+        (F.col("commit.last_time_ms") <= F.least("last_word", F.col("newest.since"))).alias("before_deletion"),
+        (F.col("commit.last_time_ms") > F.col("newest.since") + LATE_MS).alias("after_creation"),
+        F.exists("commits", lambda c: c["node"] != answer["node"]).alias("committed_elsewhere"),
+        F.col("newest.ref").alias("created_ref"), F.col("last_word").isNotNull().alias("created_before"),
+    )  # fmt: skip
