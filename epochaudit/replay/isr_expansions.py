@@ -21,7 +21,9 @@ from epochaudit.replay.releases import releases, releases_at
 NOT_LEADER_OR_FOLLOWER: Final = 6
 
 _SLACK_MS: Final = 1000
-_LINES: Final = ("LEADER_STARTS", "ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
+_SOON_MS: Final = 30_000  # a broker that comes back may fetch before its leader hears of it
+_SKIPPED: Final = "ISR_UPDATE_SKIPPED"
+_LINES: Final = ("LEADER_STARTS", "ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", _SKIPPED)
 _REQUEST: Final = "LEADER_AND_ISR"
 _KEY: Final = ("cluster", "node", "file", "byte_offset", "replica_id")
 
@@ -29,8 +31,8 @@ _KEY: Final = ("cluster", "node", "file", "byte_offset", "replica_id")
 def isr_expansions(events: DataFrame) -> DataFrame:
     """One row per (line of a leader about its new ISR, member that was not in the one before). Clock: the leader's host.
 
-    Columns: the subject columns (node = the leader, leader_epoch by its last "starts at" line), replica_id (the new
-    member), isr, partition_epoch, line_ref, start_offset of the leader epoch with start_ref, and
+    Columns: the subject columns (node = the leader, leader_epoch by its last "starts at" line), event_type of the line,
+    replica_id (the new member), isr, partition_epoch, line_ref, start_offset of the leader epoch with start_ref, and
       fetched          how many of the replica's fetches of this leader epoch, not refused, had arrived by then
       fetched_offset   the highest fetch offset of these, with fetch_ref
       stated_epoch     the broker epoch that the accepted AlterPartition states for the member, with request_ref;
@@ -42,17 +44,25 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       session_broken   some request of the sessions of these fetches is not recorded
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
+      skipped          ZooKeeper refused the leader's new ISR, by its next line
+      live_told        which brokers the leader had last been told to be live (UpdateMetadata), with live_ref
+      live_soon        it was told that the replica is live within half a minute after, or told of live_told only in the second
+                       before; live_told_until: when it was last told, as far as is recorded
     """
     rows = _joins(events).join(F.broadcast(_fetched(events)), list(_KEY), "left")
     rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
-    return rows.withColumns(
-        {
-            "version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
-            "fetched": F.coalesce("fetched", F.lit(0)),
-            "client_id": F.lit(None).cast("string"),
-            "group_id": F.lit(None).cast("string"),
-        }
-    ).drop("releases")
+    return (
+        _with_live_brokers(rows, events)
+        .withColumns(
+            {
+                "version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
+                "fetched": F.coalesce("fetched", F.lit(0)),
+                "client_id": F.lit(None).cast("string"),
+                "group_id": F.lit(None).cast("string"),
+            }
+        )
+        .drop("releases")
+    )
 
 
 @kept
@@ -85,13 +95,14 @@ def _new_members(events: DataFrame) -> DataFrame:
     lines = lines.withColumn(
         "isr", F.when(event_type == "LEADER_STARTS", F.coalesce("isr", brought)).otherwise(F.col("isr"))
     )
-    settled = F.when(event_type != "ISR_EXPANDING", F.struct("isr"))
+    settled = F.when(~event_type.isin("ISR_EXPANDING", _SKIPPED), F.struct("isr"))
     announced = F.lag(F.when(event_type == "ISR_EXPANDING", F.col("isr"))).over(by_partition)
     lines = lines.withColumns(
         {
             "start": F.last(F.when(event_type == "LEADER_STARTS", start), ignorenulls=True).over(before),
             "settled": F.last(settled, ignorenulls=True).over(before),
             "announced": announced,
+            "skipped": F.lead(event_type == _SKIPPED).over(by_partition),
         }
     )
     new = event_type.isin("ISR_UPDATED", "ISR_EXPANDING") & ~F.coalesce(
@@ -99,9 +110,10 @@ def _new_members(events: DataFrame) -> DataFrame:
     )
     added = F.array_except("isr", "settled.isr")
     return lines.where(new & F.col("start").isNotNull()).select(
-        "cluster", "node", "file", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr", "partition_epoch",
-        "line_ref", F.col("start.leader_epoch").alias("leader_epoch"), F.col("start.start_offset").alias("start_offset"),
-        F.col("start.ms").alias("start_ms"), F.col("start.ref").alias("start_ref"), F.explode(added).alias("replica_id"),
+        "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr",
+        "partition_epoch", "skipped", "line_ref", F.col("start.leader_epoch").alias("leader_epoch"),
+        F.col("start.start_offset").alias("start_offset"), F.col("start.ms").alias("start_ms"),
+        F.col("start.ref").alias("start_ref"), F.explode(added).alias("replica_id"),
     )  # fmt: skip
 
 
@@ -125,6 +137,30 @@ def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
             "request_ref": F.col("told.request_ref"),
         }
     ).drop("told")
+
+
+def _with_live_brokers(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds live_told, live_ref, live_soon, live_told_until. What is joined are the changes of the set alone."""
+    told = of_types(events, "UPDATE_METADATA").where((F.col("partition_row") == 0) & (F.col("request_error_code") == 0))
+    live = F.array_sort("live_brokers")
+    in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
+    told = told.withColumn("changes", ~live.eqNullSafe(F.lag(live).over(in_order)))
+    entry = F.struct("time_ms", "live_brokers", ref().alias("ref"))
+    per_node = told.groupBy("cluster", "node").agg(
+        F.array_sort(F.collect_list(F.when(F.col("changes"), entry))).alias("live_changes"),
+        F.max("time_ms").alias("live_told_until"),
+    )
+    line_ms = F.col("line_ref.time_ms")
+    before = F.filter("live_changes", lambda t: t["time_ms"] <= line_ms)
+    after = F.filter("live_changes", lambda t: (t["time_ms"] > line_ms) & (t["time_ms"] <= line_ms + _SOON_MS))
+    joined = rows.join(F.broadcast(per_node), ["cluster", "node"], "left").withColumn(
+        "last_told", F.try_element_at(before, F.lit(-1))
+    )
+    soon = F.exists(after, lambda t: F.array_contains(t["live_brokers"], F.col("replica_id")))
+    just = F.col("last_told.time_ms") > line_ms - _SLACK_MS
+    return joined.withColumns(
+        {"live_told": F.col("last_told.live_brokers"), "live_ref": F.col("last_told.ref"), "live_soon": soon | just}
+    ).drop("live_changes", "last_told")
 
 
 def _fetched(events: DataFrame) -> DataFrame:
