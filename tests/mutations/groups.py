@@ -1,0 +1,170 @@
+"""What consumer groups commit, are told again, and do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from tests.mutations.editing import STATE_CHANGE_LOG, Copy, NotThereError, Request
+from tests.mutations.fetching import ZOOKEEPER
+from tests.mutations.offsets import BY_EPOCH
+from tests.mutations.planting import Place, mutation
+
+COMMIT: Final = "OFFSET_COMMIT"
+TOLD: Final = "OFFSET_FETCH"
+_APART: Final = timedelta(seconds=1)
+_SETTLED: Final = timedelta(seconds=31)
+_FAR: Final = 50
+
+
+def committed(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any]]]:
+    """The offsets that groups committed: request, topic, partition."""
+    for request in copy.requests(COMMIT):
+        for topic in request.asked["topics"]:
+            for partition in topic["partitions"]:
+                if partition["committedLeaderEpoch"] >= 0:
+                    yield request, topic["name"], partition
+
+
+def told(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], Request, dict[str, Any]]]:
+    """The committed offsets that consumers resumed from: request, topic, partition, and their first fetch there with its own."""
+    for request in copy.requests(TOLD):
+        for group in request.answered["groups"]:
+            for topic in group["topics"]:
+                for partition in topic["partitions"]:
+                    if partition["committedOffset"] >= 0:
+                        for fetch, asked in fetches_at(copy, request.client, partition):
+                            yield request, topic["name"], partition, fetch, asked
+
+
+def fetches_at(copy: Copy, client: str, told_one: dict[str, Any]) -> Iterator[tuple[Request, dict[str, Any]]]:
+    """The client's fetches that begin a session with the partition at the offset that it was told."""
+    for fetch in copy.requests("FETCH", lambda r: r.client == client and r.asked["sessionEpoch"] == 0):
+        for topic in fetch.asked["topics"]:
+            for asked in topic["partitions"]:
+                key = (asked["partition"], asked["fetchOffset"])
+                if key == (told_one["partitionIndex"], told_one["committedOffset"]):
+                    yield fetch, asked
+
+
+def place_of(request: Request, topic: str, partition: int, group: str) -> Place:
+    """Where a finding about the request has to be."""
+    return Place(
+        node=request.node, topic=topic, partition=partition, correlation_id=request.correlation_id, group=group
+    )
+
+
+def start_of(copy: Copy, topic: str, partition: int, epoch: int) -> int:
+    """Where a leader epoch starts."""
+    pattern = rf"Leader {topic}-{partition} .*starts at leader epoch {epoch} from offset (?P<offset>\d+)"
+    return int(copy.line(STATE_CHANGE_LOG, pattern).match["offset"])
+
+
+def drop_validation(copy: Copy, fetch: Request, topic: str, partition: int) -> None:
+    """Take out the client's questions about the partition by OffsetForLeaderEpoch at the broker, before the fetch."""
+    for question in copy.requests(BY_EPOCH, lambda r: r.client == fetch.client, fetch.node):
+        asked = {(t["topic"], p["partition"]) for t in question.asked["topics"] for p in t["partitions"]}
+        if asked == {(topic, partition)} and question.answered_at <= fetch.answered_at:
+            question.drop()
+
+
+@mutation("CO-01", ZOOKEEPER, fetches=False)
+def committed_with_a_future_epoch(copy: Copy) -> Place:
+    """A consumer commits an offset with a leader epoch that the partition never had."""
+    for request, topic, partition in committed(copy):
+        for answer in copy.requests("METADATA", node=request.node):
+            later = answer.arrived_at > request.answered_at + _SETTLED
+            if later and topic in {t["name"] for t in answer.answered["topics"]}:
+                partition["committedLeaderEpoch"] += _FAR
+                request.write()
+                return place_of(request, topic, partition["partitionIndex"], request.asked["groupId"])
+    raise NotThereError("no commit at a broker that told clients of the partition half a minute later")
+
+
+@mutation("CO-03", ZOOKEEPER, fetches=False)
+def committed_in_two_histories(copy: Copy) -> Place:
+    """A consumer commits a higher offset with an older leader epoch than its group has committed."""
+    before: dict[tuple[int, str, str, int], tuple[Request, dict[str, Any]]] = {}
+    for request, topic, partition in committed(copy):
+        key = (request.node, request.asked["groupId"], topic, partition["partitionIndex"])
+        first, earlier = before.setdefault(key, (request, partition))
+        if partition["committedLeaderEpoch"] > earlier["committedLeaderEpoch"]:
+            before[key] = (request, partition)
+        elif earlier["committedLeaderEpoch"] > 0 and request.arrived_at > first.answered_at + _APART:
+            partition["committedLeaderEpoch"] = earlier["committedLeaderEpoch"] - 1
+            request.write()
+            return place_of(request, topic, partition["partitionIndex"], request.asked["groupId"])
+    raise NotThereError("no two commits of a group a second apart in one leader epoch above 0")
+
+
+@mutation("CO-04", ZOOKEEPER, also=("TR-01", "TR-02"))
+def truncated_commit_resumed(copy: Copy) -> Place:
+    """A consumer is told an offset of the leader epoch before, beyond that epoch's end, and fetches there without a question.
+
+    TR-01: so it crosses a truncation. TR-02: it does not validate in the new epoch.
+    """
+    for request, topic, partition, fetch, asked in told(copy):
+        if partition["committedLeaderEpoch"] == asked["currentLeaderEpoch"] > 0:
+            partition["committedLeaderEpoch"] -= 1
+            request.write()
+            drop_validation(copy, fetch, topic, asked["partition"])
+            return Place(node=fetch.node, partition=asked["partition"], correlation_id=fetch.correlation_id)
+    raise NotThereError("no consumer that resumed in the leader epoch of its committed offset")
+
+
+@mutation("TR-02", ZOOKEEPER)
+def validation_skipped(copy: Copy) -> Place:
+    """A consumer resumes at the end of the leader epoch before and fetches in the new one without a question."""
+    for request, topic, partition, fetch, asked in told(copy):
+        if partition["committedLeaderEpoch"] == asked["currentLeaderEpoch"] > 0:
+            start = start_of(copy, topic, asked["partition"], asked["currentLeaderEpoch"])
+            partition["committedOffset"] = asked["fetchOffset"] = start
+            partition["committedLeaderEpoch"] -= 1
+            request.write()
+            fetch.write()
+            drop_validation(copy, fetch, topic, asked["partition"])
+            return Place(node=fetch.node, partition=asked["partition"], correlation_id=fetch.correlation_id)
+    raise NotThereError("no consumer that resumed in the leader epoch of its committed offset")
+
+
+@mutation("CO-02", ZOOKEEPER)
+def fetched_before_committed_epoch(copy: Copy) -> Place:
+    """A consumer is told an offset of a newer leader epoch than the one that it states in its fetch."""
+    for request, _, partition, fetch, asked in told(copy):
+        partition["committedLeaderEpoch"] = asked["currentLeaderEpoch"] + _FAR
+        request.write()
+        return Place(node=fetch.node, partition=asked["partition"], correlation_id=fetch.correlation_id)
+    raise NotThereError("no consumer that resumed from a committed offset")
+
+
+@mutation("CO-06", ZOOKEEPER, verdict="exposed", fetches=False)
+def deleted_topics_offset_told(copy: Copy) -> Place:
+    """A coordinator tells a group the offset that it had committed of a topic that was deleted and created again since."""
+    deletion = copy.request("DELETE_TOPICS", lambda r: r.answered["responses"][0]["errorCode"] == 0)
+    name = deletion.answered["responses"][0]["name"]
+    for answer in copy.requests(TOLD, lambda r: r.answered_at < deletion.answered_at):
+        for commit, _, partition in committed(copy):
+            if (commit.client, commit.node) == (
+                answer.client,
+                answer.node,
+            ) and commit.answered_at < deletion.arrived_at:
+                for later in copy.requests(
+                    COMMIT, lambda r: r.arrived_at > deletion.answered_at + _SETTLED / 3, commit.node
+                ):
+                    return _told_again(name, commit, partition, answer, later)
+    raise NotThereError("no coordinator that took commits before and after the deletion of a topic")
+
+
+def _told_again(name: str, commit: Request, partition: dict[str, Any], answer: Request, later: Request) -> Place:
+    commit.asked["topics"][0]["name"] = commit.answered["topics"][0]["name"] = name
+    commit.asked["topics"][0]["partitions"] = [partition | {"partitionIndex": 0}]
+    commit.answered["topics"][0]["partitions"] = [{"partitionIndex": 0, "errorCode": 0}]
+    commit.write()
+    (group,) = answer.answered["groups"]
+    (asked,) = answer.asked["groups"]
+    asked["topics"] = [{"name": name, "partitionIndexes": [0]}]
+    told_one = {key: partition[key] for key in ("committedOffset", "committedLeaderEpoch")}
+    group["topics"] = [{"name": name, "partitions": [told_one | {"partitionIndex": 0, "metadata": "", "errorCode": 0}]}]
+    answer.write_behind(later)
+    return place_of(answer, name, 0, group["groupId"])
