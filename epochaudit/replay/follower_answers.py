@@ -88,12 +88,12 @@ def _answers(events: DataFrame) -> DataFrame:
         follower().alias("follower"), asked.alias("asked_epoch"), "session_id", F.col("session_id").alias("answer_session_id"),
         F.when(by_epoch, F.col("response_leader_epoch")).otherwise(F.col("diverging_epoch")).alias("end_epoch"),
         F.when(by_epoch, F.col("offset")).otherwise(F.col("diverging_end_offset")).alias("end_offset"),
-        _position().alias("answered_at"), F.struct(_position().alias("at"), "partition_row").alias("answer"),
+        position().alias("answered_at"), F.struct(position().alias("at"), "partition_row").alias("answer"),
         ref().alias("answer_ref"),
     )  # fmt: skip
 
 
-def _position() -> Column:
+def position() -> Column:
     """The node's own log order as one number."""
     return F.col("file_order").cast("bigint") * _FILE + F.col("byte_offset")
 
@@ -105,7 +105,7 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", "file", "event_type",
-        F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), _position().alias("position"),
+        F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), position().alias("position"),
         *(name for name in _NEXT if name != "asked_epoch"),
     )  # fmt: skip
     after = F.when(F.col("position") > F.col("answered_at"), F.col("position"))

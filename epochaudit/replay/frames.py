@@ -19,6 +19,7 @@ from epochaudit.replay.epoch_queries import asks, epoch_queries
 from epochaudit.replay.fetch_sessions import fetch_sessions
 from epochaudit.replay.fetches import fetches
 from epochaudit.replay.follower_answers import binds, follower_answers
+from epochaudit.replay.follower_epochs import follower_epochs, in_an_epoch
 from epochaudit.replay.high_watermarks import high_watermarks
 from epochaudit.replay.isr_changes import isr_changes
 from epochaudit.replay.isr_expansions import isr_expansions
@@ -69,6 +70,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "fetch_sessions": Frame(fetch_sessions, _types("FETCH")),
     "fetches": Frame(fetches, _types("FETCH")),
     "follower_answers": Frame(follower_answers, binds),
+    "follower_epochs": Frame(follower_epochs, in_an_epoch),
     "high_watermarks": Frame(high_watermarks, _types("FETCH")),
     "isr_changes": Frame(isr_changes, _types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _types("ISR_UPDATED", "ISR_EXPANDING")),
