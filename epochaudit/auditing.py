@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
@@ -29,6 +28,7 @@ from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import read_captures
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.formats import is_read
+from epochaudit.sources.staging import release as let_go
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2
@@ -40,6 +40,22 @@ VERDICT_SCHEMA: Final = StructType(
         StructField("unverifiable_reasons", MapType(StringType(), LongType())),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is there to judge.
+
+    rows: what was read, and is kept: events, quarantine and splits are made of it. clock_steps: how often,
+    as a row of `rows` tells, the clock of a node was set back.
+    """
+
+    captures: tuple[Capture, ...]
+    rows: DataFrame
+    events: DataFrame
+    quarantine: DataFrame
+    splits: DataFrame
+    clock_steps: Column
 
 
 @dataclass(frozen=True)
@@ -66,9 +82,9 @@ class Audit:
     persisted: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:
-        """Let go of what the audit holds in memory and on disk; its DataFrames can still be used, by reading again."""
+        """Let go of what the audit holds in memory and on disk; its DataFrames are then of no more use."""
         for rows in self.persisted:
-            rows.unpersist()
+            let_go(rows)
 
 
 def audit(
@@ -82,17 +98,28 @@ def audit(
 
     `select` and `ignore` take rule ids, families or KIPs; `show` further verdicts to list among the findings.
     Raises CaptureError for a path that is no capture and UnknownRule for a selection that matches nothing.
-    The logs are read once; what was read stays persisted until `Audit.release`.
+    The logs are read once; what was read is kept until `Audit.release`.
     """
     rules = selected(select, ignore)
     found = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
-    tuned_for(spark, bytes_of(found))
-    read = read_captures(spark, found)
-    read.scan.persist(StorageLevel.MEMORY_AND_DISK)
+    return judged(reading(spark, found), rules, show)
+
+
+def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
+    """The captures' logs, to be read once."""
+    tuned_for(spark, bytes_of(captures))
+    read = read_captures(spark, captures)
+    steps = F.size("statistics.clock_steps")
+    return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, steps)
+
+
+def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:
+    """What the rules say of it; `show` are further verdicts to list among the findings."""
+    spark = read.rows.sparkSession
     frames = by_frame(rules)
     if unknown := frames.keys() - FRAMES.keys():
         raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
-    steps, with_rows = _read(read.scan, frames)
+    steps, with_rows = _read(read, frames)
     events = read.events
     if steps:
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
@@ -104,7 +131,7 @@ def audit(
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
     return Audit(
-        captures=found,
+        captures=read.captures,
         rules=rules,
         events=events,
         quarantine=read.quarantine,
@@ -113,7 +140,7 @@ def audit(
         findings=findings,
         tallies=tallies,
         failures=failures,
-        persisted=(read.scan, *(judgement.rows for judgement in judgements)),
+        persisted=(read.rows, *(judgement.rows for judgement in judgements)),
     )
 
 
@@ -122,15 +149,14 @@ def bytes_of(captures: Iterable[Capture]) -> int:
     return sum(file.size for capture in captures for file in capture.files if is_read(file))
 
 
-def _read(scan: DataFrame, frames: Iterable[str]) -> tuple[int, list[str]]:
-    """Read the logs. Returns the number of clock steps that were met, and the frames that have rows, which are planned.
+def _read(read: Reading, frames: Iterable[str]) -> tuple[int, list[str]]:
+    """Look through what is to be judged. Returns the number of clock steps that were met, and the frames that have rows, which are planned.
 
     Planning is most of a small audit: no cluster has the events of all frames.
     """
-    told = Observation("read")
-    steps = F.sum(F.size("statistics.clock_steps")).alias("clock_steps")
-    _compute(scan.observe(told, steps, *(F.max(FRAMES[name].has_rows()).alias(name) for name in frames)))
-    return told.get["clock_steps"] or 0, [name for name in frames if told.get[name]]
+    steps = F.sum(read.clock_steps).alias("clock_steps")
+    (told,) = read.rows.agg(steps, *(F.max(FRAMES[name].has_rows()).alias(name) for name in frames)).collect()
+    return told["clock_steps"] or 0, [name for name in frames if told[name]]
 
 
 def _judged(

@@ -119,7 +119,11 @@ def commands() -> None:
     type=click.Choice(config.SHOWN_ON_REQUEST),
     help="List these verdicts too, as findings; repeatable.",
 )
-@click.option("--warehouse", metavar="DIR", help="Write the run's tables into this directory of Delta tables.")
+@click.option(
+    "--warehouse",
+    metavar="DIR",
+    help="Read only what is new into this directory of Delta tables, and judge all it holds.",
+)
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option(
@@ -198,18 +202,27 @@ def doctor(
 
 
 def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
-    """Run the audit on Spark, gather its results on the driver and write the warehouse, if one is named."""
+    """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named."""
+    if chosen.warehouse is not None:
+        return _audited_into(chosen.warehouse, captures, chosen, debug=debug)
     from epochaudit.report.assembly import report_of
 
     result = _run(captures, chosen, debug=debug)
     with progress(f"gathering what was found in {', '.join(captures)}"):
-        report = report_of(result)
-    if chosen.warehouse is not None:
-        with progress(f"writing {chosen.warehouse}"):
-            from epochaudit import warehouse
+        return report_of(result)
 
-            warehouse.write(result.events.sparkSession, chosen.warehouse, result, report)
-    return report
+
+def _audited_into(location: str, captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
+    from epochaudit import warehouse
+    from epochaudit.session import session
+    from epochaudit.sources.discovery import inspected
+
+    seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
+    size = sum(file.stored.size for one in seen for file in one.files)
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=size, debug=debug)
+    with progress(f"auditing {', '.join(captures)} into {location}"):
+        return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 
 
 def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Diagnosis:
@@ -231,7 +244,6 @@ def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Au
         spark = session(
             chosen.master,
             chosen.conf,
-            warehouse=chosen.warehouse is not None,
             bytes_to_read=bytes_of(found),
             debug=debug,
         )

@@ -91,7 +91,7 @@ def findings(
     raw = list(rows)
     places = (_place(row, line, recording) for row in raw for line in row["evidence"] or ())
     texts = read_lines(places, recording.open_file)
-    ordered = sorted((_finding(row, texts, recording) for row in raw), key=_order)
+    ordered = sorted((_finding(row, texts, recording) for row in raw), key=in_order)
     return tuple(_rooted(list(_with_ids(ordered)), caused_by))
 
 
@@ -137,8 +137,8 @@ def _evidence(row: Row, line: Row, texts: Mapping[Place, str], recording: Record
     )
 
 
-def _order(finding: Finding) -> tuple[object, ...]:
-    """Total order: what a reader expects first, then everything that could tell two findings apart."""
+def in_order(finding: Finding) -> tuple[object, ...]:
+    """The key of a total order: what a reader expects first, then everything that could tell two findings apart."""
     subject = (
         finding.cluster,
         finding.topic,

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -101,10 +102,11 @@ def _arrow_type(ddl: str) -> pa.DataType:
 
 _SPARK_SCALARS: Final[dict[str, DataType]] = {
     "string": StringType(), "int": IntegerType(), "bigint": LongType(), "boolean": BooleanType(),
-    "double": DoubleType(), "date": DateType(),
+    "double": DoubleType(), "date": DateType(), "binary": BinaryType(),
 }  # fmt: skip
 _ARROW_SCALARS: Final = {
     "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "double": pa.float64(), "date": pa.date32(),
+    "binary": pa.binary(),
 }  # fmt: skip
 
 EVENTS: Final = spark_schema("events")

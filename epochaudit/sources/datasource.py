@@ -16,7 +16,8 @@ from itertools import groupby
 from typing import Final, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -39,6 +40,7 @@ from epochaudit.sources.sink import (
     RowSink,
     Wanted,
 )
+from epochaudit.sources.staging import STAGED, shares_disk, staged, staging_directory, written
 from epochaudit.sources.unwrapping import unwrapping
 
 NAME: Final = "epochaudit"
@@ -50,7 +52,7 @@ EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "parti
 class CaptureFrames:
     """The tables of one scan: schemas/events.toml, quarantine.toml, splits.toml.
 
-    scan: what they are made of; persisted once, it serves all three.
+    scan: what they are made of, read once and kept until `staging.release(scan)`.
     """
 
     scan: DataFrame
@@ -60,19 +62,27 @@ class CaptureFrames:
 
 
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
-    """The tables of the captures; nothing is read yet, and each action reads all unless `scan` is persisted."""
+    """The tables of the captures, whose files are read once; see read_ranges."""
     return read_ranges(spark, cut(file for capture in captures for file in capture.files))
 
 
 def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
-    """The tables of some ranges of files, which the rows' column `split` tells by their number."""
-    scan = _scan(spark, ranges)
-    placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
-    scan = scan.withColumn("event_id", F.xxhash64(*EVENT_ID, placeless))
-    events = scan.where(F.col("row_kind") == EVENT_ROW).select(*(c.name for c in columns("events")))
+    """The tables of some ranges of files, which the rows' column `split` tells by their number.
+
+    Where executors share this machine's disk they are read now, else by the first action; either way they are kept.
+    """
+    scan = _staged(spark, ranges) if shares_disk(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    events = scan.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
+    events = events.select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
     splits = scan.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
     return CaptureFrames(scan, events, quarantine, splits)
+
+
+def event_id() -> Column:
+    """The id of an event row, as its contract tells it."""
+    placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
+    return F.xxhash64(*EVENT_ID, placeless)
 
 
 def read_events(
@@ -90,12 +100,20 @@ def read_events(
     return scan.where((F.col("row_kind") == EVENT_ROW) & F.col("event_type").isin(*event_types)).select(*named)
 
 
-def _scan(spark: SparkSession, ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> DataFrame:
+def _staged(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrame:
+    directory = staging_directory(spark)
+    return staged(_reader(spark, ranges).option("staging", directory.name).schema(STAGED).load(), directory)
+
+
+def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:
     spark.dataSource.register(RecordedFiles)
-    options = {"ranges": _written(ranges), "tasks": str(2 * cores(spark))}
+    return spark.read.format(NAME).options(ranges=_written(ranges), tasks=str(2 * cores(spark)))
+
+
+def _scan(spark: SparkSession, ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> DataFrame:
+    reader = _reader(spark, ranges)
     if wanted.event_types is not None:
-        options["event_types"] = ",".join(sorted(wanted.event_types))
-    reader = spark.read.format(NAME).options(**options)
+        reader = reader.option("event_types", ",".join(sorted(wanted.event_types)))
     if wanted.columns is not None:
         reader = reader.schema(StructType([column for column in SCAN_COLUMNS if column.name in wanted.columns]))
     return reader.load()
@@ -140,10 +158,10 @@ class Bundle(InputPartition):
 
 
 class RecordedFiles(DataSource):
-    """Recorded files as rows of SCAN or of some of its columns.
+    """Recorded files as rows of SCAN or of some of its columns, or as the files that such rows were written into.
 
     Options: `ranges`, files and their byte ranges as JSON; `tasks`, how many to aim at; `event_types`, those wanted, with
-    commas.
+    commas; `staging`, the directory to write rows into instead of giving them out.
     """
 
     @classmethod
@@ -155,22 +173,24 @@ class RecordedFiles(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         types = self.options.get("event_types")
-        narrowed = None if len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
+        staging = self.options.get("staging")
+        narrowed = None if staging or len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
         wanted = Wanted(None if types is None else frozenset(types.split(",")), narrowed)
-        return RangeReader(_parsed(self.options["ranges"]), int(self.options["tasks"]), wanted)
+        return RangeReader(_parsed(self.options["ranges"]), int(self.options["tasks"]), wanted, staging)
 
 
 class RangeReader(DataSourceReader):
-    """Deals out ranges to tasks, each of which decodes its bundle."""
+    """Deals out ranges to tasks, each of which decodes its bundle; with `staging` into a file of that directory."""
 
-    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted) -> None:
-        self._ranges, self._tasks, self._wanted = ranges, tasks, wanted
+    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted, staging: str | None) -> None:
+        self._ranges, self._tasks, self._wanted, self._staging = ranges, tasks, wanted, staging
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Bundle(ranges) for ranges in dealt(self._ranges, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return batches(cast(Bundle, partition).ranges, self._wanted)
+        rows = batches(cast(Bundle, partition).ranges, self._wanted)
+        return rows if self._staging is None else iter([written(rows, self._staging)])
 
 
 def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ TABLES = sorted({path.name.removesuffix(".toml") for path in package_data("schem
 
 
 def test_each_table_of_the_warehouse_has_a_contract() -> None:
-    assert {"events", "quarantine", "splits", "verdicts", "findings", "runs"} <= set(TABLES)
+    assert {"events", "quarantine", "splits", "verdicts", "findings", "runs", "horizon"} <= set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -1,0 +1,6 @@
+"""The warehouse: a directory of Delta tables that is filled night by night and that a dashboard reads."""
+
+from epochaudit.warehouse.nightly import audited, reported
+from epochaudit.warehouse.tables import WarehouseError
+
+__all__ = ["WarehouseError", "audited", "reported"]

@@ -1,0 +1,185 @@
+"""A night: what is new is read, and all that the warehouse holds of the clusters is judged.
+
+Reading does not depend on how the files were cut into nights, so that two nights give what one audit of both would. The
+rows of a night become visible with one commit on horizon for each cluster; a run that is killed leaves rows that nobody
+reads, or a horizon that was not judged yet, and the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from secrets import token_hex
+from typing import BinaryIO, Final
+
+from pyspark.sql import SparkSession
+
+from epochaudit.auditing import bytes_of, judged
+from epochaudit.report.assembly import report_of
+from epochaudit.report.contents import Report
+from epochaudit.rules.catalogue import selected
+from epochaudit.session import tuned_for
+from epochaudit.sources.capture import Capture, RecordedFile
+from epochaudit.sources.discovery import Inspected, capture_of
+from epochaudit.sources.formats import is_read
+from epochaudit.sources.ranges import ByteRange
+from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
+from epochaudit.warehouse.ledger import Judged, Run, earlier_report, last_report, record, with_kept_texts
+from epochaudit.warehouse.rows import Written, generations, held, remember, remembered, write
+from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
+
+COMPARED: Final = 1 << 12
+
+
+@dataclass(frozen=True)
+class Gone(RecordedFile):
+    """A file that is not in tonight's capture. It may still lie where it was, or another one does."""
+
+    beginning: bytes = b""
+
+    def open(self) -> BinaryIO:
+        """The decompressed bytes. Raises FileNotFoundError if they are not those that were read."""
+        with super().open() as stream:
+            if stream.read(min(len(self.beginning), COMPARED)) != self.beginning[:COMPARED]:
+                raise FileNotFoundError(f"{self.uri} holds another file now")
+        return super().open()
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """A cluster before tonight's reading: its files as one capture, what is known of each, what is to be read."""
+
+    capture: Capture
+    generation: int
+    before: Sequence[Remembered]
+    files: Mapping[str, Tracked]
+    ranges: Sequence[ByteRange]
+
+
+@dataclass
+class _Stages:
+    """Wall time of each stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - started
+
+
+def audited(
+    spark: SparkSession,
+    location: str,
+    seen: Sequence[Inspected],
+    *,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    show: Collection[str] = (),
+) -> Report:
+    """Read into the warehouse what is new in these directories, and report on all that it holds of their clusters.
+
+    Where nothing is new and the last run judged the same, its report is given again and nothing is written. Raises
+    WarehouseError, among other things if another run wrote to the warehouse at the same time.
+    """
+    rules = selected(select, ignore)
+    run, stages = Run.now(token_hex(4)), _Stages()
+    with stages.stage("looking"), _told(location):
+        directory = opened(spark, location)
+        clusters = [_cluster(directory, one) for one in _one_per_cluster(seen)]
+    captures = [cluster.capture for cluster in clusters]
+    tuned_for(spark, bytes_of(captures))
+    with stages.stage("reading"), _told(location):
+        written, parts = _read(directory, run, clusters)
+        now = generations(directory, (capture.cluster for capture in captures))
+    judgement = Judged.of(now, rules, show)
+    with _told(location):
+        known = earlier_report(directory, judgement)
+    if known is not None:
+        return known
+    with stages.stage("judging"):
+        audit = judged(held(directory, captures, parts), rules, show)
+    with stages.stage("gathering"), _told(location):
+        report = with_kept_texts(directory, report_of(audit))
+    with stages.stage("writing"), _told(location):
+        if generations(directory, now) != now:
+            raise _overtaken(location)
+        files_read = len({part.file.path for cluster in clusters for part in cluster.ranges})
+        record(directory, run, judgement, audit, report, written, files_read, stages.seconds, show)
+    audit.release()
+    return report
+
+
+def reported(spark: SparkSession, location: str) -> Report:
+    """The report of the warehouse's last run, without reading logs. Raises WarehouseError."""
+    with _told(location):
+        return last_report(existing(spark, location))
+
+
+def _one_per_cluster(seen: Sequence[Inspected]) -> Sequence[Inspected]:
+    names = [one.cluster for one in seen]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise WarehouseError(
+            f"two of the captures are of cluster {twice}: audit them one after another, or name their clusters in capture.toml"
+        )
+    return seen
+
+
+def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
+    generation, before = remembered(directory, seen.cluster)
+    files = {one.file.stored.path: one for one in tracked(seen, before)}
+    capture = capture_of(replace(seen, files=tuple(one.file for one in files.values())))
+    there = tuple(file if files[file.path].present else _gone(file, files[file.path]) for file in capture.files)
+    ranges = [part for file in there for part in to_read(files[file.path], file)]
+    return _Cluster(replace(capture, files=there), generation, before, files, ranges)
+
+
+def _gone(file: RecordedFile, found: Tracked) -> Gone:
+    return Gone(**{f.name: getattr(file, f.name) for f in fields(RecordedFile)}, beginning=found.file.beginning)
+
+
+def _read(
+    directory: Directory, run: Run, clusters: Sequence[_Cluster]
+) -> tuple[Written, dict[tuple[str, str], tuple[Part, ...]]]:
+    """Read and write what is new, then let horizon tell it. Beside what was written, the parts that count, by file."""
+    ranges = [part for cluster in clusters for part in cluster.ranges]
+    written = write(directory, ranges)
+    read: dict[tuple[str, str], dict[int, Part]] = {}
+    for of_file, part in zip(ranges, written.parts, strict=True):
+        read.setdefault((of_file.file.cluster, of_file.file.path), {})[part.split] = part
+    parts: dict[tuple[str, str], tuple[Part, ...]] = {}
+    for cluster in clusters:
+        files = [
+            (file, remembered_after(cluster.files[file.path], file, read.get((file.cluster, file.path), {})))
+            for file in cluster.capture.files
+            if is_read(file)
+        ]
+        name = cluster.capture.cluster
+        changed = {r.path: r for _, r in files} != {r.path: r for r in cluster.before}
+        if changed and not remember(directory, run.run_id, cluster.generation, files, name):
+            raise _overtaken(directory.location)
+        parts |= {(name, r.path): r.parts for _, r in files}
+    return written, parts
+
+
+def _overtaken(location: str) -> WarehouseError:
+    return WarehouseError(
+        f"another run wrote to the warehouse {location} at the same time, and what it wrote holds; "
+        "run this again when it has finished"
+    )
+
+
+@contextmanager
+def _told(location: str) -> Iterator[None]:
+    """What goes wrong in Spark while the warehouse is used, in one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.startswith("epochaudit"):
+            raise
+        if any(word in type(error).__name__ + str(error) for word in ("ConcurrentModification", "DELTA_CONCURRENT")):
+            raise _overtaken(location) from error
+        raise failed(f"can't use the warehouse {location}", error) from error

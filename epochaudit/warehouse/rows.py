@@ -1,0 +1,185 @@
+"""Rows of the warehouse: how the lines of new ranges get into its tables, and how they are put before the judge."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.auditing import Reading
+from epochaudit.events.schema import columns, spark_schema
+from epochaudit.sources.capture import Capture, RecordedFile
+from epochaudit.sources.datasource import event_id, read_ranges
+from epochaudit.sources.discovery import FoundFile
+from epochaudit.sources.identity import Words
+from epochaudit.sources.layouts import Layout
+from epochaudit.sources.opening import Stored
+from epochaudit.sources.ranges import ByteRange
+from epochaudit.sources.staging import release
+from epochaudit.warehouse.horizon import Part, Remembered
+from epochaudit.warehouse.tables import ROWS, Directory, day_of
+
+EPOCH: Final = 1_577_836_800  # 2020-01-01, from which part numbers count seconds
+BITS_OF_CHANCE: Final = 12
+BITS_OF_RANGE: Final = 21  # two million ranges: a night of 16 TB
+FACTS: Final = "part bigint, file string, split int, node int, file_order int"
+OWN_NODES: Final = "manifest"  # whose rows are of the nodes that it states
+HORIZON_KEY: Final = "epochaudit horizon of "
+
+
+def first_part() -> int:
+    """The number of a run's first part: greater than those of earlier runs, and no other run's.
+
+    Numbers in the order of runs keep the rows of a part in few files, which are found by their least and greatest.
+    """
+    seconds = max(0, int(time.time()) - EPOCH)
+    return ((seconds << BITS_OF_CHANCE) + secrets.randbelow(1 << BITS_OF_CHANCE)) << BITS_OF_RANGE
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was read and written: for each range, in order, its part; and the totals."""
+
+    parts: tuple[Part, ...] = ()
+    bytes: int = 0
+    lines: int = 0
+    rows: int = 0
+    quarantined: int = 0
+
+
+def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
+    """Read ranges and append their rows to the tables, under new parts: nobody sees them before horizon lists them."""
+    if not ranges:
+        return Written()
+    first = first_part()
+    numbered = [ByteRange(part.file, number, part.start, part.end) for number, part in enumerate(ranges)]
+    read = read_ranges(directory.spark, numbered)
+    try:
+        number = (F.lit(first) + F.col("split")).alias("part")
+        directory.append("events", read.events.select(number, day_of(F.col("time_ms")).alias("day"), "*"))
+        directory.append("splits", read.splits.select(number, "*"))
+        counted = read.splits.select("split", "bytes", "lines", "rows", "quarantined_lines").collect()
+        quarantined = sum(row["quarantined_lines"] for row in counted)
+        if quarantined:
+            directory.append("quarantine", read.quarantine.select(number, "*"))
+    finally:
+        release(read.scan)
+    size = {row["split"]: row["bytes"] for row in counted}
+    return Written(
+        tuple(Part(first + number, part.split, size[number]) for number, part in enumerate(ranges)),
+        sum(size.values()),
+        sum(row["lines"] for row in counted),
+        sum(row["rows"] for row in counted),
+        quarantined,
+    )
+
+
+def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple[str, str], Sequence[Part]]) -> Reading:
+    """All that the warehouse holds of some clusters. `parts`: those that count, by cluster and path of their file.
+
+    What files were found to be is put beside their rows now: node, path and order may have changed since they were read.
+    """
+    spark = directory.spark
+    facts = [
+        (part.number, file.path, part.split, file.node, file.file_order)
+        for capture in captures
+        for file in capture.files
+        for part in parts.get((file.cluster, file.path), ())
+    ]
+    of_parts = F.broadcast(spark.createDataFrame(facts, FACTS))
+    clusters = [capture.cluster for capture in captures]
+
+    def rows(table: str) -> DataFrame:
+        stored = directory.table(table).where(F.col("cluster").isin(*clusters))
+        known = stored.withColumnRenamed("node", "own_node").drop("file").join(of_parts, "part")
+        own = F.col("source") == OWN_NODES if "source" in stored.columns else F.lit(False)
+        return known.withColumn("node", F.when(own, F.col("own_node")).otherwise(F.col("node")))
+
+    events, quarantine, splits = (rows(table) for table in ROWS)
+    events = events.withColumn("event_id", event_id())
+    events, quarantine, splits = (
+        of.select(*(c.name for c in columns(table)))
+        for of, table in zip((events, quarantine, splits), ROWS, strict=True)
+    )
+    steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
+    return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
+
+
+def remembered(directory: Directory, cluster: str) -> tuple[int, list[Remembered]]:
+    """The generation of a cluster's horizon, 0 if there is none, and its files."""
+    rows = directory.table("horizon").where(F.col("cluster") == cluster).toArrow().to_pylist()
+    return max((row["generation"] for row in rows), default=0), [_remembered(row) for row in rows]
+
+
+def remember(
+    directory: Directory, run_id: str, generation: int, files: Iterable[tuple[RecordedFile, Remembered]], cluster: str
+) -> bool:
+    """Replace the cluster's horizon by its next generation; false if another run has been faster.
+
+    Delta writes a version of an application once: of two runs that read the same generation one writes.
+    """
+    following = generation + 1
+    schema = spark_schema("horizon")
+    told = {"generation": following, "run_id": run_id}
+    rows = [tuple((_row(file, r) | told)[name] for name in schema.names) for file, r in files]
+    new = directory.spark.createDataFrame(rows, schema)
+    directory.replace_cluster("horizon", cluster, new, application=f"{HORIZON_KEY}{cluster}", version=following)
+    mine = directory.table("horizon").where((F.col("cluster") == cluster) & (F.col("run_id") == run_id))
+    return bool(mine.limit(1).count())
+
+
+def generations(directory: Directory, clusters: Iterable[str]) -> dict[str, int]:
+    """The generation of each cluster's horizon."""
+    horizon = directory.table("horizon").where(F.col("cluster").isin(*clusters))
+    rows = horizon.groupBy("cluster").agg(F.max("generation").alias("generation")).collect()
+    return {row["cluster"]: row["generation"] for row in rows}
+
+
+def _row(file: RecordedFile, r: Remembered) -> dict[str, Any]:
+    found = r.file
+    return {
+        "cluster": file.cluster,
+        "path": found.stored.path,
+        "uri": found.stored.uri,
+        "kind": found.kind,
+        "node": file.node,
+        "file_order": file.file_order,
+        "size": found.stored.size,
+        "read_to": r.read_to,
+        "beginning": zlib.compress(found.beginning),
+        "end": r.end,
+        "parts": [(part.number, part.split, part.bytes) for part in r.parts],
+        "compression": found.compression,
+        "tar_offset": found.stored.tar_offset,
+        "tar_compression": found.stored.tar_compression,
+        "envelope": found.layout.envelope,
+        "pattern": found.layout.pattern,
+        "time_zone": r.time_zone,
+        "zoned": found.zoned,
+        "first_time_ms": found.first_time_ms,
+        "cluster_id": found.cluster_id,
+        "said": msgspec.json.encode(found.said).decode(),
+    }
+
+
+def _remembered(row: Mapping[str, Any]) -> Remembered:
+    file = FoundFile(
+        stored=Stored(row["path"], row["uri"], row["size"], row["tar_offset"], row["tar_compression"]),
+        kind=row["kind"],
+        compression=row["compression"],
+        beginning=zlib.decompress(row["beginning"]),
+        said=msgspec.json.decode(row["said"], type=Words),
+        first_time_ms=row["first_time_ms"],
+        cluster_id=row["cluster_id"],
+        layout=Layout(row["envelope"], row["pattern"]),
+        zoned=row["zoned"],
+    )
+    parts = tuple(Part(part["part"], part["split"], part["bytes"]) for part in row["parts"])
+    return Remembered(file, row["read_to"], row["end"], row["time_zone"], parts)

@@ -1,0 +1,184 @@
+"""The warehouse's directory: its Delta tables, made by their contracts, and the one way to change each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from epochaudit.events.schema import ColumnDoc, columns, contract
+
+LAYOUT: Final = 2  # of the directory as a whole: raised when an older program could not read or write it any more
+LAYOUT_PROPERTY: Final = "epochaudit.layout"
+VERSION_PROPERTY: Final = "epochaudit.schema"
+ROWS: Final = ("events", "quarantine", "splits")  # what reading gives; horizon lists the parts that count
+TABLES: Final = (*ROWS, "findings", "verdicts", "runs", "horizon")  # horizon last: it makes a warehouse one
+
+_PART: Final = ColumnDoc(
+    "part", "bigint", "Number of the part that the row is of. It counts if horizon lists it.", None, True
+)
+_DAY: Final = ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False)
+# Told by horizon and the row's part when the rows are read: later evidence changes them.
+_BY_PART: Final = {"event_id", "file_order", "split"}
+_AS_READ: Final = {"node", "file"}
+
+# Delta keeps the least and the greatest value of these only, not of all of the first 32 columns: what queries and the
+# removal of dead parts look files up by.
+_STATISTICS: Final[Mapping[str, str]] = {
+    "events": "part,node,event_type,topic,partition,time_ms",
+    "quarantine": "part",
+    "splits": "part",
+}
+
+
+class WarehouseError(Exception):
+    """The directory can't be used as a warehouse, or another run uses it; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A warehouse's directory, by path or URI."""
+
+    spark: SparkSession
+    location: str
+
+    def path(self, table: str) -> str:
+        """Where a table lies."""
+        return f"{self.location}/{table}"
+
+    def name(self, table: str) -> str:
+        """A table's name in SQL."""
+        return f"delta.`{self.path(table).replace('`', '``')}`"
+
+    def table(self, table: str) -> DataFrame:
+        """A table's rows, as they are now."""
+        return self.spark.read.format("delta").load(self.path(table))
+
+    def append(self, table: str, rows: DataFrame) -> None:
+        """Add rows to a table, in one transaction."""
+        _as_described(table, rows).write.format("delta").mode("append").save(self.path(table))
+
+    def replace_cluster(self, table: str, cluster: str, rows: DataFrame, *, application: str, version: int) -> None:
+        """Replace a cluster's rows of a table, in one transaction, unless that version of the application did it."""
+        writer = _as_described(table, rows).write.format("delta").mode("overwrite")
+        once = {"txnAppId": application, "txnVersion": str(version)}
+        writer.option("replaceWhere", f"cluster = {quoted(cluster)}").options(**once).save(self.path(table))
+
+
+def opened(spark: SparkSession, location: str) -> Directory:
+    """The warehouse in a directory; what is missing is made. Raises WarehouseError."""
+    directory = _directory(spark, location)
+    try:
+        layout = _layout(directory)
+        if layout is None:
+            for table in TABLES:
+                spark.sql(_create(directory, table))
+    except WarehouseError:
+        raise
+    except Exception as error:
+        raise failed(f"can't make the warehouse {location}", error) from error
+    return directory
+
+
+def existing(spark: SparkSession, location: str) -> Directory:
+    """The warehouse in a directory. Raises WarehouseError if there is none."""
+    directory = _directory(spark, location)
+    if _layout(directory) is None:
+        raise WarehouseError(f"{location} is no warehouse; `epochaudit audit CAPTURE --warehouse {location}` makes one")
+    return directory
+
+
+def _directory(spark: SparkSession, location: str) -> Directory:
+    """Delta takes a relative path for a table's name."""
+    whole = location if "://" in location else str(Path(location).absolute())
+    return Directory(spark, whole.rstrip("/"))
+
+
+def _layout(directory: Directory) -> int | None:
+    """The layout of a warehouse; None if there is none. Raises WarehouseError if this program can't use it."""
+    properties = _properties(directory, "horizon")
+    if properties is None:
+        if _properties(directory, "runs") is not None and _properties(directory, "splits") is None:
+            raise WarehouseError(
+                f"{directory.location} was written by epochaudit 0.1.0, as whole runs, and can't be continued; name a new "
+                "directory for --warehouse and audit there what is still to be judged"
+            )
+        return None
+    layout = int(properties.get(LAYOUT_PROPERTY, 0))
+    if layout != LAYOUT:
+        raise WarehouseError(
+            f"{directory.location} has layout {layout} and this version of epochaudit uses layout {LAYOUT}; "
+            "use the version that wrote it, or a new directory"
+        )
+    return layout
+
+
+def _properties(directory: Directory, table: str) -> dict[str, str] | None:
+    """A table's properties; None if there is no such table."""
+    try:
+        [detail] = directory.spark.sql(f"DESCRIBE DETAIL {directory.name(table)}").select("properties").collect()
+    except Exception as error:
+        if any(word in str(error) for word in ("PATH_NOT_FOUND", "MISSING_DELTA_TABLE", "doesn't exist", "NOT_FOUND")):
+            return None
+        raise failed(f"can't open the warehouse {directory.location}", error) from error
+    return dict(detail["properties"] or {})
+
+
+def failed(what: str, error: Exception) -> WarehouseError:
+    """The first line of what Spark says, for an operator."""
+    first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return WarehouseError(f"{what}: {first_line.strip()}")
+
+
+def described(table: str) -> tuple[ColumnDoc, ...]:
+    """The columns of a table as the warehouse stores it."""
+    if table not in ROWS:
+        return columns(table)
+    stored = [_stored(column) for column in columns(table) if column.name not in _BY_PART]
+    return (_PART, *([_DAY] if table == "events" else []), *stored)
+
+
+def _stored(column: ColumnDoc) -> ColumnDoc:
+    if column.name not in _AS_READ:
+        return column
+    return replace(
+        column, doc=f"{column.doc} As it was known when the row was read; horizon tells it as it is known now."
+    )
+
+
+def _as_described(table: str, rows: DataFrame) -> DataFrame:
+    return rows.select(*(F.col(c.name).cast(c.type) for c in described(table)))
+
+
+def _create(directory: Directory, table: str) -> str:
+    fields = ", ".join(f"`{c.name}` {c.type} COMMENT {quoted(c.doc)}" for c in described(table))
+    about = contract(table)
+    filed = f" PARTITIONED BY ({', '.join(about.partitioned_by)})" if about.partitioned_by else ""
+    properties = {LAYOUT_PROPERTY: str(LAYOUT), VERSION_PROPERTY: str(about.version)}
+    if table in _STATISTICS:
+        properties["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
+    told = ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in properties.items())
+    return (
+        f"CREATE TABLE IF NOT EXISTS {directory.name(table)} ({fields}) USING delta{filed} "
+        f"COMMENT {quoted(about.grain)} TBLPROPERTIES ({told})"
+    )
+
+
+def quoted(text: str) -> str:
+    """A string in SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def one_of(values: Iterable[str]) -> str:
+    """A list of strings in SQL, for IN."""
+    return f"({', '.join(quoted(value) for value in values)})"
+
+
+def day_of(time_ms: Column) -> Column:
+    """The day of a time in milliseconds since the epoch."""
+    return F.date_from_unix_date(F.floor(time_ms / 86_400_000).cast("int"))

@@ -1,0 +1,116 @@
+"""What is read of a night, and that it does not matter how files were cut into nights. Without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from epochaudit.sources import ranges
+from epochaudit.sources.capture import Capture
+from epochaudit.sources.datasource import decoded
+from epochaudit.sources.discovery import capture_of, discover, inspected
+from epochaudit.sources.formats import is_read
+from epochaudit.sources.ranges import ByteRange, cut
+from epochaudit.warehouse.horizon import Part, Remembered, remembered_after, to_read, tracked
+from tests.warehouse.nights import contents_of, nights_of, written
+
+CAPTURE = "zk-unclean-truncation-2.0"
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Memory:
+    """A warehouse in memory: rows by part, and the horizon."""
+
+    parts: dict[int, list[Row]] = field(default_factory=dict)
+    horizon: list[Remembered] = field(default_factory=list)
+    capture: Capture | None = None
+    bytes_read: int = 0
+
+    def night(self, folder: Path) -> Memory:
+        """Read what is new in a folder."""
+        seen = replace(inspected(str(folder)), cluster="c")
+        files = {one.file.stored.path: one for one in tracked(seen, self.horizon)}
+        self.capture = capture_of(replace(seen, files=tuple(one.file for one in files.values())))
+        self.horizon = []
+        for file in self.capture.files:
+            read = {}
+            for part in to_read(files[file.path], file):
+                number = len(self.parts)
+                self.parts[number] = rows_of(part)
+                size = self.parts[number][-1]["statistics"]["bytes"]
+                self.bytes_read += size
+                read[part.split] = Part(number, part.split, size)
+            if is_read(file):
+                self.horizon.append(remembered_after(files[file.path], file, read))
+        return self
+
+    def rows(self) -> list[Row]:
+        """What an audit would be given, as horizon tells it."""
+        assert self.capture is not None
+        rows = []
+        for file, known in zip([file for file in self.capture.files if is_read(file)], self.horizon, strict=True):
+            told = {"file": file.path, "node": file.node, "file_order": file.file_order, "cluster": "c"}
+            rows += [row | told | {"split": p.split} for p in known.parts for row in self.parts[p.number]]
+        return rows
+
+
+def rows_of(part: ByteRange) -> list[Row]:
+    return [row for batch in decoded(part) for row in batch.to_pylist()]
+
+
+def one_audit(folder: Path) -> list[Row]:
+    """The rows of an audit of a folder."""
+    return [row | {"cluster": "c"} for part in cut(discover(str(folder)).files) for row in rows_of(part)]
+
+
+def same(rows: Sequence[Row], leaving_out: Sequence[str] = ()) -> Counter[str]:
+    """Rows as something that can be compared. Ranks of files are made dense: copies have ranks, too, but no rows."""
+    orders = sorted(
+        {(row["node"] is not None, row["node"], row["file_order"]) for row in rows if row["node"] is not None}
+    )
+    nodes = Counter[int]()
+    dense = {}
+    for _, node, order in orders:
+        dense[node, order] = nodes[node]
+        nodes[node] += 1
+    kept = [row | {"file_order": dense.get((row["node"], row["file_order"]))} for row in rows]
+    shown = [{name: v for name, v in row.items() if v is not None and name not in leaving_out} for row in kept]
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in shown)
+
+
+def check(contents: dict[str, bytes], seed: int, folder: Path) -> Memory:
+    """One seed: nights of any kind give the rows that an audit of all of it gives."""
+    random = Random(seed)  # noqa: S311  a seed to repeat it
+    packing, gone = random.random() < 0.4, random.random() < 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        if not packing:  # what is packed is one range
+            patch.setattr(ranges, "BLOCK", random.choice((1 << 10, 1 << 13, 1 << 16)))
+        made = nights_of(contents, random, packing=packing, gone=gone)
+        memory = Memory()
+        for number, night in enumerate(made.nights):
+            memory.night(written(folder / f"night-{number}", night))
+        expected = one_audit(written(folder / "everything", made.everything))
+    renamed = any("~" in file.path for file in made.everything)
+    unlike = ("file", "file_order") if renamed else ()
+    found, wanted = same(memory.rows(), unlike), same(expected, unlike)
+    assert found == wanted, f"seed {seed}: too many {list(found - wanted)[:3]}, too few {list(wanted - found)[:3]}"
+    return memory
+
+
+@pytest.fixture(scope="module")
+def contents(capture: Callable[[str], Path]) -> dict[str, bytes]:
+    return contents_of(capture(CAPTURE), 5_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nights_give_what_one_audit_of_all_gives(contents: dict[str, bytes], seed: int, tmp_path: Path) -> None:
+    check(contents, seed, tmp_path)

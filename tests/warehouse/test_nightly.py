@@ -1,0 +1,149 @@
+"""Nights on Spark: what a warehouse holds and reports after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit import warehouse
+from epochaudit.auditing import audit
+from epochaudit.events.schema import columns, contract
+from epochaudit.report.assembly import report_of
+from epochaudit.report.contents import Report
+from epochaudit.sources.discovery import inspected
+from epochaudit.warehouse import nightly, tables
+from epochaudit.warehouse.tables import TABLES, described
+from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, truncated
+
+Night = Callable[..., Report]
+
+
+def rows(spark: SparkSession, location: Path, table: str) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame(spark, location, table).collect()]
+
+
+def frame(spark: SparkSession, location: Path, table: str) -> DataFrame:
+    return spark.read.format("delta").load(str(location / table))
+
+
+@pytest.fixture
+def night(spark: SparkSession, tmp_path: Path) -> Night:
+    """night(capture) reads a capture into the warehouse and gives the report."""
+
+    def run(folder: Path, select: Collection[str] = SELECT) -> Report:
+        return warehouse.audited(spark, str(tmp_path / "warehouse"), [inspected(str(folder))], select=select)
+
+    return run
+
+
+def told(report: Report) -> tuple[list[str], list[int]]:
+    """Ids of the findings, and counts."""
+    read = report.inventory
+    return [f.finding_id for f in report.findings], [read.lines, read.events, read.ignored, read.quarantined]
+
+
+def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
+    location = tmp_path / "warehouse"
+    first = appended(1, 4, 100) + appended(2, 5, 120)
+    put("broker-1/server.log", first[:-70])
+    put("broker-2/server.log", appended(3, 7, 10, partition=1))
+    assert told(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
+
+    # it grew and was rotated; of another one comes an earlier copy; another broker's is gone
+    put("broker-1/server.log.1", first)
+    put("broker-1/copy-of-server.log", first[:200])
+    folder = put("broker-1/server.log", appended(10, 3, 90))
+    (folder / "broker-2/server.log").unlink()
+    second = night(folder)
+    assert [(f.node, f.observed) for f in second.findings] == [(1, "epoch 3 from offset 90 (EPOCH_CACHE_APPENDED)")]
+    assert [line.file for line in second.findings[0].evidence] == ["broker-1/server.log", "broker-1/server.log.1"]
+    put("broker-2/server.log", appended(3, 7, 10, partition=1))  # nothing new
+    one = report_of(audit(spark, str(folder), select=SELECT))
+    third = night(folder)
+    assert told(third) == told(one)
+    assert [(r.rule, r.verdicts) for r in third.rules] == [(r.rule, r.verdicts) for r in one.rules]
+
+    # a night with nothing new changes nothing, and gives the report again
+    before = {table: sorted(map(str, rows(spark, location, table))) for table in TABLES}
+    assert night(folder) == third
+    assert {table: sorted(map(str, rows(spark, location, table))) for table in TABLES} == before
+
+    # a late file tells that the log was truncated in between
+    assert night(put("broker-1/server.log.late", truncated(5, 80))).findings == ()
+    [finding] = rows(spark, location, "findings")
+    assert finding["state"] == "overturned"
+    assert [change["state"] for change in finding["history"]] == ["open", "overturned"]
+    assert finding["first_run_id"] == finding["history"][0]["run_id"] < finding["history"][1]["run_id"]
+    runs = sorted(rows(spark, location, "runs"), key=lambda run: run["run_id"])
+    assert [run["lines_read"] for run in runs] == [4, 3, 1]
+    assert [run["outcome"] for run in runs] == ["clean", "findings", "clean"]
+    assert {row["day"] for row in rows(spark, location, "events") if row["time_ms"]} == {date(2026, 11, 21)}
+    assert_described(spark, location)
+
+
+def assert_described(spark: SparkSession, location: Path) -> None:
+    """Each table tells what it holds."""
+    for table in TABLES:
+        detail = spark.sql(f"DESCRIBE DETAIL delta.`{location / table}`").collect()[0]
+        assert detail["description"] == contract(table).grain
+        assert tuple(detail["partitionColumns"]) == contract(table).partitioned_by
+        comments = {field.name: field.metadata.get("comment") for field in frame(spark, location, table).schema.fields}
+        assert comments == {c.name: c.doc for c in described(table)}
+
+
+def test_a_line_that_was_read_once_is_shown_when_its_file_is_gone(
+    spark: SparkSession, put: Put, night: Night, tmp_path: Path
+) -> None:
+    folder = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120))
+    shown = night(folder).findings[0].evidence
+    folder.joinpath("broker-1/server.log").write_text(appended(600, 9, 900))  # another file in its place
+    [finding] = night(folder).findings
+    assert [line.text for line in finding.evidence] == [line.text for line in shown]
+    assert all(line.file.startswith("broker-1/") and line.file.endswith("~server.log") for line in finding.evidence)
+    assert warehouse.reported(spark, str(tmp_path / "warehouse")).findings == (finding,)
+
+
+def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = put("broker-1/server.log", appended(1, 4, 100))
+    reading = nightly.write
+
+    def and_meanwhile_another(*arguments: Any) -> Any:
+        monkeypatch.setattr(nightly, "write", reading)
+        night(folder)
+        return reading(*arguments)
+
+    monkeypatch.setattr(nightly, "write", and_meanwhile_another)
+    with pytest.raises(warehouse.WarehouseError, match=r"another run wrote to the warehouse .* at the same time"):
+        night(folder)
+    assert told(night(folder)) == ([], [2, 1, 1, 0])
+
+
+def test_a_warehouse_that_cannot_be_used_is_told(spark: SparkSession, put: Put, tmp_path: Path) -> None:
+    folder = put("broker-1/server.log", appended(1, 4, 100))
+    seen = [inspected(str(folder))]
+    (tmp_path / "file").touch()
+    with pytest.raises(warehouse.WarehouseError, match="can't"):
+        warehouse.audited(spark, str(tmp_path / "file"), seen)
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/old/runs` (run_id string) USING delta")
+    with pytest.raises(warehouse.WarehouseError, match=r"written by epochaudit 0\.1\.0"):
+        warehouse.audited(spark, f"{tmp_path}/old", seen)
+    spark.sql(
+        f"CREATE TABLE delta.`{tmp_path}/new/horizon` (path string) USING delta TBLPROPERTIES ('{tables.LAYOUT_PROPERTY}' = '9')"
+    )
+    with pytest.raises(warehouse.WarehouseError, match="has layout 9"):
+        warehouse.audited(spark, f"{tmp_path}/new", seen)
+    with pytest.raises(warehouse.WarehouseError, match="is no warehouse"):
+        warehouse.reported(spark, f"{tmp_path}/none")
+    with pytest.raises(warehouse.WarehouseError, match=f"two of the captures are of cluster {CLUSTER}"):
+        warehouse.audited(spark, f"{tmp_path}/warehouse", [*seen, *seen])
+
+
+def test_all_that_is_read_is_stored() -> None:
+    told_by_horizon = {"event_id", "file_order", "split"}
+    stored = {c.name for c in described("events")}
+    assert {c.name for c in columns("events")} - stored == told_by_horizon
