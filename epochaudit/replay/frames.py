@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.replay.broker_records import broker_records
 from epochaudit.replay.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
+from epochaudit.replay.client_epochs import client_epochs, states_epochs
 from epochaudit.replay.cluster_history import BROKER_RECORDS
 from epochaudit.replay.commits import COMMITS, TOLD, commits
 from epochaudit.replay.control import REQUESTS, SKIPPED, STARTS, control
@@ -63,6 +64,7 @@ def _any() -> Column:
 FRAMES: Final[Mapping[str, Frame]] = {
     "broker_records": Frame(broker_records, _types(*BROKER_RECORDS)),
     "broker_requests": Frame(broker_requests, _types(REGISTRATION, *UNDER_EPOCH)),
+    "client_epochs": Frame(client_epochs, states_epochs),
     "commits": Frame(commits, _types(*COMMITS, TOLD)),
     "control": Frame(control, _types(*REQUESTS, *STARTS, SKIPPED)),
     "epoch_caches": Frame(epoch_caches, _types(*ENTRIES)),

@@ -35,7 +35,7 @@ _FIRST: Final = (
     "fetch_offset", "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "current_leader_epoch",
     "last_fetched_epoch", "diverging_epoch", "log_start_offset",
 )  # fmt: skip
-_LAST: Final = ("fetch_offset", "session_id")
+_LAST: Final = ("fetch_offset", "session_id", "correlation_id")
 _UNLISTED: Final = (
     "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "log_start_offset", "session_id",
 )  # fmt: skip
@@ -51,14 +51,14 @@ def positions(events: DataFrame) -> DataFrame:
     position_epoch (upper bound of the epoch of the record before the position), position_epoch_stated (the committed
     offset named it), position_ref (where the position came from), committed_ref, resumed (the coordinator had told the
     offset), kafka_version, software_name; lowest_told_epoch (of all the coordinator's answers with that offset; -1: one
-    names none), reached_itself (the client read up to the offset, or was told it by ListOffsets, whenever), asked (it asked by OffsetForLeaderEpoch in
-    leader_epoch before, and was answered, if only -1), refused_below (it was refused in a leader epoch below
-    position_epoch);
+    names none), reached_itself (the client read up to the offset, or was told it by ListOffsets, whenever), asked (it
+    asked by OffsetForLeaderEpoch in leader_epoch before, and was answered, if only -1), refused_below (it was refused in
+    a leader epoch below position_epoch);
     crossed, divergence_offset, last_lost_offset, crossed_epoch, crossed_ref (the leader's line); crossing_uncertain: an
     unclean election after the crossed epoch may have undone it; epochs_missing: the start of an epoch between is not
     recorded; detected: how the client noticed, null if it did not; shared_client_id.
     """
-    histories = _histories(events)
+    histories = consumer_histories(events)
     subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
     subjects = _with_position(_with_first_fetch(subjects))
     subjects = _with_commit_bound(subjects, _commit_bounds(histories))
@@ -68,14 +68,14 @@ def positions(events: DataFrame) -> DataFrame:
 
 
 @kept
-def _histories(events: DataFrame) -> DataFrame:
+def consumer_histories(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition): its reads per epoch and connection, its marks, resumes and commits.
 
     marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), asked (the same, with an
     answer that tells nothing), reset (ListOffsets), and refused: 74 or 75 to the leader epoch that it stated. Of a read,
     first_* is the first request that listed the partition, last_* the last such, and unlisted_* the first delivery at an
     offset that the request left to its session.
-    Read twice by `positions`: kept.
+    Read twice by `positions`, and by `client_epochs`: kept.
     """
     per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
     kind = F.col("kind")
@@ -85,11 +85,13 @@ def _histories(events: DataFrame) -> DataFrame:
         *(F.col(f"first_{name}").alias(name) for name in _FIRST if name != "fetch_offset"), "last_byte_offset", "read_from",
         *(f"last_{name}" for name in _LAST), F.struct(*_unlisted()).alias("unlisted"),
         "high_watermark", "kafka_version", F.struct("node", "file", *(F.col(f"read_{name}").alias(name) for name in _LAST_READ))
-        .alias("read_ref"),
+        .alias("read_ref"), "connection",
     )  # fmt: skip
     mark = F.struct(
-        "kind", "leader_epoch", "node", "file_order", F.col("first_byte_offset").alias("byte_offset"), "answered_offset"
-    )
+        "kind", "leader_epoch", "node", "file_order", F.col("first_byte_offset").alias("byte_offset"), "answered_offset",
+        "connection", F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
+        F.struct("node", "file", *(F.col(f"first_{name}").alias(name) for name in _LAST_READ)).alias("ref"),
+    )  # fmt: skip
     group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
