@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -154,6 +154,13 @@ def audit(
     destinations = config.destinations(chosen)
     selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
     report = audited(captures, chosen, debug=diagnostics.debug)
+    return _concluded(report, chosen, destinations, diagnostics)
+
+
+def _concluded(
+    report: Report, chosen: config.Settings, destinations: Iterable[tuple[str, str]], diagnostics: Diagnostics
+) -> int:
+    """Deliver a report; the exit code that it means."""
     for format, output in destinations:
         _deliver(_renderers()[format], report, output)
     if report.reaches(chosen.fail_on):
@@ -169,6 +176,60 @@ def _property(item: str) -> tuple[str, str]:
     if not key or not equals:
         raise UsageError(f"--conf {item!r} is not KEY=VALUE; write for example --conf spark.driver.memory=4g")
     return key, value
+
+
+@commands.command("report")
+@click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
+@click.option(
+    "--format", multiple=True, type=click.Choice(config.FORMATS), help="Report format; repeatable. [default: text]"
+)
+@click.option("--output", multiple=True, metavar="FILE", help="Where the report goes; one for each --format, in order.")
+@click.option("--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@debug_option
+@click.pass_obj
+def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
+    """Render the report of a warehouse's last run again, without reading logs."""
+    chosen = config.settings(None, {**given, "conf": dict(_property(item) for item in conf)})
+    destinations = config.destinations(chosen)
+    return _concluded(reported(warehouse, chosen, debug=diagnostics.debug), chosen, destinations, diagnostics)
+
+
+@commands.command()
+@click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
+@click.option(
+    "--keep-days",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let logs go that end more than N days before the newest of their cluster. [default: keep all]",
+)
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@debug_option
+@click.pass_obj
+def maintain(
+    diagnostics: Diagnostics,
+    /,
+    warehouse: str,
+    keep_days: int | None,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> int:
+    """Keep a warehouse small and quick.
+
+    Lets old logs go, removes rows that do not count any more, compacts the tables' files and deletes old ones.
+    """
+    from epochaudit.session import session
+    from epochaudit.warehouse.maintenance import maintain as maintained
+
+    with progress("starting Spark"):
+        given = dict(_property(item) for item in conf)
+        spark = session(master, given, warehouse=True, debug=diagnostics.debug)
+    with progress(f"maintaining {warehouse}"):
+        done = maintained(spark, warehouse, keep_days)
+    _print(f"{warehouse}: {done.files} files let go, rows of {done.parts} parts removed, tables compacted\n")
+    return CLEAN
 
 
 @commands.command()
@@ -223,6 +284,17 @@ def _audited_into(location: str, captures: Sequence[str], chosen: config.Setting
         spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=size, debug=debug)
     with progress(f"auditing {', '.join(captures)} into {location}"):
         return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+
+
+def reported(location: str, chosen: config.Settings, *, debug: bool) -> Report:
+    """The report of a warehouse's last run."""
+    from epochaudit import warehouse
+    from epochaudit.session import session
+
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=0, debug=debug)
+    with progress(f"reading {location}"):
+        return warehouse.reported(spark, location)
 
 
 def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Diagnosis:

@@ -129,10 +129,11 @@ class Run:
     def now(cls, chance: str) -> Run:
         """One that begins now."""
         started = datetime.now(UTC)
-        return cls(f"{started:%Y%m%dT%H%M%S.%fZ}-{chance}", _told(started))
+        return cls(f"{started:%Y%m%dT%H%M%S.%fZ}-{chance}", told_at(started))
 
 
-def _told(moment: datetime) -> str:
+def told_at(moment: datetime) -> str:
+    """A moment as the tables tell it."""
     return moment.isoformat(timespec="seconds")
 
 
@@ -141,7 +142,7 @@ def record(
     files_read: int, seconds: Mapping[str, float], show: Collection[str],
 ) -> None:  # fmt: skip
     """Write what a run found and judged; its row in `runs` comes last, so that only a completed run has one."""
-    now = _told(datetime.now(UTC))
+    now = told_at(datetime.now(UTC))
     rules = [rule.id for rule in audit.rules if rule.id not in audit.failures]
     record_findings(directory, run.run_id, now, report, rules, {*REPORTED, *show})
     directory.append("verdicts", audit.verdicts.withColumn("run_id", F.lit(run.run_id)))

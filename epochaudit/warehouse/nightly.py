@@ -27,7 +27,7 @@ from epochaudit.sources.formats import is_read
 from epochaudit.sources.ranges import ByteRange
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
 from epochaudit.warehouse.ledger import Judged, Run, earlier_report, last_report, record, with_kept_texts
-from epochaudit.warehouse.rows import Written, generations, held, remember, remembered, write
+from epochaudit.warehouse.rows import Placed, Written, generations, held, remember, remembered, write
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
 COMPARED: Final = 1 << 12
@@ -49,7 +49,7 @@ class Gone(RecordedFile):
 
 @dataclass(frozen=True)
 class _Cluster:
-    """A cluster before tonight's reading: its files as one capture, what is known of each, what is to be read."""
+    """A cluster before tonight's reading: all its files as one capture, what is known of each, what is to be read."""
 
     capture: Capture
     generation: int
@@ -87,26 +87,25 @@ def audited(
     """
     rules = selected(select, ignore)
     run, stages = Run.now(token_hex(4)), _Stages()
-    with stages.stage("looking"), _told(location):
+    with stages.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, one) for one in _one_per_cluster(seen)]
-    captures = [cluster.capture for cluster in clusters]
-    tuned_for(spark, bytes_of(captures))
-    with stages.stage("reading"), _told(location):
+    tuned_for(spark, bytes_of(cluster.capture for cluster in clusters))
+    with stages.stage("reading"), explained(location):
         written, parts = _read(directory, run, clusters)
-        now = generations(directory, (capture.cluster for capture in captures))
+        now = generations(directory, [cluster.capture.cluster for cluster in clusters])
     judgement = Judged.of(now, rules, show)
-    with _told(location):
+    with explained(location):
         known = earlier_report(directory, judgement)
     if known is not None:
         return known
     with stages.stage("judging"):
-        audit = judged(held(directory, captures, parts), rules, show)
-    with stages.stage("gathering"), _told(location):
+        audit = judged(held(directory, [_kept(cluster, parts) for cluster in clusters], parts), rules, show)
+    with stages.stage("gathering"), explained(location):
         report = with_kept_texts(directory, report_of(audit))
-    with stages.stage("writing"), _told(location):
+    with stages.stage("writing"), explained(location):
         if generations(directory, now) != now:
-            raise _overtaken(location)
+            raise overtaken(location)
         files_read = len({part.file.path for cluster in clusters for part in cluster.ranges})
         record(directory, run, judgement, audit, report, written, files_read, stages.seconds, show)
     audit.release()
@@ -115,7 +114,7 @@ def audited(
 
 def reported(spark: SparkSession, location: str) -> Report:
     """The report of the warehouse's last run, without reading logs. Raises WarehouseError."""
-    with _told(location):
+    with explained(location):
         return last_report(existing(spark, location))
 
 
@@ -129,12 +128,20 @@ def _one_per_cluster(seen: Sequence[Inspected]) -> Sequence[Inspected]:
 
 
 def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
-    generation, before = remembered(directory, seen.cluster)
+    generation, placed = remembered(directory, seen.cluster)
+    before = [file.remembered for file in placed]
     files = {one.file.stored.path: one for one in tracked(seen, before)}
     capture = capture_of(replace(seen, files=tuple(one.file for one in files.values())))
-    there = tuple(file if files[file.path].present else _gone(file, files[file.path]) for file in capture.files)
-    ranges = [part for file in there for part in to_read(files[file.path], file)]
-    return _Cluster(replace(capture, files=there), generation, before, files, ranges)
+    ranges = [part for file in capture.files for part in to_read(files[file.path], file)]
+    return _Cluster(capture, generation, before, files, ranges)
+
+
+def _kept(cluster: _Cluster, parts: Mapping[tuple[str, str], Sequence[Part]]) -> Capture:
+    """What there is to judge, without the files that were let go."""
+    files = cluster.capture.files
+    left = [file for file in files if not is_read(file) or parts[file.cluster, file.path]]
+    there = (file if cluster.files[file.path].present else _gone(file, cluster.files[file.path]) for file in left)
+    return replace(cluster.capture, files=tuple(there))
 
 
 def _gone(file: RecordedFile, found: Tracked) -> Gone:
@@ -152,20 +159,23 @@ def _read(
         read.setdefault((of_file.file.cluster, of_file.file.path), {})[part.split] = part
     parts: dict[tuple[str, str], tuple[Part, ...]] = {}
     for cluster in clusters:
+        name, found = cluster.capture.cluster, cluster.files
         files = [
-            (file, remembered_after(cluster.files[file.path], file, read.get((file.cluster, file.path), {})))
+            Placed(
+                remembered_after(found[file.path], file, read.get((name, file.path), {})), file.node, file.file_order
+            )
             for file in cluster.capture.files
             if is_read(file)
         ]
-        name = cluster.capture.cluster
-        changed = {r.path: r for _, r in files} != {r.path: r for r in cluster.before}
-        if changed and not remember(directory, run.run_id, cluster.generation, files, name):
-            raise _overtaken(directory.location)
-        parts |= {(name, r.path): r.parts for _, r in files}
+        now = [file.remembered for file in files]
+        changed = {r.path: r for r in now} != {r.path: r for r in cluster.before}
+        if changed and not remember(directory, run.run_id, name, cluster.generation, files):
+            raise overtaken(directory.location)
+        parts |= {(name, r.path): r.parts for r in now}
     return written, parts
 
 
-def _overtaken(location: str) -> WarehouseError:
+def overtaken(location: str) -> WarehouseError:
     return WarehouseError(
         f"another run wrote to the warehouse {location} at the same time, and what it wrote holds; "
         "run this again when it has finished"
@@ -173,7 +183,7 @@ def _overtaken(location: str) -> WarehouseError:
 
 
 @contextmanager
-def _told(location: str) -> Iterator[None]:
+def explained(location: str) -> Iterator[None]:
     """What goes wrong in Spark while the warehouse is used, in one sentence."""
     try:
         yield
@@ -181,5 +191,5 @@ def _told(location: str) -> Iterator[None]:
         if type(error).__module__.startswith("epochaudit"):
             raise
         if any(word in type(error).__name__ + str(error) for word in ("ConcurrentModification", "DELTA_CONCURRENT")):
-            raise _overtaken(location) from error
+            raise overtaken(location) from error
         raise failed(f"can't use the warehouse {location}", error) from error

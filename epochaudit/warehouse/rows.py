@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.auditing import Reading
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.sources.capture import Capture, RecordedFile
+from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import event_id, read_ranges
 from epochaudit.sources.discovery import FoundFile
 from epochaudit.sources.identity import Words
@@ -39,8 +39,12 @@ def first_part() -> int:
 
     Numbers in the order of runs keep the rows of a part in few files, which are found by their least and greatest.
     """
-    seconds = max(0, int(time.time()) - EPOCH)
-    return ((seconds << BITS_OF_CHANCE) + secrets.randbelow(1 << BITS_OF_CHANCE)) << BITS_OF_RANGE
+    return part_at(time.time()) + (secrets.randbelow(1 << BITS_OF_CHANCE) << BITS_OF_RANGE)
+
+
+def part_at(seconds: float) -> int:
+    """The least number of a part that is first written at that time, in seconds since 1970."""
+    return max(0, int(seconds) - EPOCH) << BITS_OF_CHANCE << BITS_OF_RANGE
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
     read = read_ranges(directory.spark, numbered)
     try:
         number = (F.lit(first) + F.col("split")).alias("part")
+        directory.append("splits", read.splits.select(number, "*"))  # first: maintenance knows all parts from it
         directory.append("events", read.events.select(number, day_of(F.col("time_ms")).alias("day"), "*"))
-        directory.append("splits", read.splits.select(number, "*"))
         counted = read.splits.select("split", "bytes", "lines", "rows", "quarantined_lines").collect()
         quarantined = sum(row["quarantined_lines"] for row in counted)
         if quarantined:
@@ -112,23 +116,31 @@ def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 
 
-def remembered(directory: Directory, cluster: str) -> tuple[int, list[Remembered]]:
+@dataclass(frozen=True)
+class Placed:
+    """A file as horizon remembers it, and what it is among the cluster's files."""
+
+    remembered: Remembered
+    node: int | None
+    file_order: int
+
+
+def remembered(directory: Directory, cluster: str) -> tuple[int, list[Placed]]:
     """The generation of a cluster's horizon, 0 if there is none, and its files."""
     rows = directory.table("horizon").where(F.col("cluster") == cluster).toArrow().to_pylist()
-    return max((row["generation"] for row in rows), default=0), [_remembered(row) for row in rows]
+    placed = [Placed(_remembered(row), row["node"], row["file_order"]) for row in rows]
+    return max((row["generation"] for row in rows), default=0), placed
 
 
-def remember(
-    directory: Directory, run_id: str, generation: int, files: Iterable[tuple[RecordedFile, Remembered]], cluster: str
-) -> bool:
+def remember(directory: Directory, run_id: str, cluster: str, generation: int, files: Iterable[Placed]) -> bool:
     """Replace the cluster's horizon by its next generation; false if another run has been faster.
 
     Delta writes a version of an application once: of two runs that read the same generation one writes.
     """
     following = generation + 1
     schema = spark_schema("horizon")
-    told = {"generation": following, "run_id": run_id}
-    rows = [tuple((_row(file, r) | told)[name] for name in schema.names) for file, r in files]
+    told = {"cluster": cluster, "generation": following, "run_id": run_id}
+    rows = [tuple((_row(file) | told)[name] for name in schema.names) for file in files]
     new = directory.spark.createDataFrame(rows, schema)
     directory.replace_cluster("horizon", cluster, new, application=f"{HORIZON_KEY}{cluster}", version=following)
     mine = directory.table("horizon").where((F.col("cluster") == cluster) & (F.col("run_id") == run_id))
@@ -142,10 +154,9 @@ def generations(directory: Directory, clusters: Iterable[str]) -> dict[str, int]
     return {row["cluster"]: row["generation"] for row in rows}
 
 
-def _row(file: RecordedFile, r: Remembered) -> dict[str, Any]:
-    found = r.file
+def _row(file: Placed) -> dict[str, Any]:
+    r, found = file.remembered, file.remembered.file
     return {
-        "cluster": file.cluster,
         "path": found.stored.path,
         "uri": found.stored.uri,
         "kind": found.kind,
