@@ -34,6 +34,7 @@ from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
 from epochaudit.replay.strays import FULL, strays
 from epochaudit.replay.topics import topics
+from epochaudit.replay.truncations import TRUNCATION_LINES, truncations
 
 
 @dataclass(frozen=True)
@@ -85,4 +86,5 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "positions": Frame(positions, _types("FETCH")),
     "strays": Frame(strays, _stray),
     "topics": Frame(topics, _any),
+    "truncations": Frame(truncations, _types(*TRUNCATION_LINES)),
 }
