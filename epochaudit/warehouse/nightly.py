@@ -23,7 +23,8 @@ from epochaudit.rules.catalogue import selected
 from epochaudit.session import tuned_for
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.discovery import Inspected, capture_of
-from epochaudit.sources.formats import is_read
+from epochaudit.sources.formats import MANIFEST, is_read
+from epochaudit.sources.manifest import read_manifest
 from epochaudit.sources.ranges import ByteRange
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
 from epochaudit.warehouse.ledger import Judged, Run, earlier_report, last_report, record, with_kept_texts
@@ -31,6 +32,13 @@ from epochaudit.warehouse.rows import Placed, Written, generations, held, rememb
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
 COMPARED: Final = 1 << 12
+CONFLICTS: Final = (
+    "Concurrent",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "ALREADY_EXISTS",
+)
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,9 @@ def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
     generation, placed = remembered(directory, seen.cluster)
     before = [file.remembered for file in placed]
     files = {one.file.stored.path: one for one in tracked(seen, before)}
+    earlier = [one.file for one in files.values() if one.file.kind == MANIFEST and not one.present]
+    if earlier:  # what it states holds until another one is delivered
+        seen = replace(seen, manifest=read_manifest(earlier[0].beginning))
     capture = capture_of(replace(seen, files=tuple(one.file for one in files.values())))
     ranges = [part for file in capture.files for part in to_read(files[file.path], file)]
     return _Cluster(capture, generation, before, files, ranges)
@@ -190,6 +201,6 @@ def explained(location: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.startswith("epochaudit"):
             raise
-        if any(word in type(error).__name__ + str(error) for word in ("ConcurrentModification", "DELTA_CONCURRENT")):
+        if any(word in type(error).__name__ + str(error) for word in CONFLICTS):
             raise overtaken(location) from error
         raise failed(f"can't use the warehouse {location}", error) from error

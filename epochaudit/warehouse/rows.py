@@ -13,8 +13,9 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.auditing import Reading
+from epochaudit.auditing import Reading, bytes_of
 from epochaudit.events.schema import columns, spark_schema
+from epochaudit.session import SMALL_CAPTURE
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import event_id, read_ranges
 from epochaudit.sources.discovery import FoundFile
@@ -112,6 +113,8 @@ def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple
         of.select(*(c.name for c in columns(table)))
         for of, table in zip((events, quarantine, splits), ROWS, strict=True)
     )
+    if bytes_of(captures) < SMALL_CAPTURE:
+        events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 

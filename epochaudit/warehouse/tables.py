@@ -72,15 +72,9 @@ class Directory:
 def opened(spark: SparkSession, location: str) -> Directory:
     """The warehouse in a directory; what is missing is made. Raises WarehouseError."""
     directory = _directory(spark, location)
-    try:
-        layout = _layout(directory)
-        if layout is None:
-            for table in TABLES:
-                spark.sql(_create(directory, table))
-    except WarehouseError:
-        raise
-    except Exception as error:
-        raise failed(f"can't make the warehouse {location}", error) from error
+    if _layout(directory) is None:
+        for table in TABLES:
+            spark.sql(_create(directory, table))
     return directory
 
 

@@ -103,7 +103,7 @@ def _log(path: str, content: bytes, random: Random, count: int, *, packing: bool
 
 def _copies(file: Delivery, random: Random) -> Iterator[Delivery]:
     """Now and then a broker's log comes twice, whole or as it was earlier."""
-    if file.path.startswith("broker") and ".log" in file.path and random.random() < 0.1:
+    if file.content and file.path.startswith("broker") and ".log" in file.path and random.random() < 0.1:
         size = random.choice((len(file.content), len(file.content) // 2))
         if not file.path.endswith(".gz") or size == len(file.content):
             yield Delivery(f"{file.of}{COPY}", f"{file.path}.copy", file.content[:size])
