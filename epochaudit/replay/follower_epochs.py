@@ -19,6 +19,9 @@ from epochaudit.replay.leader_states import leader_states
 
 _CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
 _STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id", "leader_epoch")
+# While a Fetch waits, the follower may have moved the partition to another thread, and that one have fetched on. Below the
+# high watermark there are records, for which no Fetch waits.
+_WAITED_US: Final = 100_000
 _PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 _FIRST: Final = (
     "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "api_version", "correlation_id", "arrival_ms", *_PLACE,
@@ -45,7 +48,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       epochs_known     highest epoch of its own log that the follower stated in lower leader epochs; null: none
       covered          the leader's request log reaches back beyond the start of the epoch
       ahead, ahead_of, ahead_ref   the high watermark that was furthest above the fetch offset of the same Fetch, and that
-                       offset; null: none was above
+                       offset, of Fetches that did not wait; null: none was above
       ahead_epoch      the follower's last fetched epoch there, or the highest of its log that it asked about in this epoch
       isrs             all ISRs that are recorded of the leader epoch, and of the leader's lines about the partition
       isrs_complete    no other ISR can have stood in between: the metadata log tells, and is recorded beyond that Fetch; or
@@ -94,7 +97,8 @@ def _steps(events: DataFrame) -> DataFrame:
     rows = rows.withColumns({"asked": asked, "position": position(), "replica_id": follower()}).drop("leader_epoch")
     rows = rows.withColumnRenamed("current_leader_epoch", "leader_epoch")
     at = F.when(by_fetch & (code == 0), F.col("position"))
-    excess = F.when(by_fetch & (F.col("error_code") == 0), F.col("high_watermark") - F.col("fetch_offset"))
+    answered = by_fetch & (F.col("error_code") == 0) & (F.coalesce("total_time_us", F.lit(0)) < _WAITED_US)
+    excess = F.when(answered, F.col("high_watermark") - F.col("fetch_offset"))
     excess = F.when(excess > 0, excess)
     per_file = rows.groupBy(*_STEP, "file").agg(
         F.min(at).alias("position"),

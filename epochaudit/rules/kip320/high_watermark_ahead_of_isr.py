@@ -30,7 +30,8 @@ class HighWatermarkAheadOfIsr(Rule):
     A follower that was out of the ISR at some time, by any ISR recorded of the epoch or by any of the leader's lines about
     the partition, catches up: it passes, as when in the epoch is not looked at. A follower whose log has no leader epochs (the
     message format of 0.10) falls back on its own high watermark, which may be behind: unverifiable. Partitions that a
-    Fetch leaves to its session are not judged, nor are Fetches without leader epoch (below version 9).
+    Fetch leaves to its session are not judged, nor are Fetches without leader epoch (below version 9), nor those that waited:
+    meanwhile another thread of the follower may have fetched on.
 
     ## Example
     orders-0 has ISR 1,2,3 throughout leader epoch 4. Broker 3 fetches from broker 1 at offset 90 and is told high watermark
