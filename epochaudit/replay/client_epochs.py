@@ -42,7 +42,7 @@ def client_epochs(events: DataFrame) -> DataFrame:
 
     And one per (client instance, partition, connection, leader epoch) that the client stated in a Fetch; see `_stated`.
     Columns of both: the subject columns (node = the broker, null for a line), kind (the line's event type; served or refused),
-    previous_epoch (the one that the client knew before), own_ref, several_incarnations.
+    how (the same in words), previous_epoch (the one that the client knew before), own_ref, several_incarnations.
     """
     return _lines(events).unionByName(_stated(events), allowMissingColumns=True)
 
@@ -60,6 +60,7 @@ def _lines(events: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "kind": kind,
+            "how": F.when(kind == SEEN, "taken over from metadata").when(kind == IGNORED, "turned down"),
             "new_offset": F.when(of_position, F.col("offset")),
             "position": F.when(of_position, F.col("previous_offset")),
             "previous_epoch": F.when(kind == IGNORED, F.col("current_leader_epoch")).otherwise(F.col("previous_epoch")),
@@ -74,7 +75,7 @@ def _lines(events: DataFrame) -> DataFrame:
     )
     diverged = F.array_min(F.transform(later, lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["start_ref"])))
     return rows.withColumn("diverged", diverged).select(
-        *_SUBJECT, "kind", "previous_epoch", "own_ref", "several_incarnations", "reason", "position", "new_offset",
+        *_SUBJECT, "kind", "how", "previous_epoch", "own_ref", "several_incarnations", "reason", "position", "new_offset",
         F.col("diverged.leader_epoch").alias("diverged_epoch"), F.col("diverged.start_offset").alias("diverged_start"),
         F.col("diverged.start_ref").alias("diverged_ref"),
     )  # fmt: skip
@@ -117,7 +118,8 @@ def _stated(events: DataFrame) -> DataFrame:
     return rows.withColumn("newer", newer).select(
         "cluster", one["node"].alias("node"), "topic", "topic_id", "partition", one["leader_epoch"].alias("leader_epoch"),
         "client_id", F.lit(None).cast("string").alias("group_id"), one["correlation_id"].alias("correlation_id"),
-        one["kind"].alias("kind"), F.col("newer.leader_epoch").alias("previous_epoch"), one["ref"].alias("own_ref"),
+        one["kind"].alias("kind"), F.concat(F.lit("stated in Fetch and "), one["kind"]).alias("how"),
+        F.col("newer.leader_epoch").alias("previous_epoch"), one["ref"].alias("own_ref"),
         "several_incarnations", one["api_version"].alias("api_version"), F.col("newer.ref").alias("newer_ref"),
     )  # fmt: skip
 

@@ -129,9 +129,6 @@ def _committed(rows: DataFrame) -> DataFrame:
     newer = F.array_max(F.transform(before, lambda e: F.struct(e["committed_leader_epoch"].alias("epoch"), e["first"])))
     rows = rows.withColumns({"later": F.array_max(later), "newer": newer})
 
-    def of_epoch(wanted: Column) -> Column:
-        return F.get(F.filter("epochs", lambda e: e["leader_epoch"] == wanted), F.lit(0))
-
     doubtful = F.exists(
         "epochs",
         lambda e: (
@@ -141,18 +138,22 @@ def _committed(rows: DataFrame) -> DataFrame:
             & e["election"].isin("unclean", "unknown")
         ),
     )
-    started = of_epoch(F.col("newer.epoch"))
+    started = _of_epoch(F.col("newer.epoch"))
     return rows.select(
         F.lit(False).alias("told"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
         entry["client_id"].alias("client_id"), "group_id", last["correlation_id"].alias("correlation_id"),
         last["api_version"].alias("api_version"), last["offset"].alias("committed_offset"), last["ref"].alias("commit_ref"),
         "several_incarnations", F.greatest(F.array_max(F.col("epochs")["leader_epoch"]), "highest_told").alias("highest_epoch"),
         F.col("later.leader_epoch").alias("told_epoch"), F.col("later.ref").alias("told_ref"),
-        of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("told_started"),
+        _of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("told_started"),
         F.col("newer.epoch").alias("newer_epoch"), F.col("newer.first.offset").alias("newer_offset"),
         F.col("newer.first.ref").alias("newer_ref"), started["start_offset"].alias("newer_start"),
         started["start_ref"].alias("newer_start_ref"), F.coalesce(doubtful, F.lit(False)).alias("election_uncertain"),
     )  # fmt: skip
+
+
+def _of_epoch(wanted: Column) -> Column:
+    return F.get(F.filter("epochs", lambda e: e["leader_epoch"] == wanted), F.lit(0))
 
 
 def _told(events: DataFrame) -> DataFrame:

@@ -47,7 +47,7 @@ class OlderEpochBelieved(Rule):
         "the request with the newer one before": "newer_ref",
     }
     expected = "a leader epoch of {topic}-{partition} not below {previous_epoch}"
-    observed = "leader epoch {leader_epoch} ({kind})"
+    observed = "leader epoch {leader_epoch} of {topic}-{partition}, {how} by {client_id}"
     because = ("{client_id} had known leader epoch {previous_epoch} of {topic}-{partition} before",)
 
     def applies(self) -> Column:
