@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.evidence import iso_time
+from epochaudit.sources.datasource import cores
 from epochaudit.warehouse.horizon import Remembered
 from epochaudit.warehouse.ledger import OPEN, Run, told_at
 from epochaudit.warehouse.nightly import explained, overtaken
@@ -23,6 +25,8 @@ DAY_MS: Final = 86_400_000
 UNDISTURBED_HOURS: Final = 72  # a run that is under way has rows that do not count yet: no run takes as long as this
 DAYS_ORDERED: Final = 2  # up to the newest: those that a night adds to
 RETIRED: Final = "retired"
+LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+TASKS_OF_A_CORE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ def maintain(spark: SparkSession, location: str, keep_days: int | None = None) -
         files = 0
         for cluster in sorted(clusters) if keep_days is not None else ():
             files += _let_go(directory, cluster, keep_days or 0)
+        with suppress(Exception):  # a Connect server may forbid it: that is slower, but not wrong
+            spark.conf.set(
+                LISTING, str(TASKS_OF_A_CORE * cores(spark))
+            )  # by default VACUUM lists each table in 10,000 tasks
         parts = _remove_dead(directory)
         for table in TABLES:
             spark.sql(f"OPTIMIZE {directory.name(table)}")

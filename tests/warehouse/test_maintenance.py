@@ -30,7 +30,6 @@ def test_old_logs_go_whole_and_are_not_read_again(
 
     assert [finding.node for finding in night().findings] == [1]
     before = parts("splits")
-    assert maintenance.maintain(spark, str(location), keep_days=30) == maintenance.Maintained(0, 0)
     monkeypatch.setattr(maintenance, "UNDISTURBED_HOURS", -1)
     assert maintenance.maintain(spark, str(location), keep_days=5) == maintenance.Maintained(1, 1)
     assert (parts("splits"), parts("events")) == (before - 1, 1)
