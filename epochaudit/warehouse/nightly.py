@@ -100,8 +100,7 @@ def audited(
         clusters = [_cluster(directory, one) for one in _one_per_cluster(seen)]
     tuned_for(spark, bytes_of(cluster.capture for cluster in clusters))
     with stages.stage("reading"), explained(location):
-        written, parts = _read(directory, run, clusters)
-        now = generations(directory, [cluster.capture.cluster for cluster in clusters])
+        written, parts, now = _read(directory, run, clusters)
     judgement = Judged.of(now, rules, show)
     with explained(location):
         known = earlier_report(directory, judgement)
@@ -161,14 +160,18 @@ def _gone(file: RecordedFile, found: Tracked) -> Gone:
 
 def _read(
     directory: Directory, run: Run, clusters: Sequence[_Cluster]
-) -> tuple[Written, dict[tuple[str, str], tuple[Part, ...]]]:
-    """Read and write what is new, then let horizon tell it. Beside what was written, the parts that count, by file."""
+) -> tuple[Written, dict[tuple[str, str], tuple[Part, ...]], dict[str, int]]:
+    """Read and write what is new, then let horizon tell it.
+
+    Beside what was written, the parts that count, by file, and the generation of each cluster's horizon that says so.
+    """
     ranges = [part for cluster in clusters for part in cluster.ranges]
     written = write(directory, ranges)
     read: dict[tuple[str, str], dict[int, Part]] = {}
     for of_file, part in zip(ranges, written.parts, strict=True):
         read.setdefault((of_file.file.cluster, of_file.file.path), {})[part.split] = part
     parts: dict[tuple[str, str], tuple[Part, ...]] = {}
+    told = {}
     for cluster in clusters:
         name, found = cluster.capture.cluster, cluster.files
         files = [
@@ -182,8 +185,9 @@ def _read(
         changed = {r.path: r for r in now} != {r.path: r for r in cluster.before}
         if changed and not remember(directory, run.run_id, name, cluster.generation, files):
             raise overtaken(directory.location)
+        told[name] = cluster.generation + changed
         parts |= {(name, r.path): r.parts for r in now}
-    return written, parts
+    return written, parts, told
 
 
 def overtaken(location: str) -> WarehouseError:
