@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import ref
-from epochaudit.replay.held_epochs import held_epochs, replica_starts, with_held_epochs
+from epochaudit.replay.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
 
 BY_TIME: Final = "LIST_OFFSETS"
@@ -56,9 +56,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
             "offset": F.when(by_fetch, F.col("diverging_end_offset")).otherwise(F.col("offset")),
         }
     )
-    served = with_held_epochs(
-        rows.drop("last_fetched_epoch", "diverging_epoch", "diverging_end_offset"), held_epochs(events)
-    )
+    served = with_held_epochs(rows.drop("last_fetched_epoch", "diverging_epoch", "diverging_end_offset"), events)
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
         {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}

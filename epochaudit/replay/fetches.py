@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
-from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
 from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
 
@@ -51,8 +51,7 @@ def fetches(events: DataFrame) -> DataFrame:
     left_to_session = _from_session(
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
     )
-    held = held_epochs(events).join(F.broadcast(_assignments(events)), ["cluster", "topic_key", "partition"], "left")
-    served = with_held_epochs(listed.unionByName(left_to_session), held)
+    served = with_held_epochs(listed.unionByName(left_to_session), events, beside=_assignments(events))
     served = with_deletions(served, deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     in_epoch = F.filter("assignments", lambda a: a["leader_epoch"] == F.col("held_max"))

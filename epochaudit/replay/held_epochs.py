@@ -9,6 +9,8 @@ Clock: one host. Times of the lines are compared only with times of requests of 
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.kept import kept
-from epochaudit.replay.releases import releases, releases_at
+from epochaudit.replay.releases import FOREVER, releases, releases_at
 
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
 
@@ -32,6 +34,7 @@ LATE_MS: Final = (
 # A KRaft delta writes no closing line after the last leader it starts; flushing the epoch cache takes tens of ms.
 _DELTA_MS: Final = 250
 _HANDLER_MS: Final = 60_000
+_CALM_MS: Final = 1_000  # a shorter spell serves too few requests
 
 
 @kept
@@ -135,7 +138,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     topic_key is that of the topic id and, once more, of the name (then with the epochs of all its incarnations).
     Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref);
-    releases of the node, see there.
+    successor, the last of them; releases of the node, see there.
     """
     starts = replica_starts(events)
     entry = F.struct(
@@ -153,11 +156,64 @@ def held_epochs(events: DataFrame) -> DataFrame:
         starts.withColumn("topic_key", F.explode(topic_keys()))
         .groupBy("cluster", "node", "topic_key", "partition")
         .agg(F.collect_list(entry).alias("held"))
+        .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
     return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
 
 
-def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
+@kept
+def _calm_spells(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition) and spell in which the replica held one epoch and nothing changed.
+
+    Columns: calm_from_ms, calm_to_ms (both within), nth (the epoch's place in `held`), kafka_version and held_later of
+    with_held_epochs. Nearly all requests come and are answered in one of few spells, which spares them the search.
+    """
+    edges = F.flatten(
+        F.transform(
+            "held",
+            lambda e: F.array(
+                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + LATE_MS
+            ),
+        )
+    )
+    versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
+    moments = F.array_sort(F.array_distinct(F.array_compact(F.concat(edges, F.coalesce(versions, F.array())))))
+    spell = F.transform(
+        "moments",
+        lambda at, i: F.struct(
+            (at + 1).alias("calm_from_ms"),
+            (F.coalesce(F.get("moments", i + 1), F.lit(FOREVER)) - 1).alias("calm_to_ms"),
+        ),
+    )
+    spells = held_epochs(events).withColumn("moments", moments).select("*", F.inline(spell))
+    within = F.col("calm_from_ms")
+    spells = spells.where(F.col("calm_to_ms") - within >= _CALM_MS)
+    nth = F.array_compact(F.transform("held", lambda e, i: F.when(_meets(e, within, within, LATE_MS), i)))
+    return (
+        spells.withColumn("possible", nth)
+        .where((F.size("possible") == 1) & (F.get("held", F.get("possible", F.lit(0)))["settled_ms"] <= within))
+        .select(
+            "cluster", "node", "topic_key", "partition", within, "calm_to_ms", F.get("possible", F.lit(0)).alias("nth"),
+            _version(within).alias("kafka_version"), _later(within).alias("held_later"),
+        )
+    )  # fmt: skip
+
+
+def _meets(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
+    """A held epoch may have judged a request that came and was answered at these times, or came a little earlier."""
+    ended = e["until_ms"] < arrival_ms - early_ms
+    return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+
+
+def _version(time_ms: Column) -> Column:
+    return F.array_min(releases_at(at_ms=time_ms)["version"])
+
+
+def _later(time_ms: Column) -> Column:
+    return F.exists("held", lambda e: e["from_ms"] > time_ms + GRAIN_MS)
+
+
+def with_held_epochs(rows: DataFrame, events: DataFrame, beside: DataFrame | None = None) -> DataFrame:
     """Adds what the serving node held while it worked on the request. Grain unchanged, rows are not shuffled.
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
@@ -167,41 +223,59 @@ def with_held_epochs(rows: DataFrame, held: DataFrame) -> DataFrame:
     possible; held_leader: only as leader; held_ref: the line that started held_max; kafka_version of the process that
     answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which the replica of the topic id gave
     way to another topic of the name, whenever; held_later: it starts the replica only after the request. Completes
-    topic and topic_id from the replica that was hosted.
+    topic and topic_id from the replica that was hosted. Columns of `beside`, a small table per (cluster, topic_key, partition),
+    come with them.
     """
-
-    def met(early_ms: int) -> Column:
-        def meets(e: Column) -> Column:
-            ended = e["until_ms"] < F.col("arrival_ms") - early_ms
-            return (e["from_ms"] <= F.col("time_ms") + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
-
-        return F.filter("held", meets)
-
+    key = ["cluster", "node", "topic_key", "partition"]
+    held = held_epochs(events)
+    if beside is not None:
+        held = held.join(F.broadcast(beside), ["cluster", "topic_key", "partition"], "left")
+    spells = _calm_spells(events).withColumnsRenamed({"kafka_version": "calm_version", "held_later": "calm_later"})
     joined = (
         rows.withColumn("topic_key", topic_key())
-        .join(F.broadcast(held), ["cluster", "node", "topic_key", "partition"], "left")
-        .withColumn("possible", met(GRAIN_MS))
-    )
-    highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"])))
-    return (
-        joined.withColumns(
-            {
-                "held_just_before": F.array_min(F.transform(met(LATE_MS), lambda e: e["leader_epoch"])),
-                "held_min": F.array_min(F.transform("possible", lambda e: e["leader_epoch"])),
-                "held_max": highest["leader_epoch"],
-                "held_ref": highest["ref"],
-                "held_complete": F.coalesce(
-                    F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms"), F.lit(False)
-                ),
-                "kafka_version": F.array_min(releases_at(at_ms=F.col("time_ms"))["version"]),
-                "held_later": F.exists("held", lambda e: e["from_ms"] > F.col("time_ms") + GRAIN_MS),
-                "successor": F.array_max(F.col("held")["successor"]),
-                "held_leader": F.forall("possible", lambda e: e["is_leader"]),
-                "topic": F.coalesce("topic", F.get("possible", F.lit(0))["topic"], F.get("held", F.lit(0))["topic"]),
-                "topic_id": F.coalesce("topic_id", _only_topic_id()),
-            }
+        .join(F.broadcast(held), key, "left")
+        .alias("rows")
+        .join(
+            F.broadcast(spells).alias("spells"),
+            reduce(and_, (F.col(f"rows.{name}") == F.col(f"spells.{name}") for name in key))
+            & (F.col("arrival_ms") >= F.col("calm_from_ms"))
+            & (F.col("time_ms") <= F.col("calm_to_ms")),
+            "left",
         )
-    ).drop("topic_key", "held", "possible", "releases")
+        .select("rows.*", "calm_from_ms", "calm_to_ms", "nth", "calm_version", "calm_later")
+    )
+    return joined.withColumn("possible", F.when(F.col("nth").isNull(), _possible(GRAIN_MS))).withColumns(
+        _met(calm=F.col("nth").isNotNull(), own=F.get("held", F.col("nth")))
+    ).drop("topic_key", "held", "possible", "releases", "nth", "calm_from_ms", "calm_to_ms", "calm_version", "calm_later")  # fmt: skip
+
+
+def _possible(early_ms: int) -> Column:
+    return F.filter("held", lambda e: _meets(e, F.col("arrival_ms"), F.col("time_ms"), early_ms))
+
+
+def _met(calm: Column, own: Column) -> dict[str, Column]:
+    """The columns of with_held_epochs: of the one epoch held in a calm spell, else by search."""
+    highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"])))
+    just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
+    lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
+    settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")
+    first = F.get("possible", F.lit(0))["topic"]
+
+    def when_calm(known: Column, searched: Column) -> Column:
+        return F.when(calm, known).otherwise(searched)
+
+    return {
+        "held_just_before": when_calm(own["leader_epoch"], just_before),
+        "held_min": when_calm(own["leader_epoch"], lowest),
+        "held_max": when_calm(own["leader_epoch"], highest["leader_epoch"]),
+        "held_ref": when_calm(own["ref"], highest["ref"]),
+        "held_complete": calm | F.coalesce(settled, F.lit(False)),
+        "kafka_version": when_calm(F.col("calm_version"), _version(F.col("time_ms"))),
+        "held_later": when_calm(F.col("calm_later"), _later(F.col("time_ms"))),
+        "held_leader": when_calm(own["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
+        "topic": F.coalesce("topic", when_calm(own["topic"], first), F.get("held", F.lit(0))["topic"]),
+        "topic_id": F.coalesce("topic_id", when_calm(own["topic_id"], _only_topic_id())),
+    }
 
 
 def _only_topic_id() -> Column:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
-from epochaudit.replay.held_epochs import LATE_MS, held_epochs, with_held_epochs
+from epochaudit.replay.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
 
 SPAN_MS: Final = 10_000
@@ -75,7 +75,7 @@ def _spans(events: DataFrame) -> DataFrame:
         (F.col("error_code") == 0) & F.col("high_watermark").isNotNull() & is_user_topic()
     )
     rows = rows.select("cluster", "node", "file", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *_PLACE)
-    served = with_held_epochs(rows, held_epochs(events))
+    served = with_held_epochs(rows, events)
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
         {

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.control import REQUESTS
-from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic
 from epochaudit.replay.leader_states import leader_states
 
@@ -83,7 +83,7 @@ def _hints(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "event_type", "hinted_leader",
         "hinted_leader_epoch", ref().alias("own_ref"),
     )  # fmt: skip
-    settled = with_held_epochs(rows, held_epochs(events)).where(
+    settled = with_held_epochs(rows, events).where(
         F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     )
     return settled.select(

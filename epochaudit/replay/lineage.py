@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
-from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key
 from epochaudit.replay.kept import kept
 from epochaudit.replay.leader_states import RECOVERING, leader_states
@@ -141,7 +141,7 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "split",
         "byte_offset", "line_in_split",
     )  # fmt: skip
-    served = with_held_epochs(rows, held_epochs(events)).where(
+    served = with_held_epochs(rows, events).where(
         F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
     )
     highest = {

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.replay.carried_positions import carried_positions, interleaved
-from epochaudit.replay.held_epochs import held_epochs, with_held_epochs
+from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.lineage import epoch_starts
@@ -132,7 +132,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
             "cluster", "node", "file", "file_order", "client_id", "client_host", "software_name", "software_version", "connection", "kind",
             "topic", "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", *_FIRST,
         ),
-        held_epochs(events),
+        events,
     )  # fmt: skip
     stated = F.when(F.col("current_leader_epoch") >= 0, F.col("current_leader_epoch"))
     served = served.withColumns(
