@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -99,7 +101,9 @@ def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Jud
         *(F.struct(F.lit(rule.id).alias("rule"), F.col(_column(rule)).alias("outcome")) for rule in rules)
     )
     kept = F.filter(outcomes, lambda o: o["outcome"]["verdict"].isin(*keep))
-    one = counted.withColumn("judged", F.explode(kept))
+    # nearly all rows go no further: a lambda is interpreted, a comparison is compiled
+    noted = reduce(or_, (F.col(_column(rule))["verdict"].isin(*keep) for rule in rules))
+    one = counted.where(noted).withColumn("judged", F.explode(kept))
     return Judgement(one.select(*_finding(rules)), tuple(rules), observation, reasons)
 
 
