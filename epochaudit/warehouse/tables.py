@@ -123,9 +123,11 @@ def _properties(directory: Directory, table: str) -> dict[str, str] | None:
 
 
 def failed(what: str, error: Exception) -> WarehouseError:
-    """The first line of what Spark says, for an operator."""
-    first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return WarehouseError(f"{what}: {first_line.strip()}")
+    """What Spark says, as one line for an operator: the last cause of a Java exception, else the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    others = [line.removeprefix(": ") for line in lines if not line.startswith("An error occurred while calling")]
+    return WarehouseError(f"{what}: {[*causes[-1:], *others, type(error).__name__][0]}")
 
 
 def described(table: str) -> tuple[ColumnDoc, ...]:
