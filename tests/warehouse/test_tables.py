@@ -6,15 +6,18 @@ import pytest
 
 from epochaudit.warehouse.tables import failed
 
+CALL = "An error occurred while calling o1.save.\n"
+FULL = "java.io.IOException: No space left on device"
+
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("An error occurred while calling o1.save.\n: a.b.SparkException: x\n\tat y\nCaused by: java.io.IOException: disk", "java.io.IOException: disk"),
-        ("An error occurred while calling o1.save.\n: java.io.IOException: No space left on device\n\tat y", "java.io.IOException: No space left on device"),
+        (f"{CALL}: a.b.SparkException: aborted\n\tat a.b.C\nCaused by: {FULL}\n\tat a.b.D", FULL),
+        (f"{CALL}: {FULL}\n\tat a.b.D", FULL),
         ("[PATH_NOT_FOUND] no such path\nmore", "[PATH_NOT_FOUND] no such path"),
         ("", "ValueError"),
     ],
-)  # fmt: skip
+)
 def test_the_cause_of_a_failure_is_told(said: str, told: str) -> None:
     assert str(failed("can't", ValueError(said))) == f"can't: {told}"
