@@ -19,18 +19,15 @@ def lineage(events: DataFrame) -> DataFrame:
     by a name that stood for several topics are left out.
     Columns: the subject columns (node = the leader), several_incarnations, leader (-1 none), start_offset with start_ref (the
     leader's line), election (clean, unclean, unknown, or first for the lowest epoch recorded), election_ref, previous_isr,
-    previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out) with exposed_ref and
-    exposed_leader_epoch.
+    previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out, less what epochs in
+    between had lost already) with exposed_ref and exposed_leader_epoch.
     """
     stated = leader_states(events).where(F.col("event_type") != "METADATA")
     exposures = _exposed_high_watermarks(events)
     rows = stated.unionByName(exposures, allowMissingColumns=True)
-    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
-    exposed = F.max("exposure").over(lower)
     nameless = F.col("topic_id").isNull() & F.col("several_incarnations") & F.col("start_ref").isNull()
     return (
-        with_elections(by_epoch(rows))
-        .withColumn("exposed", exposed)
+        _with_exposed(with_elections(by_epoch(rows)))
         .where(~nameless)
         .withColumns(
             {
@@ -43,6 +40,34 @@ def lineage(events: DataFrame) -> DataFrame:
             }
         )
         .drop("exposed", "exposure", "named")
+    )
+
+
+def _with_exposed(epochs: DataFrame) -> DataFrame:
+    """Adds exposed: the highest high watermark that stood before the epoch, null if none is recorded.
+
+    What an epoch lost when it started, later ones can't lose again. The epochs of a partition are gone through one by one
+    only where something was lost, which is rare.
+    """
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    whole = Window.partitionBy("cluster", "named", "topic_id", "partition")
+    epochs = epochs.withColumn("highest", F.max("exposure").over(lower))
+    loses = F.max(F.col("start_offset") < F.col("highest.high_watermark")).over(whole)
+    epochs = epochs.withColumn("loses", F.coalesce(loses, F.lit(False)))
+    before = F.collect_list(F.when(F.col("loses"), F.struct("start_offset", "exposure"))).over(lower)
+
+    def started(standing: Column, epoch: Column) -> Column:
+        left = F.struct(
+            F.least(standing["high_watermark"], epoch["start_offset"]).alias("high_watermark"),
+            standing["leader_epoch"].alias("leader_epoch"),
+            standing["own_ref"].alias("own_ref"),
+        )
+        return F.greatest(F.when(standing.isNotNull(), left), epoch["exposure"])
+
+    nothing = F.when(F.lit(False), F.col("exposure"))
+    stood = F.aggregate(before, nothing, started)
+    return epochs.withColumn("exposed", F.when(F.col("loses"), stood).otherwise(F.col("highest"))).drop(
+        "highest", "loses"
     )
 
 
