@@ -37,6 +37,7 @@ Row = Mapping[str, Any]
 class Finding:
     """One judged subject that is not a plain pass; fields that mean nothing for its rule are null.
 
+    first_offset, last_offset: of the records that are gone, or that a consumer never saw (`Rule.lost`); both included.
     consequences: what other rules found because of it (`Rule.caused_by`); they have none themselves.
     """
 
@@ -57,6 +58,8 @@ class Finding:
     observed: str
     because: tuple[str, ...]
     evidence: tuple[Evidence, ...]
+    first_offset: int | None = None
+    last_offset: int | None = None
     consequences: tuple[Finding, ...] = ()
 
     @property
@@ -121,6 +124,8 @@ def _finding(row: Row, texts: Mapping[Place, str], recording: Recording) -> Find
         observed=row["observed"],
         because=(*(row["because"] or ()), *reason),
         evidence=tuple(_evidence(row, line, texts, recording) for line in row["evidence"] or ()),
+        first_offset=row["first_offset"],
+        last_offset=row["last_offset"],
     )
 
 

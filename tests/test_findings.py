@@ -151,6 +151,8 @@ def row(**changes: Any) -> dict[str, Any]:
         "observed": "0",
         "because": ["an epoch was installed"],
         "evidence": evidence(),
+        "first_offset": None,
+        "last_offset": None,
         **changes,
     }
 

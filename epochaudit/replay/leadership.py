@@ -83,9 +83,7 @@ def _hints(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "event_type", "hinted_leader",
         "hinted_leader_epoch", ref().alias("own_ref"),
     )  # fmt: skip
-    settled = with_held_epochs(rows, events).where(
-        F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
-    )
+    settled = with_held_epochs(rows, events).where(F.col("held_complete") & (F.col("held_min") == F.col("held_max")))
     return settled.select(
         "cluster", "topic", "topic_id", F.lit(False).alias("several_incarnations"), "partition",
         F.col("hinted_leader_epoch").alias("leader_epoch"), F.col("hinted_leader").alias("leader"), "event_type", "own_ref",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.losses import losses_of
 from epochaudit.rules.rule import VERDICTS
 
 SCHEMA_VERSION: Final = 1
@@ -34,6 +35,7 @@ def document(report: Report) -> dict[str, Any]:
             {**_finding(finding), "consequences": [_finding(one) for one in finding.consequences]}
             for finding in report.findings
         ],
+        "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
     }
 
 

@@ -12,11 +12,14 @@ from typing import Final
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.losses import Loss, elections_judged, losses_of
 from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
+SHOWN_LOSSES: Final = 10
+SHOWN_CONSUMERS: Final = 8
 EXCERPT: Final = 400  # characters of an evidence line
 
 VERDICT_STYLE: Final = {
@@ -32,6 +35,7 @@ def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
     """The page, at most `width` columns wide, with terminal colours if asked for."""
     page = Page(width, colour=colour)
     _verdict(page, report)
+    _losses(page, report)
     _read(page, report.inventory)
     _findings(page, report)
     _coverage(page, report)
@@ -66,6 +70,37 @@ def _verdict(page: Page, report: Report) -> None:
     line = headline(report)
     style = {"✗": "bold red", "✓": "bold green"}.get(line[0], "bold yellow")
     page.say((line, style), hang=2)
+
+
+def _losses(page: Page, report: Report) -> None:
+    page.heading("Was data lost?")
+    losses = losses_of(report)
+    judged, unjudged = elections_judged(report)
+    for loss in losses[:SHOWN_LOSSES]:
+        _loss(page, loss)
+    if len(losses) > SHOWN_LOSSES:
+        page.say((f"and {len(losses) - SHOWN_LOSSES:,} more (see --format json)", "dim"), indent=2)
+    kept = f"{plural(judged, 'leader epoch')} judged"
+    missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
+    if losses:
+        page.say((f"{kept}{missing}", ""), indent=2, hang=2)
+    elif judged:
+        page.say((f"none that had been given out to clients: {kept}{missing}", ""), indent=2, hang=2)
+    else:
+        page.say((f"not known: no leader epoch could be judged{missing}", "bold yellow"), indent=2, hang=2)
+
+
+def _loss(page: Page, loss: Loss) -> None:
+    partition = "" if loss.partition is None else f"-{loss.partition}"
+    where = f"{loss.topic or loss.topic_id}{partition} of {loss.cluster}"
+    stretch = f"offsets {loss.first_offset} to {loss.last_offset}, {plural(loss.records, 'record')} at most"
+    how = ", below a high watermark that clients had been told" if loss.given_out else ""
+    since = "" if loss.leader_epoch is None or not loss.given_out else f" since leader epoch {loss.leader_epoch}"
+    page.say((where, "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
+    if loss.skipped:
+        names = [f"{s.client}{f' ({s.group})' if s.group else ''}" for s in loss.skipped]
+        more = f" and {len(names) - SHOWN_CONSUMERS:,} more" if len(names) > SHOWN_CONSUMERS else ""
+        page.say((f"read on without noticing: {', '.join(names[:SHOWN_CONSUMERS])}{more}", ""), indent=4, hang=2)
 
 
 def _read(page: Page, inventory: Inventory) -> None:

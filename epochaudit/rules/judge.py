@@ -31,7 +31,7 @@ SUBJECT: Final = (
 FINDING_ROW: Final = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
     "correlation_id int, rule string, verdict string, reason string, severity string, expected string, observed string, "
-    f"because array<string>, evidence array<struct<role:string,place:{REF_TYPE}>>"
+    f"because array<string>, evidence array<struct<role:string,place:{REF_TYPE}>>, first_offset bigint, last_offset bigint"
 )
 
 _OF_PARTITION: Final = (
@@ -158,7 +158,17 @@ def _finding(rules: Sequence[Rule]) -> list[Column]:
         outcome["verdict"].alias("verdict"),
         outcome["reason"].alias("reason"),
         *texts,
+        _lost(chosen, rules, 0).alias("first_offset"),
+        _lost(chosen, rules, 1).alias("last_offset"),
     ]
+
+
+def _lost(chosen: Column, rules: Sequence[Rule], end: int) -> Column:
+    column = F.lit(None).cast("bigint")
+    for rule in rules:
+        if offsets := rule.lost():
+            column = F.when(chosen == rule.id, offsets[end]).otherwise(column)
+    return column
 
 
 def _by_rule(chosen: Column, rules: Sequence[Rule], text: Callable[[Rule], Column]) -> Column:

@@ -105,6 +105,10 @@ class Rule:
         """Severity of one finding, where it differs from the rule's own; None = always `severity`."""
         return None
 
+    def lost(self) -> tuple[Column, Column] | None:
+        """The first and the last offset of the records that one finding says are gone, or were never delivered."""
+        return None
+
     @property
     def family(self) -> str:
         """Letters of the id: `SR` of `SR-01`."""

@@ -28,7 +28,7 @@ FINDINGS = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
     "group_id string, correlation_id int, rule string, verdict string, reason string, severity string, "
     "expected string, observed string, because array<string>, "
-    f"evidence array<struct<role:string, place:{REF_TYPE}>>"
+    f"evidence array<struct<role:string, place:{REF_TYPE}>>, first_offset bigint, last_offset bigint"
 )
 
 
@@ -80,6 +80,8 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         "observed": "0",
         "because": ["why"],
         "evidence": [("the request", place)],
+        "first_offset": None,
+        "last_offset": None,
     }
     audit = SimpleNamespace(
         captures=(Capture(str(root), "c", files, (Node(2),)),),

@@ -12,7 +12,7 @@ from epochaudit.report.contents import Report
 
 def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> None:
     document = json.loads(json_report.render(report))
-    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings"]
+    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings", "losses"]
     assert document["schema_version"] == 1
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
     assert list(document["capture"]) == [
@@ -32,7 +32,8 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
             "partition",
             "leader_epoch",
         ),
-        *("client", "group", "correlation_id", "expected", "observed", "because", "evidence", "consequences"),
+        *("client", "group", "correlation_id", "expected", "observed", "because", "evidence"),
+        *("first_offset", "last_offset", "consequences"),
     ]
     assert list(document["findings"][0]["evidence"][0]) == [
         "role",
@@ -43,6 +44,13 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "time",
         "text",
     ]
+
+
+def test_what_was_lost_is_told_beside_the_findings(report: Report, finding: Finding) -> None:
+    lost = replace(finding, rule="TR-06", first_offset=10, last_offset=29)
+    (loss,) = json.loads(json_report.render(replace(report, findings=(lost,))))["losses"]
+    assert (loss["topic"], loss["first_offset"], loss["last_offset"], loss["records"]) == ("orders", 10, 29, 20)
+    assert loss["finding_ids"] == [lost.finding_id]
 
 
 def test_capture_totals_are_sums_over_the_files(report: Report) -> None:

@@ -48,6 +48,9 @@ class ExposedDataLostByElection(Rule):
         "the election was {election}: the ISR before it was {previous_isr}",
     )
 
+    def lost(self) -> tuple[Column, Column]:
+        return col("start_offset"), col("exposed_high_watermark") - 1
+
     def applies(self) -> Column:
         return (col("leader") >= 0) & col("previous_leader_epoch").isNotNull()
 

@@ -59,6 +59,9 @@ class TruncatedCommitResumed(Rule):
         "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before its fetch",
     )
 
+    def lost(self) -> tuple[Column, Column]:
+        return col("divergence_offset"), col("last_lost_offset")
+
     def applies(self) -> Column:
         return col("entered").isNull() & col("resumed")
 

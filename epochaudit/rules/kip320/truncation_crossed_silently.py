@@ -64,6 +64,9 @@ class TruncationCrossedSilently(Rule):
         "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
     )
 
+    def lost(self) -> tuple[Column, Column]:
+        return col("divergence_offset"), col("last_lost_offset")
+
     def applies(self) -> Column:
         return col("entered").isNull()  # within one topic; TI-09 judges the others
 

@@ -1,0 +1,111 @@
+"""What was lost, put together from the findings: which records are gone, and which consumers never noticed.
+
+A loss is about one stretch of offsets of one partition. Records between two offsets are counted as if none was missing
+from the start (compaction, aborted transactions): that many at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from epochaudit.findings import BREACHES, Finding
+from epochaudit.report.contents import Report
+
+ELECTIONS: Final = "TR-06"  # judges what each leader epoch kept of what had been given out
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A consumer that read on as if nothing had happened, and the offsets of the new history that it never saw."""
+
+    client: str | None
+    group: str | None
+    first_offset: int
+    last_offset: int
+    finding_id: str
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Offsets first_offset to last_offset of a partition, which a leader epoch began without.
+
+    given_out: they were below a high watermark that had been told to clients: acknowledged, and perhaps consumed. Where
+    that is not in the evidence only consumers show the loss. skipped: the consumers that never noticed.
+    """
+
+    cluster: str
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    leader_epoch: int | None
+    first_offset: int
+    last_offset: int
+    given_out: bool
+    finding_ids: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records at most."""
+        return self.last_offset - self.first_offset + 1
+
+
+def losses_of(report: Report) -> tuple[Loss, ...]:
+    """The losses that the report's findings prove, in their order."""
+    telling = [
+        one
+        for root in report.findings
+        for one in (root, *root.consequences)
+        if one.verdict in BREACHES and one.first_offset is not None and one.last_offset is not None
+    ]
+    removed = [finding for finding in telling if finding.rule == ELECTIONS]
+    passed_over = [finding for finding in telling if finding.rule != ELECTIONS]
+    losses, told = [], set()
+    for finding in removed:
+        consumers = [one for one in passed_over if _overlap(finding, one)]
+        told |= {one.finding_id for one in consumers}
+        losses.append(_loss([finding], consumers, given_out=True))
+    for finding in passed_over:
+        if finding.finding_id not in told:
+            consumers = [one for one in passed_over if one.finding_id not in told and _overlap(finding, one)]
+            told |= {one.finding_id for one in consumers}
+            losses.append(_loss(consumers, consumers, given_out=False))
+    return tuple(losses)
+
+
+def elections_judged(report: Report) -> tuple[int, int]:
+    """Leader epochs of which it was judged whether they lost something, and those of which it could not be."""
+    result = next((rule for rule in report.rules if rule.rule == ELECTIONS), None)
+    if result is None:
+        return 0, 0
+    return result.subjects - result.count("unverifiable"), result.count("unverifiable")
+
+
+def _overlap(one: Finding, other: Finding) -> bool:
+    same = (one.cluster, one.topic_id or one.topic, one.partition) == (
+        other.cluster, other.topic_id or other.topic, other.partition,
+    )  # fmt: skip
+    if not same or None in (one.first_offset, one.last_offset, other.first_offset, other.last_offset):
+        return False
+    return bool(one.first_offset <= other.last_offset and other.first_offset <= one.last_offset)  # type: ignore[operator]
+
+
+def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: bool) -> Loss:
+    first = proof[0]
+    skipped = dict.fromkeys(
+        Skipped(one.client, one.group, one.first_offset or 0, one.last_offset or 0, one.finding_id) for one in consumers
+    )
+    return Loss(
+        first.cluster,
+        first.topic,
+        first.topic_id,
+        first.partition,
+        first.leader_epoch,
+        min(one.first_offset or 0 for one in proof),
+        max(one.last_offset or 0 for one in proof),
+        given_out,
+        tuple(one.finding_id for one in proof),
+        tuple(skipped.values()),
+    )

@@ -1,0 +1,90 @@
+"""What was lost, put together from findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from epochaudit.findings import Finding
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.losses import Skipped, elections_judged, losses_of
+from epochaudit.report.text import render
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
+
+
+def _removed(finding: Finding, **fields: object) -> Finding:
+    told = {
+        "finding_id": "e",
+        "rule": "TR-06",
+        "verdict": EXPOSED,
+        "leader_epoch": 3,
+        "first_offset": 10,
+        "last_offset": 29,
+    }
+    return replace(finding, **{**told, **fields})
+
+
+def _skipped(finding: Finding, client: str, **fields: object) -> Finding:
+    told = {"finding_id": client, "rule": "TR-01", "client": client, "first_offset": 10, "last_offset": 24}
+    return replace(finding, **{**told, **fields})
+
+
+@pytest.fixture
+def judged(report: Report) -> Report:
+    counts = {PASS: 3, EXPOSED: 1, UNVERIFIABLE: 2}
+    return replace(report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", counts),))
+
+
+def test_consumers_that_skipped_what_an_election_removed_are_told_with_it(judged: Report, finding: Finding) -> None:
+    (loss,) = losses_of(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g"))))
+    assert (loss.first_offset, loss.last_offset, loss.records, loss.leader_epoch) == (10, 29, 20, 3)
+    assert loss.given_out
+    assert loss.skipped == (Skipped("a", "g", 10, 24, "a"),)
+
+
+def test_a_consequence_of_a_finding_counts_as_well(judged: Report, finding: Finding) -> None:
+    root = replace(_removed(finding), consequences=(_skipped(finding, "a"),))
+    (loss,) = losses_of(replace(judged, findings=(root,)))
+    assert [consumer.client for consumer in loss.skipped] == ["a"]
+
+
+def test_a_consumer_that_two_rules_tell_of_is_told_once(judged: Report, finding: Finding) -> None:
+    twice = (_skipped(finding, "a"), _skipped(finding, "a", rule="CO-04", finding_id="b"))
+    (loss,) = losses_of(replace(judged, findings=(_removed(finding), *twice)))
+    assert [consumer.finding_id for consumer in loss.skipped] == ["a"]
+
+
+def test_losses_that_only_consumers_show_are_told_once(judged: Report, finding: Finding) -> None:
+    found = (_skipped(finding, "a"), _skipped(finding, "b", first_offset=8))
+    (loss,) = losses_of(replace(judged, findings=found))
+    assert not loss.given_out
+    assert (loss.first_offset, loss.last_offset) == (8, 24)
+    assert {consumer.client for consumer in loss.skipped} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "other", [{"partition": 1}, {"topic": "bills"}, {"cluster": "east"}, {"first_offset": 30, "last_offset": 40}]
+)
+def test_another_stretch_is_another_loss(judged: Report, finding: Finding, other: dict[str, object]) -> None:
+    assert len(losses_of(replace(judged, findings=(_removed(finding), _skipped(finding, "a", **other))))) == 2
+
+
+def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None:
+    assert losses_of(replace(judged, findings=(_removed(finding, verdict=FENCED),))) == ()
+
+
+def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
+    page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
+    assert "orders-0 of west: offsets 10 to 29, 20 records at most, gone since leader epoch 3" in page
+    assert "read on without noticing: a (g)" in page
+    assert "4 leader epochs judged; of 2 more it could not be judged" in page
+    assert elections_judged(judged) == (4, 2)
+
+
+def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Report) -> None:
+    unjudged = replace(
+        report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", {UNVERIFIABLE: 2}),), findings=()
+    )
+    assert "none that had been given out to clients: 4 leader epochs judged" in render(replace(judged, findings=()))
+    assert "not known: no leader epoch could be judged; of 2 more" in render(unjudged)
