@@ -94,9 +94,10 @@ def _overlap(one: Finding, other: Finding) -> bool:
 
 def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: bool) -> Loss:
     first = proof[0]
-    skipped = dict.fromkeys(
-        Skipped(one.client, one.group, one.first_offset or 0, one.last_offset or 0, one.finding_id) for one in consumers
-    )
+    skipped: dict[object, Skipped] = {}  # two rules may tell of one consumer
+    for one in consumers:
+        who = Skipped(one.client, one.group, one.first_offset or 0, one.last_offset or 0, one.finding_id)
+        skipped.setdefault((who.client, who.group, who.first_offset), who)
     return Loss(
         first.cluster,
         first.topic,
