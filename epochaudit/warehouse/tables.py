@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from epochaudit.events.schema import ColumnDoc, columns, contract
 
 LAYOUT: Final = 2  # of the directory as a whole: raised when an older program could not read or write it any more
 LAYOUT_PROPERTY: Final = "epochaudit.layout"
+COLUMNS_PROPERTY: Final = "epochaudit.columns"  # of all tables, as a digest: where it is another, columns are added
 VERSION_PROPERTY: Final = "epochaudit.schema"
 ROWS: Final = ("events", "quarantine", "splits")  # what reading gives; horizon lists the parts that count
 TABLES: Final = (*ROWS, "findings", "verdicts", "runs", "horizon")  # horizon last: it makes a warehouse one
@@ -75,7 +77,28 @@ def opened(spark: SparkSession, location: str) -> Directory:
     if _layout(directory) is None:
         for table in TABLES:
             spark.sql(_create(directory, table))
+    elif (_properties(directory, "horizon") or {}).get(COLUMNS_PROPERTY) != _columns_digest():
+        _add_columns(directory)
     return directory
+
+
+def _add_columns(directory: Directory) -> None:
+    """Give the tables of a warehouse that another version made the columns that they lack: null in the rows there are."""
+    for table in TABLES:
+        there = set(directory.table(table).columns)
+        if lacking := [column for column in described(table) if column.name not in there]:
+            directory.spark.sql(f"ALTER TABLE {directory.name(table)} ADD COLUMNS ({_fields(lacking)})")
+    known = f"{quoted(COLUMNS_PROPERTY)} = {quoted(_columns_digest())}"
+    directory.spark.sql(f"ALTER TABLE {directory.name('horizon')} SET TBLPROPERTIES ({known})")
+
+
+def _columns_digest() -> str:
+    told = repr([(table, column.name) for table in TABLES for column in described(table)])
+    return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _fields(listed: Iterable[ColumnDoc]) -> str:
+    return ", ".join(f"`{c.name}` {c.type} COMMENT {quoted(c.doc)}" for c in listed)
 
 
 def existing(spark: SparkSession, location: str) -> Directory:
@@ -151,12 +174,14 @@ def _as_described(table: str, rows: DataFrame) -> DataFrame:
 
 
 def _create(directory: Directory, table: str) -> str:
-    fields = ", ".join(f"`{c.name}` {c.type} COMMENT {quoted(c.doc)}" for c in described(table))
+    fields = _fields(described(table))
     about = contract(table)
     filed = f" PARTITIONED BY ({', '.join(about.partitioned_by)})" if about.partitioned_by else ""
     properties = {LAYOUT_PROPERTY: str(LAYOUT), VERSION_PROPERTY: str(about.version)}
     if table in _STATISTICS:
         properties["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
+    if table == "horizon":
+        properties[COLUMNS_PROPERTY] = _columns_digest()
     told = ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in properties.items())
     return (
         f"CREATE TABLE IF NOT EXISTS {directory.name(table)} ({fields}) USING delta{filed} "

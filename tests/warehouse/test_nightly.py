@@ -147,3 +147,15 @@ def test_all_that_is_read_is_stored() -> None:
     told_by_horizon = {"event_id", "file_order", "split"}
     stored = {c.name for c in described("events")}
     assert {c.name for c in columns("events")} - stored == told_by_horizon
+
+
+def test_a_warehouse_gets_the_columns_that_it_lacks(
+    spark: SparkSession, put: Put, night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_now = tables.described
+    with monkeypatch.context() as earlier:
+        earlier.setattr(tables, "described", lambda table: [c for c in as_now(table) if c.name != "because"])
+        tables.opened(spark, str(tmp_path / "warehouse"))
+    folder = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120))
+    [finding] = night(folder).findings
+    assert [row["because"] for row in rows(spark, tmp_path / "warehouse", "findings")] == [list(finding.because)]
