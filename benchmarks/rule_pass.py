@@ -1,9 +1,9 @@
 """What judging costs beside reading: CPU seconds of both, and the memory of the processes, as a capture grows.
 
-    python benchmarks/rule_pass.py [--capture zk-healthy-3.9] [--clusters 1 8 32]
+    python benchmarks/rule_pass.py [--capture zk-healthy-3.9] [--consumers 1 10 100] [--topics 20]
 
-A bundled capture is audited as so many clusters, each a copy of it under a name of its own: every frame has that many times
-the rows, and no key is shared. Planning costs the same whatever the size; the rest grows with it.
+A bundled capture is made bigger (`amplify.py`): so many topics and consumers for each of its own. Planning costs the same
+whatever the size; the rest grows with it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import argparse
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from epochaudit.auditing import _read, audit, bytes_of
-from epochaudit.replay.frames import FRAMES
+from amplify import amplify
+
+from epochaudit.auditing import audit, bytes_of, reading
 from epochaudit.session import session
-from epochaudit.sources.datasource import read_captures
 from epochaudit.sources.discovery import discover
 
 CAPTURES: Final = Path(__file__).parent.parent / "tests" / "captures"
@@ -30,57 +29,40 @@ MEGABYTE: Final = 1e6
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--capture", default="zk-healthy-3.9")
-    arguments.add_argument("--clusters", type=int, nargs="+", default=[1, 8, 32])
-    arguments.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    arguments.add_argument("--topics", type=int, default=20)
+    arguments.add_argument("--consumers", type=int, nargs="+", default=[1, 10, 100])
+    arguments.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     if given.one:
-        measure(given.capture, given.one)
+        measure(given.capture, given.topics, *given.consumers)
         return
-    print(
-        f"{'clusters':>8} {'MB':>7} {'reading':>9} {'rules':>9} {'ratio':>6} {'JVM MB':>7} {'worker MB':>9}", flush=True
-    )
-    for clusters in given.clusters:  # each in a process of its own: Spark starts anew
-        command = [sys.executable, __file__, "--capture", given.capture, "--one", str(clusters)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="", flush=True)
+    print(f"{'MB':>7} {'rows':>10} {'reading':>9} {'rules':>9} {'ratio':>6} {'JVM MB':>7} {'worker MB':>9}", flush=True)
+    for consumers in given.consumers:  # each in a process of its own: Spark starts anew
+        command = [sys.executable, __file__, "--capture", given.capture, "--topics", str(given.topics), "--one"]
+        ran = subprocess.run([*command, "--consumers", str(consumers)], check=True, capture_output=True, text=True)
+        print(ran.stdout, end="", flush=True)
 
 
-def measure(name: str, clusters: int) -> None:
-    """Read the copies twice: alone, and with all rules. The difference is what judging costs."""
+def measure(name: str, topics: int, consumers: int) -> None:
+    """Read the capture twice: alone, and with all rules. The difference is what judging costs."""
     with tempfile.TemporaryDirectory() as folder:
-        copies = [discover(str(copy)) for copy in copied(name, clusters, Path(folder))]
-        size = bytes_of(copies)
+        amplify(str(CAPTURES / f"{name}.tar.xz"), Path(folder) / name, topics, consumers)
+        capture = discover(str(Path(folder) / name))
+        size = bytes_of([capture])
         spark = session(bytes_to_read=size)
-        read = read_captures(spark, copies[:1])  # so that classes and workers are there
-        _read(read.scan, FRAMES)
+        small = discover(str(CAPTURES / f"{name}.tar.xz"))
+        reading(spark, [small]).events.count()  # so that classes and workers are there
         before = cpu_seconds()
-        _read(read_captures(spark, copies).scan.persist(), FRAMES)
-        spark.catalog.clearCache()
+        rows = reading(spark, [capture]).events.count()
         between = cpu_seconds()
-        audit(spark, *copies)
-        reading, both = between - before, cpu_seconds() - between
+        audit(spark, capture)
+        alone, both = between - before, cpu_seconds() - between
         jvm, worker = peaks()
-        rules = both - reading
+        rules = both - alone
         print(
-            f"{clusters:8} {size / MEGABYTE:7.0f} {reading:8.1f}s {rules:8.1f}s {rules / reading:6.2f} {jvm:7.0f} {worker:9.0f}"
+            f"{size / MEGABYTE:7.0f} {rows:10,} {alone:8.1f}s {rules:8.1f}s {rules / alone:6.2f} {jvm:7.0f} {worker:9.0f}"
         )
         spark.stop()
-
-
-def copied(name: str, clusters: int, folder: Path) -> list[Path]:
-    """A capture's folder so many times, each naming its own cluster; the files are links to one."""
-    with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
-        archive.extractall(folder / "original", filter="data")
-    original, copies = folder / "original" / name, []
-    for number in range(clusters):
-        copy = folder / f"cluster-{number:03}"
-        for path in original.rglob("*"):
-            if path.is_file() and path.name != "capture.toml":
-                link = copy / path.relative_to(original)
-                link.parent.mkdir(parents=True, exist_ok=True)
-                os.link(path, link)
-        (copy / "capture.toml").write_text(f'cluster = "{copy.name}"\n')
-        copies.append(copy)
-    return copies
 
 
 def processes() -> dict[int, list[str]]:

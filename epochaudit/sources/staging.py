@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from epochaudit.sources.sink import SCAN_COLUMNS
+from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
 
 STAGED: Final = StructType([StructField("path", StringType())])
-ROW_GROUP: Final = 1 << 16  # rows
+ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
+BATCHES_AT_ONCE: Final = 64
 SKIPPED_BY: Final = ["row_kind", "source", "event_type"]  # the columns by which row groups are passed over
 
 _DIRECTORIES: Final[WeakKeyDictionary[DataFrame, tempfile.TemporaryDirectory[str]]] = WeakKeyDictionary()
@@ -40,34 +41,45 @@ def staging_directory(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="epochaudit-", dir=local, ignore_cleanup_errors=True)
 
 
+class _RowGroup:
+    """Batches that are to be one row group. A batch has an array for every column, however few its rows: many are made one."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._merged: list[pa.RecordBatch] = []
+        self._few: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self._few.append(batch)
+        if len(self._few) >= BATCHES_AT_ONCE:
+            self._merged.append(pa.concat_batches(self._few))
+            self._few = []
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches([*self._merged, *self._few])
+
+
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> pa.RecordBatch:
     """Write batches of the scan into a new file of the directory; returns its path, as a batch of STAGED.
 
     Batches of the same events come together in row groups; what is too little for one of its own shares the last.
     """
     path = str(Path(directory) / f"{uuid4().hex}.parquet")
-    held: dict[str | None, list[pa.RecordBatch]] = defaultdict(list)
-    counts: dict[str | None, int] = defaultdict(int)
-    writer = None
-    for batch in batches:
-        if writer is None:
-            writer = pq.ParquetWriter(path, batch.schema, compression="zstd", write_statistics=SKIPPED_BY)
-        if batch.num_rows:
-            kind = batch.column("event_type")[0].as_py()
-            held[kind].append(batch)
-            counts[kind] += batch.num_rows
-            if counts[kind] >= ROW_GROUP:
-                writer.write_table(pa.Table.from_batches(held.pop(kind)), row_group_size=2 * ROW_GROUP)
-                del counts[kind]
-    if writer is None:
-        return pa.RecordBatch.from_pydict({"path": pa.array([], pa.string())})
-    few = [batch for kind, kept in held.items() if counts[kind] < SMALLEST_ROW_GROUP for batch in kept]
-    for kind, kept in held.items():
-        if counts[kind] >= SMALLEST_ROW_GROUP:
-            writer.write_table(pa.Table.from_batches(kept))
-    if few:
-        writer.write_table(pa.Table.from_batches(few))
-    writer.close()
+    groups: dict[str | None, _RowGroup] = defaultdict(_RowGroup)
+    with pq.ParquetWriter(path, SCAN, compression="zstd", write_statistics=SKIPPED_BY) as writer:
+        for batch in batches:
+            if batch.num_rows:
+                kind = batch.column("event_type")[0].as_py()
+                groups[kind].add(batch)
+                if groups[kind].rows >= ROW_GROUP:
+                    writer.write_table(groups.pop(kind).table())
+        small = [group.table() for group in groups.values() if group.rows < SMALLEST_ROW_GROUP]
+        for group in groups.values():
+            if group.rows >= SMALLEST_ROW_GROUP:
+                writer.write_table(group.table())
+        if small:
+            writer.write_table(pa.concat_tables(small))
     return pa.RecordBatch.from_pydict({"path": [path]})
 
 
