@@ -28,7 +28,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     Clock: the node's own log order; the order within a checkpoint file.
     Columns: the subject columns (node = the replica's), event_type, start_offset, entry_ref, and
       before      the entry that the cache had got before: struct(leader_epoch, start_offset, ref); null: none known
-                  since the log was made, deleted or cut; before_ref its place
+                  since the log was made, deleted or cut; before_ref its place, before_epoch and before_offset its values
       restarted   the process started anew between the two lines, and may have rebuilt the cache from the log
     """
     event_type = F.col("event_type")
@@ -60,6 +60,8 @@ def epoch_caches(events: DataFrame) -> DataFrame:
         {
             "restarted": F.coalesce(restarted, F.lit(False)),
             "before_ref": F.col("before.entry_ref"),
+            "before_epoch": F.col("before.leader_epoch"),
+            "before_offset": F.col("before.start_offset"),
             "topic_id": F.lit(None).cast("string"),
             "client_id": F.lit(None).cast("string"),
             "group_id": F.lit(None).cast("string"),

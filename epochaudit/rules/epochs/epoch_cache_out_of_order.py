@@ -39,10 +39,10 @@ class EpochCacheOutOfOrder(Rule):
     """
 
     evidence = {"the entry": "entry_ref", "the entry before": "before_ref"}
-    expected = "an epoch above that of {before}, with a start offset that is not lower"
+    expected = "an epoch above {before_epoch}, with a start offset of {before_offset} or above"
     observed = "epoch {leader_epoch} from offset {start_offset} ({event_type})"
     because = (
-        "the cache of {topic}-{partition} on broker {node} had got {before}",
+        "the cache of {topic}-{partition} on broker {node} had got epoch {before_epoch} from offset {before_offset}",
         "then {event_type} tells epoch {leader_epoch} from offset {start_offset}",
     )
 
@@ -50,7 +50,7 @@ class EpochCacheOutOfOrder(Rule):
         return col("leader_epoch").isNotNull() & col("start_offset").isNotNull()
 
     def verdict(self) -> tuple[Branch, ...]:
-        falls = (col("leader_epoch") <= col("before.leader_epoch")) | (col("start_offset") < col("before.start_offset"))
+        falls = (col("leader_epoch") <= col("before_epoch")) | (col("start_offset") < col("before_offset"))
         return first_of(
             violation(col("event_type") == DISORDER),
             passed(col("event_type") == CONFLICT),
