@@ -49,4 +49,4 @@ def test_contracts_are_found_inside_the_archive(wheel: Path, tmp_path: Path) -> 
     place, events, grain = ran.stdout.split(" ", 2)
     assert place.startswith(str(wheel))
     assert int(events) > 90
-    assert grain.strip() == "One row per finding and run."
+    assert grain.strip() == "One row per finding, with what became of it."

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +26,8 @@ SMALLEST_ROW_GROUP: Final = 1 << 12
 BATCHES_AT_ONCE: Final = 64
 SKIPPED_BY: Final = ["row_kind", "source", "event_type"]  # the columns by which row groups are passed over
 
-_DIRECTORIES: Final[WeakKeyDictionary[DataFrame, tempfile.TemporaryDirectory[str]]] = WeakKeyDictionary()
+# Not weak: what is made of the rows may outlive them. Directories that nobody released go when the process ends.
+_DIRECTORIES: Final[dict[DataFrame, tempfile.TemporaryDirectory[str]]] = {}
 
 
 def shares_disk(spark: SparkSession) -> bool:

@@ -89,9 +89,12 @@ def two_leaders_named(copy: Copy) -> Place:
     raise NotThereError("no LeaderAndIsr of one partition to a follower with another one beside it")
 
 
-@mutation("TR-06", HEALTHY)
+@mutation("TR-06", HEALTHY, also=("TR-03",))
 def epoch_starts_below_what_was_exposed(copy: Copy) -> Place:
-    """A leader starts its epoch below a high watermark that followers had been given, of a partition without consumers."""
+    """A leader starts its epoch below a high watermark that followers had been given, of a partition without consumers.
+
+    TR-03: followers that had the records fetch on behind them, and are not told that their logs have parted.
+    """
     read = {topic for request in consumer_fetches(copy) for topic in _topic_ids(request)}
     for line in copy.lines(STATE_CHANGE_LOG, _LEADER):
         if line.match["id"] not in read and int(line.match["epoch"]) > 1 and int(line.match["offset"]) > 1:
@@ -114,11 +117,12 @@ def _topic_ids(request: Request) -> set[str]:
     return {topic["topicId"] for topic in request.asked["topics"] if "topicId" in topic}
 
 
-@mutation("TR-01", HEALTHY, also=("TR-06",))
+@mutation("TR-01", HEALTHY, also=("TR-03", "TR-06"))
 def consumer_reads_on_unvalidated(copy: Copy) -> Place:
     """A leader epoch starts below a consumer's position, and the consumer goes on without asking for the epoch's end.
 
-    TR-06: what the consumer had read was exposed, so that an epoch that starts below it loses exposed data.
+    TR-06: what the consumer had read was exposed, so that an epoch that starts below it loses exposed data. TR-03: a follower
+    that had it fetches on behind it, and is not told that their logs have parted.
     """
     starts = {
         (line.match["id"], int(line.match["partition"]), int(line.match["epoch"])): line
