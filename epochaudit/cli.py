@@ -150,7 +150,7 @@ def audit(
     """
     from epochaudit.rules.catalogue import selected
 
-    chosen = config.settings(config_file, {**given, "conf": dict(_property(item) for item in conf)})
+    chosen = config.settings(config_file, {**given, "conf": _properties(conf)})
     destinations = config.destinations(chosen)
     selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
     report = audited(captures, chosen, debug=diagnostics.debug)
@@ -169,6 +169,10 @@ def _concluded(
         failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
         return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
     return CLEAN
+
+
+def _properties(conf: Iterable[str]) -> dict[str, str]:
+    return dict(map(_property, conf))
 
 
 def _property(item: str) -> tuple[str, str]:
@@ -191,7 +195,7 @@ def _property(item: str) -> tuple[str, str]:
 @click.pass_obj
 def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
     """Render the report of a warehouse's last run again, without reading logs."""
-    chosen = config.settings(None, {**given, "conf": dict(_property(item) for item in conf)})
+    chosen = config.settings(None, {**given, "conf": _properties(conf)})
     destinations = config.destinations(chosen)
     return _concluded(reported(warehouse, chosen, debug=diagnostics.debug), chosen, destinations, diagnostics)
 
@@ -224,7 +228,7 @@ def maintain(
     from epochaudit.warehouse.maintenance import maintain as maintained
 
     with progress("starting Spark"):
-        given = dict(_property(item) for item in conf)
+        given = _properties(conf)
         spark = session(master, given, warehouse=True, debug=diagnostics.debug)
     with progress(f"maintaining {warehouse}"):
         done = maintained(spark, warehouse, keep_days)
@@ -256,7 +260,7 @@ def doctor(
     """
     from epochaudit.report import doctor as page
 
-    chosen = config.settings(None, {"master": master, "conf": dict(_property(item) for item in conf)})
+    chosen = config.settings(None, {"master": master, "conf": _properties(conf)})
     diagnosis = diagnosed(captures, chosen, debug=diagnostics.debug)
     _deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
     return CLEAN

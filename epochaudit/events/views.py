@@ -11,9 +11,23 @@ REF_FIELDS: Final = ("node", "file", "split", "byte_offset", "line_in_split", "t
 REF_TYPE: Final = "struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>"
 
 
+PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
+"""What an aggregation by node and file carries of a row, so that `carried_ref` can refer to it."""
+
+
 def ref() -> Column:
     """The place of an event row, as evidence: struct of node, file, split, byte_offset, line_in_split, time_ms."""
     return F.struct(*(F.col(name) for name in REF_FIELDS))
+
+
+def carried_ref(which: str) -> Column:
+    """The reference to a row that an aggregation by node and file chose. Needs: node, file, and PLACE as `<which>_<name>`."""
+    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in PLACE))
+
+
+def ref_in(row: Column) -> Column:
+    """The reference of a row that was packed into a struct with all of REF_FIELDS."""
+    return F.struct(*(row[name].alias(name) for name in REF_FIELDS))
 
 
 def no_ref() -> Column:

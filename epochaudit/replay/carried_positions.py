@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import REF_FIELDS
+from epochaudit.events.views import ref_in
 from epochaudit.replay.incarnations import earlier_ids, later_ids, topic_incarnations, with_identity
 
 _CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "partition")
@@ -50,7 +50,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     return _origin(rows).select(
         F.lit(True).alias("entered"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
         F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
-        F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", _place(F.col("at")).alias("fetch_ref"),
+        F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", ref_in(F.col("at")).alias("fetch_ref"),
         F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset", "previous_topic_id",
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
         F.col("resume").isNotNull().alias("resumed"), F.col("resume.ref").alias("committed_ref"), "detected", "refused",
@@ -127,7 +127,7 @@ def _origin(rows: DataFrame) -> DataFrame:
         read,
         lambda r: F.struct(
             r["leader_epoch"],
-            F.when(r["read_ref"]["byte_offset"].isNull(), _place(r)).otherwise(r["read_ref"]).alias("read_ref"),
+            F.when(r["read_ref"]["byte_offset"].isNull(), ref_in(r)).otherwise(r["read_ref"]).alias("read_ref"),
         ),
     )
 
@@ -151,10 +151,6 @@ def _origin(rows: DataFrame) -> DataFrame:
             "created_ref": F.get(stated, F.lit(0))["ref"],
         }
     )
-
-
-def _place(read: Column) -> Column:
-    return F.struct(*(read[name].alias(name) for name in REF_FIELDS))
 
 
 def interleaved(reads: str) -> Column:

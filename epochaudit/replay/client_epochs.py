@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import of_types, ref, ref_in
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.lineage import epoch_starts
 from epochaudit.replay.positions import CONSUMER, consumer_histories
@@ -93,7 +93,7 @@ def _stated(events: DataFrame) -> DataFrame:
         F.filter("reads", lambda r: r["current_leader_epoch"] == r["leader_epoch"]),
         lambda r: F.struct(
             F.lit(SERVED).alias("kind"), r["leader_epoch"], r["connection"], r["node"], r["correlation_id"],
-            r["last_correlation_id"], r["api_version"], _place(r).alias("ref"),
+            r["last_correlation_id"], r["api_version"], ref_in(r).alias("ref"),
         ),
     )  # fmt: skip
     refused = F.transform(
@@ -122,8 +122,3 @@ def _stated(events: DataFrame) -> DataFrame:
         F.col("newer.leader_epoch").alias("previous_epoch"), one["ref"].alias("own_ref"),
         "several_incarnations", one["api_version"].alias("api_version"), F.col("newer.ref").alias("newer_ref"),
     )  # fmt: skip
-
-
-def _place(read: Column) -> Column:
-    names = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
-    return F.struct(*(read[name].alias(name) for name in names))

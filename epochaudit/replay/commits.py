@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION
@@ -21,8 +21,7 @@ COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 TOLD: Final = "OFFSET_FETCH"
 
 _OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
-_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
-_LAST: Final = (*_PLACE, "arrival_ms", "offset", "correlation_id", "api_version")
+_LAST: Final = (*PLACE, "arrival_ms", "offset", "correlation_id", "api_version")
 _SETTLED_MS: Final = 30_000  # by then a broker has long heard of a leader epoch in which a client had read records
 
 
@@ -68,23 +67,19 @@ def _by_epoch(events: DataFrame) -> DataFrame:
     """One row per (coordinator, file, group, partition, client id, committed leader epoch). All buffers have a fixed width."""
     rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
     found = rows.groupBy(*_OF_GROUP, "file", "file_order", "client_id", "committed_leader_epoch").agg(
-        *(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in (*_PLACE, "offset")),
+        *(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in (*PLACE, "offset")),
         *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in _LAST),
     )
     return found.withColumns(
         {
-            "first": F.struct(F.col("first_offset").alias("offset"), _ref("first")),
+            "first": F.struct(F.col("first_offset").alias("offset"), carried_ref("first").alias("ref")),
             "last": F.struct(
                 F.col("last_offset").alias("offset"),
                 *(F.col(f"last_{name}").alias(name) for name in ("arrival_ms", "correlation_id", "api_version")),
-                _ref("last"),
+                carried_ref("last").alias("ref"),
             ),
         }
     )
-
-
-def _ref(which: str) -> Column:
-    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE)).alias("ref")
 
 
 def _metadata(events: DataFrame) -> DataFrame:
@@ -95,7 +90,7 @@ def _metadata(events: DataFrame) -> DataFrame:
         & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
         & is_user_topic()
     )
-    last = ("response_leader_epoch", "arrival_ms", *_PLACE)
+    last = ("response_leader_epoch", "arrival_ms", *PLACE)
     by_node = rows.groupBy("cluster", "node", "file", "topic", "topic_id", "partition").agg(
         F.max("response_leader_epoch").alias("highest"),
         *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in last),
@@ -104,7 +99,7 @@ def _metadata(events: DataFrame) -> DataFrame:
         F.col("last_arrival_ms").alias("arrival_ms"),
         "node",
         F.col("last_response_leader_epoch").alias("leader_epoch"),
-        _ref("last"),
+        carried_ref("last").alias("ref"),
     )
     named = with_identity(by_node, topic_incarnations(events)).withColumn("topic_key", topic_key())
     return named.groupBy("cluster", "topic_key", "partition").agg(
@@ -172,16 +167,16 @@ def _told(events: DataFrame) -> DataFrame:
     by_offset = named.groupBy(
         "cluster", "node", "file", "group_id", "topic", "partition", "offset", is_told.alias("is_told"), "sightings",
     ).agg(
-        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in (*_PLACE, "arrival_ms", "response_leader_epoch",
+        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in (*PLACE, "arrival_ms", "response_leader_epoch",
                                                                            "correlation_id")),
     )  # fmt: skip
-    place = F.struct("last_time_ms", "node", _ref("last"))
+    place = F.struct("last_time_ms", "node", carried_ref("last").alias("ref"))
     per_group = by_offset.groupBy("cluster", "group_id", "topic", "partition", "offset", "sightings").agg(
         F.collect_list(F.when(~F.col("is_told"), place)).alias("commits"),
         F.collect_list(
             F.when(
                 F.col("is_told"),
-                F.struct("node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", _ref("last")),
+                F.struct("node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", carried_ref("last").alias("ref")),
             )
         ).alias("answers"),
     )  # fmt: skip

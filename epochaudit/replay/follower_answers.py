@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import ref
+from epochaudit.events.views import PLACE, ref
 from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 
@@ -22,10 +22,9 @@ FENCED_LEADER_EPOCH: Final = 74
 _KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
 _ANSWER: Final = ("cluster", "node", "answer")
 _FILE: Final = 2**40  # more bytes than a log file has
-_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 _NEXT: Final = (
     "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "asked_epoch", "correlation_id",
-    "session_id", *_PLACE,
+    "session_id", *PLACE,
 )  # fmt: skip
 
 
@@ -119,14 +118,13 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
             *(F.min_by(name, after).alias(name) for name in _NEXT),
         )
     )
-    own_ref = F.struct("node", "file", *_PLACE)
     next_one = F.struct(
         "position", F.col("event_type").alias("next_event_type"),
         F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),
         F.col("last_fetched_epoch").alias("next_last_fetched_epoch"),
         F.col("requester_log_start_offset").alias("next_log_start_offset"), F.col("asked_epoch").alias("next_asked_epoch"),
         F.col("correlation_id").alias("next_correlation_id"), F.col("session_id").alias("next_session_id"),
-        own_ref.alias("next_ref"),
+        ref().alias("next_ref"),
     )  # fmt: skip
     first = F.min(F.when(F.col("position").isNotNull(), next_one)).alias("following")
     one = per_file.groupBy(*_ANSWER).agg(F.max("listed_epoch").alias("listed_epoch"), first)

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.cluster_history import cluster_history
 from epochaudit.replay.follower_answers import BY_EPOCH, BY_FETCH, follower, position
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
@@ -22,11 +22,10 @@ _STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id
 # While a Fetch waits, the follower may have moved the partition to another thread, and that one have fetched on. Below the
 # high watermark there are records, for which no Fetch waits.
 _WAITED_US: Final = 100_000
-_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 _FIRST: Final = (
-    "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "api_version", "correlation_id", "arrival_ms", *_PLACE,
+    "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "api_version", "correlation_id", "arrival_ms", *PLACE,
 )  # fmt: skip
-_AHEAD: Final = ("fetch_offset", "last_fetched_epoch", "high_watermark", *_PLACE)
+_AHEAD: Final = ("fetch_offset", "last_fetched_epoch", "high_watermark", *PLACE)
 
 
 def in_an_epoch() -> Column:
@@ -109,10 +108,10 @@ def _steps(events: DataFrame) -> DataFrame:
         *(F.min_by(name, at).alias(f"first_{name}") for name in _FIRST),
         *(F.max_by(name, excess).alias(f"ahead_{name}") for name in _AHEAD),
     )
-    first = F.struct("position", *(F.col(f"first_{name}").alias(name) for name in _FIRST if name not in _PLACE),
-                     _ref("first").alias("ref"))  # fmt: skip
-    ahead = F.struct("excess", *(F.col(f"ahead_{name}").alias(name) for name in _AHEAD if name not in _PLACE),
-                     _ref("ahead").alias("ref"))  # fmt: skip
+    first = F.struct("position", *(F.col(f"first_{name}").alias(name) for name in _FIRST if name not in PLACE),
+                     carried_ref("first").alias("ref"))  # fmt: skip
+    ahead = F.struct("excess", *(F.col(f"ahead_{name}").alias(name) for name in _AHEAD if name not in PLACE),
+                     carried_ref("ahead").alias("ref"))  # fmt: skip
     highest = (F.max(F.when(F.col(name) >= 0, F.col(name))).alias(name) for name in ("asked_epoch", "stated"))
     return per_file.groupBy(*_STEP).agg(
         F.min(F.when(F.col("position").isNotNull(), first)).alias("first"),
@@ -120,10 +119,6 @@ def _steps(events: DataFrame) -> DataFrame:
         *highest,
         F.max(F.when(F.col("excess").isNotNull(), ahead)).alias("furthest"),
     )
-
-
-def _ref(which: str) -> Column:
-    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE))
 
 
 def _epochs(events: DataFrame) -> DataFrame:

@@ -165,8 +165,9 @@ def held_epochs(events: DataFrame) -> DataFrame:
 def _calm_spells(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition) and spell in which the replica held one epoch and nothing changed.
 
-    Columns: calm_from_ms, calm_to_ms (both within), nth (the epoch's place in `held`), kafka_version and held_later of
-    with_held_epochs. Nearly all requests come and are answered in one of few spells, which spares them the search.
+    Columns: calm_from_ms, calm_to_ms (both within), nth (the epoch's place in `held`), calm_version and calm_later
+    (kafka_version and held_later of with_held_epochs). Nearly all requests come and are answered in one of few spells,
+    which spares them the search.
     """
     edges = F.flatten(
         F.transform(
@@ -194,7 +195,7 @@ def _calm_spells(events: DataFrame) -> DataFrame:
         .where((F.size("possible") == 1) & (F.get("held", F.get("possible", F.lit(0)))["settled_ms"] <= within))
         .select(
             "cluster", "node", "topic_key", "partition", within, "calm_to_ms", F.get("possible", F.lit(0)).alias("nth"),
-            _version(within).alias("kafka_version"), _later(within).alias("held_later"),
+            _version(within).alias("calm_version"), _later(within).alias("calm_later"),
         )
     )  # fmt: skip
 
@@ -230,13 +231,12 @@ def with_held_epochs(rows: DataFrame, events: DataFrame, beside: DataFrame | Non
     held = held_epochs(events)
     if beside is not None:
         held = held.join(F.broadcast(beside), ["cluster", "topic_key", "partition"], "left")
-    spells = _calm_spells(events).withColumnsRenamed({"kafka_version": "calm_version", "held_later": "calm_later"})
     joined = (
         rows.withColumn("topic_key", topic_key())
         .join(F.broadcast(held), key, "left")
         .alias("rows")
         .join(
-            F.broadcast(spells).alias("spells"),
+            F.broadcast(_calm_spells(events)).alias("spells"),
             reduce(and_, (F.col(f"rows.{name}") == F.col(f"spells.{name}") for name in key))
             & (F.col("arrival_ms") >= F.col("calm_from_ms"))
             & (F.col("time_ms") <= F.col("calm_to_ms")),

@@ -11,13 +11,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
 
 SPAN_MS: Final = 10_000
 
-_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 _BOUNDS: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
 
 
@@ -74,7 +73,7 @@ def _spans(events: DataFrame) -> DataFrame:
     rows = of_types(events, "FETCH").where(
         (F.col("error_code") == 0) & F.col("high_watermark").isNotNull() & is_user_topic()
     )
-    rows = rows.select("cluster", "node", "file", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *_PLACE)
+    rows = rows.select("cluster", "node", "file", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *PLACE)
     served = with_held_epochs(rows, events)
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
@@ -94,22 +93,18 @@ def _spans(events: DataFrame) -> DataFrame:
         F.max(high).alias("high"),
         F.min(high).alias("low"),
         F.min_by("arrival_ms", high).alias("low_arrival_ms"),
-        *(F.max_by(name, high).alias(f"high_{name}") for name in _PLACE),
-        *(F.min_by(name, high).alias(f"low_{name}") for name in _PLACE),
-        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *_PLACE)),
+        *(F.max_by(name, high).alias(f"high_{name}") for name in PLACE),
+        *(F.min_by(name, high).alias(f"low_{name}") for name in PLACE),
+        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *PLACE)),
     )
     return spans.withColumns(
         {
-            "top": F.struct("high", F.col("high_time_ms").alias("ms"), _ref("high").alias("ref")),
-            "low_ref": _ref("low"),
+            "top": F.struct("high", F.col("high_time_ms").alias("ms"), carried_ref("high").alias("ref")),
+            "low_ref": carried_ref("low"),
             "low_ms": F.col("low_time_ms"),
-            "outside_ref": F.when(F.col("outside_byte_offset").isNotNull(), _ref("outside")),
+            "outside_ref": F.when(F.col("outside_byte_offset").isNotNull(), carried_ref("outside")),
         }
     )
-
-
-def _ref(which: str) -> Column:
-    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE))
 
 
 def _with_process(spans: DataFrame, events: DataFrame) -> DataFrame:

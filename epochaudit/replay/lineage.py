@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, of_types, ref
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key
 from epochaudit.replay.kept import kept
@@ -102,11 +102,11 @@ def by_epoch(states: DataFrame) -> DataFrame:
 def epoch_starts(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key, partition): its epochs as an array, to be broadcast; several_incarnations of the name.
 
-    epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref); start_offset and start_ref are null
-    where no line of the leader tells them.
+    epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref, election_ref); start_offset and
+    start_ref are null where no line of the leader tells them.
     """
     states = leader_states(events).where(F.col("event_type") != "METADATA")
-    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref")
+    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref", "election_ref")
     return (
         with_elections(by_epoch(states))
         .groupBy("cluster", topic_key().alias("topic_key"), "partition")
@@ -169,14 +169,10 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     served = with_held_epochs(rows, events).where(
         F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
     )
-    highest = {
-        field: F.max_by(field, "high_watermark").alias(field)
-        for field in ("split", "byte_offset", "line_in_split", "time_ms")
-    }
+    place = (F.max_by(name, "high_watermark").alias(name) for name in PLACE)
     exposed = served.groupBy(
         "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
-    ).agg(F.max("high_watermark").alias("high_watermark"), *highest.values())
-    own_ref = F.struct("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
+    ).agg(F.max("high_watermark").alias("high_watermark"), *place)
     return exposed.select(
-        "cluster", "topic", "topic_id", "partition", "leader_epoch", "high_watermark", own_ref.alias("own_ref")
+        "cluster", "topic", "topic_id", "partition", "leader_epoch", "high_watermark", ref().alias("own_ref")
     )

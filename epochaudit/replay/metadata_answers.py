@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.cluster_history import cluster_history
 from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
@@ -15,8 +15,7 @@ from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION
 
 METADATA: Final = "METADATA"
 
-_PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
-_LAST: Final = (*_PLACE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
+_LAST: Final = (*PLACE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
 _SIGNS: Final = ("PROCESS_STARTING", "UPDATE_METADATA", "METADATA_DELTA")
 
 
@@ -78,12 +77,7 @@ def _by_epoch(events: DataFrame) -> DataFrame:
     )
     key = ("cluster", "node", "file", "topic", "topic_id", "partition", "leader_epoch", "process")
     answers = told.groupBy(*key, "reliable", "published", "deltas").agg(
-        *(F.min_by(name, "time_ms").alias(f"first_{name}") for name in _PLACE),
+        *(F.min_by(name, "time_ms").alias(f"first_{name}") for name in PLACE),
         *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in _LAST),
     )
-    return answers.withColumns(
-        {
-            f"{which}_ref": F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in _PLACE))
-            for which in ("first", "last")
-        }
-    )
+    return answers.withColumns({f"{which}_ref": carried_ref(which) for which in ("first", "last")})

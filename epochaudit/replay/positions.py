@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import PLACE, REF_FIELDS, carried_ref, of_types, ref, ref_in
 from epochaudit.replay.carried_positions import carried_positions, interleaved
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
@@ -30,7 +30,6 @@ _CLIENT: Final = (
     "cluster", "client_id", "client_host", "software_name", "software_version", "topic", "topic_id", "partition",
 )  # fmt: skip
 _PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
-_REF: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
 _FIRST: Final = (
     "fetch_offset", "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "current_leader_epoch",
     "last_fetched_epoch", "diverging_epoch", "log_start_offset",
@@ -39,7 +38,6 @@ _LAST: Final = ("fetch_offset", "session_id", "correlation_id")
 _UNLISTED: Final = (
     "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "log_start_offset", "session_id",
 )  # fmt: skip
-_LAST_READ: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 
 
 def positions(events: DataFrame) -> DataFrame:
@@ -79,18 +77,18 @@ def consumer_histories(events: DataFrame) -> DataFrame:
     """
     per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
     kind = F.col("kind")
-    place = F.struct(*_REF)
+    place = ref()
     read = F.struct(
         F.col("leader_epoch"), F.col("first_fetch_offset"), F.col("node"), F.col("file"), F.col("file_order"),
         *(F.col(f"first_{name}").alias(name) for name in _FIRST if name != "fetch_offset"), "last_byte_offset", "read_from",
         *(f"last_{name}" for name in _LAST), F.struct(*_unlisted()).alias("unlisted"),
-        "high_watermark", "kafka_version", F.struct("node", "file", *(F.col(f"read_{name}").alias(name) for name in _LAST_READ))
+        "high_watermark", "kafka_version", carried_ref("read")
         .alias("read_ref"), "connection",
     )  # fmt: skip
     mark = F.struct(
         "kind", "leader_epoch", "node", "file_order", F.col("first_byte_offset").alias("byte_offset"), "answered_offset",
         "connection", F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
-        F.struct("node", "file", *(F.col(f"first_{name}").alias(name) for name in _LAST_READ)).alias("ref"),
+        carried_ref("first").alias("ref"),
     )  # fmt: skip
     group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
     return per_epoch.groupBy(*_CLIENT).agg(
@@ -148,7 +146,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
         *_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "file", "file_order", "connection"
     ).agg(
         *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
-        *(F.max_by(name, read_at).alias(f"read_{name}") for name in _LAST_READ),
+        *(F.max_by(name, read_at).alias(f"read_{name}") for name in PLACE),
         *(F.max_by(name, listed_at).alias(f"last_{name}") for name in _LAST),
         *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in _UNLISTED),
         F.max("byte_offset").alias("last_byte_offset"),
@@ -180,7 +178,7 @@ def _group_offsets(events: DataFrame) -> DataFrame:
     told = F.col("event_type") == "OFFSET_FETCH"
     rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
         "cluster", "client_id", _host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
-        "group_id", F.col("offset").alias("answered_offset"), *_REF, "file_order",
+        "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS, "file_order",
         F.when(told, "resumed").otherwise("committed").alias("kind"),
         F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
     )  # fmt: skip
@@ -316,7 +314,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
     )
     return joined.select(
         "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id",
-        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", _first_ref().alias("fetch_ref"),
+        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", ref_in(F.col("first")).alias("fetch_ref"),
         F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
         F.col("first.kafka_version").alias("kafka_version"), "position_epoch", "position_epoch_stated", "position_ref",
         "committed_ref", "resumed", "shared_client_id", "several_incarnations",
@@ -330,10 +328,6 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
         F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
         F.exists("marks", lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c)).alias("refused_below"), "software_name",
     )  # fmt: skip
-
-
-def _first_ref() -> Column:
-    return F.struct(*(F.col(f"first.{name}") for name in _REF))
 
 
 def _before(mark: Column) -> Column:

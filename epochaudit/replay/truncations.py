@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.held_epochs import replica_starts
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
-from epochaudit.replay.leader_states import leader_states
-from epochaudit.replay.lineage import by_epoch, with_elections
+from epochaudit.replay.lineage import epoch_starts
 
 TRUNCATING: Final = "FOLLOWER_TRUNCATING"
 BELOW: Final = "TRUNCATION_BELOW_HIGH_WATERMARK"
@@ -53,7 +52,7 @@ def truncations(events: DataFrame) -> DataFrame:
     rows = rows.withColumn("own", F.try_element_at("begun", F.lit(-1)))
     lower = F.filter("begun", lambda s: s["leader_epoch"] < F.col("own.leader_epoch"))
     rows = rows.withColumns({"previous": F.try_element_at(lower, F.lit(-1)), "leader_epoch": F.col("own.leader_epoch")})
-    epochs = F.broadcast(_elections(events))
+    epochs = F.broadcast(epoch_starts(events).drop("several_incarnations"))
     rows = rows.withColumn("topic_key", topic_key()).join(epochs, ["cluster", "topic_key", "partition"], "left")
     return (
         _with_elections(rows)
@@ -70,7 +69,7 @@ def truncations(events: DataFrame) -> DataFrame:
                 "correlation_id": F.lit(None).cast("int"),
             }
         )
-        .drop("starts", "begun", "own", "previous", "elections", "between", "topic_key")
+        .drop("starts", "begun", "own", "previous", "epochs", "between", "topic_key")
     )
 
 
@@ -83,24 +82,16 @@ def _starts(events: DataFrame) -> DataFrame:
     return replica_starts(events).groupBy(*_REPLICA).agg(F.array_sort(F.collect_list(start)).alias("starts"))
 
 
-def _elections(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition): its leader epochs with leader and manner of election."""
-    states = leader_states(events).where(F.col("event_type") != "METADATA")
-    entry = F.struct("leader_epoch", "leader", "election", "election_ref")
-    epochs = with_elections(by_epoch(states)).groupBy("cluster", topic_key().alias("topic_key"), "partition")
-    return epochs.agg(F.collect_list(entry).alias("elections"))
-
-
 def _with_elections(rows: DataFrame) -> DataFrame:
     since, until = F.col("previous.leader_epoch"), F.col("leader_epoch")
-    between = F.filter("elections", lambda e: (e["leader_epoch"] > since) & (e["leader_epoch"] <= until))
-    last = F.filter("elections", lambda e: e["leader_epoch"] == until)
+    between = F.filter("epochs", lambda e: (e["leader_epoch"] > since) & (e["leader_epoch"] <= until))
+    last = F.filter("epochs", lambda e: e["leader_epoch"] == until)
     return rows.withColumn("between", between).withColumns(
         {
             "all_clean": (F.size("between") == until - since)
             & F.forall("between", lambda e: (e["leader"] == -1) | (e["election"] == "clean")),
             "some_unclean": F.exists(
-                "elections",
+                "epochs",
                 lambda e: (e["leader_epoch"] <= until) & (e["election"] == "unclean") & (e["leader"] != -1),
             ),
             "election_ref": F.get(last, F.lit(0))["election_ref"],

@@ -54,12 +54,8 @@ class Loss:
 
 def losses_of(report: Report) -> tuple[Loss, ...]:
     """The losses that the report's findings prove, in their order."""
-    telling = [
-        one
-        for root in report.findings
-        for one in (root, *root.consequences)
-        if one.verdict in BREACHES and one.first_offset is not None and one.last_offset is not None
-    ]
+    found = (one for root in report.findings for one in (root, *root.consequences))
+    telling = [finding for finding in found if finding.verdict in BREACHES and _offsets(finding)]
     removed = [finding for finding in telling if finding.rule == ELECTIONS]
     passed_over = [finding for finding in telling if finding.rule != ELECTIONS]
     losses, told = [], set()
@@ -87,16 +83,22 @@ def _overlap(one: Finding, other: Finding) -> bool:
     same = (one.cluster, one.topic_id or one.topic, one.partition) == (
         other.cluster, other.topic_id or other.topic, other.partition,
     )  # fmt: skip
-    if not same or None in (one.first_offset, one.last_offset, other.first_offset, other.last_offset):
-        return False
-    return bool(one.first_offset <= other.last_offset and other.first_offset <= one.last_offset)  # type: ignore[operator]
+    mine, others = _offsets(one), _offsets(other)
+    return same and mine.start < others.stop and others.start < mine.stop
+
+
+def _offsets(finding: Finding) -> range:
+    """Empty if the finding tells of no loss."""
+    if finding.first_offset is None or finding.last_offset is None:
+        return range(0)
+    return range(finding.first_offset, finding.last_offset + 1)
 
 
 def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: bool) -> Loss:
     first = proof[0]
     skipped: dict[object, Skipped] = {}  # two rules may tell of one consumer
     for one in consumers:
-        who = Skipped(one.client, one.group, one.first_offset or 0, one.last_offset or 0, one.finding_id)
+        who = Skipped(one.client, one.group, _offsets(one)[0], _offsets(one)[-1], one.finding_id)
         skipped.setdefault((who.client, who.group, who.first_offset), who)
     return Loss(
         first.cluster,
@@ -104,8 +106,8 @@ def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: 
         first.topic_id,
         first.partition,
         first.leader_epoch,
-        min(one.first_offset or 0 for one in proof),
-        max(one.last_offset or 0 for one in proof),
+        min(_offsets(one)[0] for one in proof),
+        max(_offsets(one)[-1] for one in proof),
         given_out,
         tuple(one.finding_id for one in proof),
         tuple(skipped.values()),

@@ -151,6 +151,8 @@ def _finding(rules: Sequence[Rule]) -> list[Column]:
         for name in SUBJECT
     ]
     outcome = F.col("judged.outcome")
+    lost = {rule.id: offsets for rule in rules if (offsets := rule.lost())}
+    losing = [rule for rule in rules if rule.id in lost]
     texts = [_by_rule(chosen, rules, text).alias(name) for name, text in _TEXTS.items()]
     return [
         *subject,
@@ -158,17 +160,9 @@ def _finding(rules: Sequence[Rule]) -> list[Column]:
         outcome["verdict"].alias("verdict"),
         outcome["reason"].alias("reason"),
         *texts,
-        _lost(chosen, rules, 0).alias("first_offset"),
-        _lost(chosen, rules, 1).alias("last_offset"),
+        _by_rule(chosen, losing, lambda rule: lost[rule.id][0]).cast("bigint").alias("first_offset"),
+        _by_rule(chosen, losing, lambda rule: lost[rule.id][1]).cast("bigint").alias("last_offset"),
     ]
-
-
-def _lost(chosen: Column, rules: Sequence[Rule], end: int) -> Column:
-    column = F.lit(None).cast("bigint")
-    for rule in rules:
-        if offsets := rule.lost():
-            column = F.when(chosen == rule.id, offsets[end]).otherwise(column)
-    return column
 
 
 def _by_rule(chosen: Column, rules: Sequence[Rule], text: Callable[[Rule], Column]) -> Column:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.kip320.validation import can_validate, topic_unknown
-from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.kip320.validation import can_validate, crossing, severity_of_crossing, topic_unknown
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable
 
 
 @rule("TR-01", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
@@ -80,16 +79,9 @@ class TruncationCrossedSilently(Rule):
                 topic_unknown(),
                 "the topic name had several incarnations and no topic id tells them apart",
             ),
-            passed(col("crossed") & col("detected").isNotNull()),
-            unverifiable(col("crossed") & col("shared_client_id"), "several consumers share the client id"),
-            violation(col("crossed") & could_validate),
-            exposed(col("crossed"), "the protocol versions in use gave the client no epoch to validate with"),
-            unverifiable(
-                col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"
-            ),
-            unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded"),
+            *crossing(could_validate, "the protocol versions in use gave the client no epoch to validate with"),
             otherwise=passed(),
         )
 
     def severity_of(self) -> Column | None:
-        return F.when(col("crossed_election") != "unclean", CRITICAL)
+        return severity_of_crossing()
