@@ -457,6 +457,20 @@ def test_commits_under_both_names_of_the_generation(api: str, generation: str) -
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("api", "version"), [("OFFSET_COMMIT", 10), ("TXN_OFFSET_COMMIT", 6)])
+def test_commits_by_topic_id(api: str, version: int) -> None:
+    partition = {"partitionIndex": 0, "committedOffset": 9, "committedLeaderEpoch": 4}
+    request = {
+        "groupId": "g", "generationIdOrMemberEpoch": 3, "memberId": "m",
+        "topics": [{"topicId": ID, "partitions": [partition]}],
+    }  # fmt: skip
+    response = {"topics": [{"topicId": ID, "partitions": [{"partitionIndex": 0, "errorCode": 0}]}]}
+    assert row(api, version, request, response) == {
+        "group_id": "g", "generation_id": 3, "member_id": "m", "topic_id": ID, "partition": 0, **BOTH, "offset": 9,
+        "committed_leader_epoch": 4, "error_code": 0,
+    }  # fmt: skip
+
+
 def test_offset_fetch_by_group_since_8() -> None:
     fetched = {"partitionIndex": 0, "committedOffset": 9, "committedLeaderEpoch": 4, "errorCode": 0}
     old = row(

@@ -1,4 +1,4 @@
-"""Committed offsets: OFFSET_COMMIT 0-10, TXN_OFFSET_COMMIT 0-5, OFFSET_FETCH 0-10."""
+"""Committed offsets: OFFSET_COMMIT 0-10, TXN_OFFSET_COMMIT 0-6, OFFSET_FETCH 0-10."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epochaudit.sources.request_log_apis.joining import joined
 
 
 class TopicKey(Json):
-    """Named, or from version 10 of OFFSET_COMMIT and OFFSET_FETCH by id."""
+    """Named, or from version 10 of OFFSET_COMMIT and OFFSET_FETCH, and 6 of TXN_OFFSET_COMMIT, by id."""
 
     name: str | None = None
     topic_id: str | None = None
@@ -166,6 +166,6 @@ def _fetched(request: OffsetFetchRequest, response: OffsetFetchResponse | None) 
 
 APIS: Final = (
     Api("OFFSET_COMMIT", 10, Completed[CommitRequest, CommitResponse], COMMIT_COLUMNS, offset_commit),
-    Api("TXN_OFFSET_COMMIT", 5, Completed[CommitRequest, CommitResponse], COMMIT_COLUMNS, offset_commit),
+    Api("TXN_OFFSET_COMMIT", 6, Completed[CommitRequest, CommitResponse], COMMIT_COLUMNS, offset_commit),
     Api("OFFSET_FETCH", 10, Completed[OffsetFetchRequest, OffsetFetchResponse], OFFSET_FETCH_COLUMNS, offset_fetch),
 )
