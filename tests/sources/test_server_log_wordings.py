@@ -220,6 +220,12 @@ TRUNCATION: list[Case] = [
                 {"offset": 4, "diverging_epoch": 2},
             ),
             (
+                "Based on follower's leader epoch, leader replied with an offset 9 >= the follower's log end offset 4 in t-0. No"
+                " truncation needed.",
+                "nothing_to_truncate",
+                {"offset": 4, "diverging_end_offset": 9},
+            ),
+            (
                 "Leader or replica is on protocol version where leader epoch is not considered in the OffsetsForLeaderEpoch"
                 " response. The leader's offset 4 will be used for truncation in t-0.",
                 "no_epoch_in_answer",

@@ -92,6 +92,12 @@ _TRUNCATING: Final[Beginnings] = {
             + TOPIC_PARTITION + rb"\. Will truncate to " + _OFFSET + rb" and send another .*",
             reason="epoch_unknown_to_follower",
         ),
+        _fetcher(  # 1.0 and 1.1
+            "TRUNCATION_OFFSET_CHOSEN",
+            rb"Based on [\w']+ leader epoch, leader replied with an offset (?P<diverging_end_offset>\d+) >= the [\w']+ log end"
+            rb" offset " + _OFFSET + rb" in " + TOPIC_PARTITION + rb"\. No truncation needed\.",
+            reason="nothing_to_truncate",
+        ),
     ),
     b"Leader or ": (
         _fetcher(
