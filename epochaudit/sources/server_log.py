@@ -53,6 +53,7 @@ SETTINGS: Final = frozenset(
 
 _CONFIG_DUMP: Final = b"KafkaConfig values:"
 _UNPRINTED: Final = b"null"
+_NOWHERE: Final = b"\n"  # in no line
 _KEPT_LOGGERS: Final = 1_000
 _OF_CLIENTS_TOO: Final = b"AppInfoParser"
 _SERVER_CLASS: Final = (
@@ -119,9 +120,9 @@ class ServerLog(Log4jLines):
                 if beginning in UNLESS and UNLESS[beginning] in text:
                     return LineOutcome.IGNORED
                 return self._event(wordings, text, start, byte_offset, line)
-        if told.marked is not None and told.marked[0] in text:
-            return self._event(told.marked[1], text, start, byte_offset, line)
-        return LineOutcome.IGNORED
+        if told.marked is None or told.marked[0] not in text or UNLESS.get(told.marked[0], _NOWHERE) in text:
+            return LineOutcome.IGNORED
+        return self._event(told.marked[1], text, start, byte_offset, line)
 
     def _unclosed(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         """A message that goes on over further lines, or a line that was cut: bad only if it should be an event."""

@@ -1,7 +1,7 @@
 """state-change.log: what a broker applied and refused, in that order, and what a ZooKeeper-mode controller decided.
 
 Lines are written by state.change.logger under ReplicaManager.replicaStateChangeLock, so their order is the order of
-application. Wordings of Kafka 2.0 to 4.1 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
+application. Wordings of Kafka 2.0 to 4.4 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
 ReplicaStateMachine, ControllerChannelManager). Lines that tell nothing more than others, of which the per-partition
 "Cached leader info" and "Received response" are the mass, are ignored.
 
@@ -73,6 +73,14 @@ _NAMED_STATE: Final = (
 _AND_STATE: Final = (
     rb" and partition state LeaderAndIsrPartitionState\(topicName='[\w.-]+', partitionIndex=\d+,"
     rb" controllerEpoch=-?\d+, " + _STATE
+)
+_AND_REGISTRATION: Final = (
+    rb", partition registration PartitionRegistration\(replicas=\[(?P<replicas>" + NUMBERS + rb")\], directories=[^=]*,"
+    rb" isr=\[(?P<isr>"
+    + NUMBERS
+    + rb")\], removingReplicas=[^=]*, addingReplicas=[^=]*, elr=[^=]*, lastKnownElr=[^=]*,"
+    rb" leader=(?P<leader>-?\d+), leaderRecoveryState=\w+,"
+    rb" leaderEpoch=(?P<leader_epoch>-?\d+), partitionEpoch=(?P<partition_epoch>-?\d+)\) and isNew=(?:true|false)"
 )
 _STOPPED: Final = (
     rb"StopReplicaPartitionState\(partitionIndex=\d+, leaderEpoch=(?P<leader_epoch>-?\d+),"
@@ -177,17 +185,15 @@ _SKIPPED: Final = tuple(
     for role, state in ((rb"leader", rb"the leader"), (rb"follower", rb"a follower"))
     for begin in (_BROKER + rb"Skipped the become-" + role + rb" state change",)
     for wording in (
-        Wording(  # 3.3 on
-            "LEADER_AND_ISR_SKIPPED",
-            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + _AND_STATE
-            + rb" since it is already " + state + rb" with leader epoch -?\d+\..*",
-            reason="already_in_state",
-        ),
-        Wording(
-            "LEADER_AND_ISR_SKIPPED",
-            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + _AND_STATE
-            + rb" since the " + role + rb" is already at a newer partition epoch -?\d+\.",
-            reason="newer_partition_epoch",
+        *(
+            Wording(
+                "LEADER_AND_ISR_SKIPPED", begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + given + ending, reason=reason
+            )
+            for given in (_AND_STATE, _AND_REGISTRATION)  # 3.3 to 4.1; 4.2 on
+            for ending, reason in (
+                (rb" since it is already " + state + rb" with leader epoch -?\d+\..*", "already_in_state"),
+                (rb" since the " + role + rb" is already at a newer partition epoch -?\d+\.", "newer_partition_epoch"),
+            )
         ),
         Wording(  # 3.0 to 3.2, KRaft
             "LEADER_AND_ISR_SKIPPED",

@@ -192,6 +192,12 @@ TRUNCATION: list[Case] = [
         "TRUNCATION_BELOW_HIGH_WATERMARK",
         {**LED, "offset": 0, "high_watermark": 10},
     ),
+    (
+        "UnifiedLog4",
+        UNIFIED + "Truncating t-0 to offset 0 below high watermark 10",
+        "TRUNCATION_BELOW_HIGH_WATERMARK",
+        {**T0, "offset": 0, "high_watermark": 10},
+    ),
     *(
         ("Fetcher", FETCHER + message, "TRUNCATION_OFFSET_CHOSEN", {**LED, "reason": reason, **more})
         for message, reason, more in (
@@ -288,6 +294,12 @@ EPOCHS: list[Case] = [
         for logger in ("Cache", "Cache3.5")
     ),
     (
+        "Cache3.5",
+        CACHE + "Appended new epoch entry EpochEntry[epoch=2, startOffset=15]. Cache now contains 3 entries.",
+        "EPOCH_CACHE_APPENDED",
+        ENTRY,
+    ),
+    (
         "Cache",
         CACHE + "New epoch entry EpochEntry(epoch=2, startOffset=15) caused truncation of conflicting entries"
         " ListBuffer(EpochEntry(epoch=1, startOffset=15)). Cache now contains 2 entries.",
@@ -353,6 +365,13 @@ FOLDERS: list[Case] = [
     ),
     ("LogManager", "Log for partition t-0 is marked as stray and renamed to /data/t-0.1-stray", "LOG_MARKED_STRAY", T0),
     ("LogManager", "Log in /data/t-0 marked stray and renamed to /data/t-0.1-stray", "LOG_MARKED_STRAY", T0),
+    (
+        "LogManager4",
+        "Found stray log dir Log(dir=/data/t-0, topic=t, partition=0, highWatermark=0): the topicId null does not exist in the"
+        " metadata image.",
+        "STRAY_PARTITION",
+        {**T0, "reason": "topic_deleted"},
+    ),
     *(
         (logger, f"Found stray log dir {STRAY}: {why}", "STRAY_PARTITION", {**T0, "topic_id": ID, "reason": reason})
         for logger, why, reason in (
@@ -760,6 +779,39 @@ REFUSALS: list[tuple[str, dict[str, object]]] = [
                 " while the leader was still recovering from an unclean leader election RECOVERING.",
                 {"reason": "leader_recovering", "isr": [2, 3]},
             ),
+            *(
+                (
+                    QUORUM + f"Rejecting AlterPartition request from node 2 for t-0 because {why} Proposed ISR was {MEMBERS} and"
+                    " current ISR is [2]. Current replica set is [2, 1, 3]. Current partitionEpoch is 4. Current leaderEpoch is 1.",
+                    {"isr": [2, 3], "isr_broker_epochs": [18, -1], **more},
+                )
+                for why, more in (
+                    ("the current leader is 1.", {"reason": "not_leader", "leader": 1}),
+                    (
+                        "the current leader epoch is 4, which is lower than the request value 5.",
+                        {"reason": "other_leader_epoch", "leader_epoch": 5, "response_leader_epoch": 4},
+                    ),
+                    (
+                        "the current partition epoch is 1, not 0.",
+                        {"reason": "other_partition_epoch", "partition_epoch": 0, "response_partition_epoch": 1},
+                    ),
+                    (
+                        "it specified ineligible replicas [3 (fenced)] in the new ISR.",
+                        {"reason": "ineligible_replicas", "value": "3 (fenced)"},
+                    ),
+                    ("it specified an invalid ISR.", {"reason": "invalid_isr"}),
+                    ("it specified an invalid ISR that doesn't include itself.", {"reason": "invalid_isr"}),
+                    (
+                        "the ISR had more than one replica while the leader was still recovering from an unclean leader"
+                        " election RECOVERING.",
+                        {"reason": "leader_recovering"},
+                    ),
+                    (
+                        "the leader recovery state cannot change from RECOVERED to RECOVERING.",
+                        {"reason": "recovery_state"},
+                    ),
+                )
+            ),
 ]  # fmt: skip
 RECORDS: list[Case] = [
     *(
@@ -892,6 +944,7 @@ def test_records_and_refusals_of_a_quorum(case: Case) -> None:
     "message",
     [
         LOG + "Truncating to 41 has no effect as the largest offset in the log is 40 (kafka.log.Log)",
+        UNIFIED + "Truncating future t-0 to offset 4 below high watermark 5 (org.apache.kafka.storage.internals.log.UnifiedLog)",
         QUORUM + "The request from broker 1 to unfence cannot yet be granted because it has not caught up with the offset of"
         " its register broker record 9. It is still at offset 8. (org.apache.kafka.controller.BrokerHeartbeatManager)",
         QUORUM + "The request from broker 1 to shut down can not yet be granted because the lowest active offset 8 is not"

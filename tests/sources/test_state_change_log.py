@@ -249,6 +249,25 @@ ID = "NywrUCMRStCBJJOEQBTNww"
             " leader is already at a newer partition epoch 9.",
             {**SKIPPED_STATE, "reason": "newer_partition_epoch"},
         ),
+        *(
+            (
+                f"Skipped the become-{role} state change for h1-2 with topic id Some({ID}), partition registration"
+                " PartitionRegistration(replicas=[3, 1, 2], directories=[AAAAAAAAAAAAAAAAAAAAAA, AAAAAAAAAAAAAAAAAAAAAA,"
+                f" {ID}], isr=[3, 1, 2], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=3,"
+                f" leaderRecoveryState=RECOVERED, leaderEpoch=4, partitionEpoch=5) and isNew=false since {why}",
+                {**SKIPPED_STATE, "topic_id": ID, "reason": reason},
+            )
+            for role, why, reason in (
+                ("follower", "it is already a follower with leader epoch 4.", "already_in_state"),
+                ("follower", "the follower is already at a newer partition epoch 9.", "newer_partition_epoch"),
+                (
+                    "leader",
+                    "it is already the leader with leader epoch 4. Current high watermark 0, ISR [1], adding replicas [] and"
+                    " removing replicas [].",
+                    "already_in_state",
+                ),
+            )
+        ),
         (
             f"Skipped the become-follower state change after marking its partition as follower for partition h1-2 with id"
             f" {ID} and partition state {STATE_3_2}.",

@@ -2,7 +2,7 @@
 
 A line is found by the class that logs it, then by how its message begins. Classes go by their simple names: packages
 moved between releases (kafka.log.UnifiedLog became org.apache.kafka.storage.internals.log.UnifiedLog), and layouts may
-abbreviate them. Wordings of Kafka 1.0 to 4.1.
+abbreviate them. Wordings of Kafka 1.0 to 4.4.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ _TOPICS: Final = (processes, zookeeper_controller, kraft_controller, kraft_recor
 
 BeginsWith = tuple[bytes, Wordings]
 
-UNLESS: Final = {b"The request from broker ": b" yet be granted"}
-"""Of a beginning: what only those lines hold that tell nothing."""
+UNLESS: Final = {
+    b"The request from broker ": b" yet be granted",
+    b" below high watermark ": b"] Truncating future ",  # of a replica that moves between directories
+}
+"""Of a beginning or mark: what only those lines hold that tell nothing."""
 
 
 @dataclass
@@ -47,7 +50,7 @@ def _by_class() -> dict[bytes, MessagesOf]:
             for beginning, wordings in told.items():
                 word = beginning.split(b" ", 1)[0]
                 words[word] = (*words.get(word, ()), (beginning, Wordings(COLUMNS, wordings)))
-    for marked in (partitions.MARKED, zookeeper_controller.MARKED):
+    for marked in (partitions.MARKED, zookeeper_controller.MARKED, logs.MARKED):
         for logging_class, (mark, wording) in marked.items():
             found[logging_class].marked = (mark, Wordings(COLUMNS, (wording,)))
     return dict(found)

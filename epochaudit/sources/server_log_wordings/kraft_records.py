@@ -10,6 +10,7 @@ from epochaudit.sources.server_log_wordings.parts import QUORUM_CONTROLLER as QU
 
 _ANY: Final = rb"(?:\[[^\[\]]*\]|[\w-]+)"
 _REQUEST: Final = rb"(?:alterIsr|AlterPartition) request "
+_PROPOSED: Final = rb" Proposed ISR was " + NEW_ISR + rb" and current ISR is .*"  # behind every refusal from 4.2 on
 _STATE: Final = (
     rb"PartitionRegistration\(replicas=\[(?P<replicas>" + NUMBERS + rb")\], .*?\bisr=\[(?P<isr>" + NUMBERS + rb")\],"
     rb" .*?\bleader=(?P<leader>-?\d+), (?:leaderRecoveryState=(?P<leader_recovery_state>RECOVERED|RECOVERING), )?"
@@ -38,11 +39,11 @@ _CHANGE: Final = (
 )  # fmt: skip
 
 
-def _refused(reason: str, ending: bytes) -> Wording:
+def _refused(reason: str, ending: bytes, *, added: bytes = _PROPOSED) -> Wording:
     return Wording(
         "ALTER_PARTITION_REJECTED",
         QUORUM + rb"Rejecting " + _REQUEST + rb"from node (?P<broker_id>\d+) for " + TOPIC_PARTITION + rb" because "
-        + ending,
+        + ending + added,
         reason=reason,
     )  # fmt: skip
 
@@ -52,30 +53,47 @@ def _unknown(reason: str, subject: bytes) -> tuple[Wording, ...]:
     return (Wording("ALTER_PARTITION_REJECTED", pattern, reason=reason),)
 
 
+_OTHER_VALUE: Final = rb" (?:not|which is (?:greater than the local|lower than the request) value) "
 _REFUSED: Final = (
-    _refused("not_leader", rb"the current leader is (?P<leader>-?\d+)\."),
-    _refused(
-        "other_leader_epoch",
-        rb"the current leader epoch is (?P<response_leader_epoch>-?\d+),"
-        rb" (?:not|which is greater than the local value) (?P<leader_epoch>-?\d+)\.",
-    ),
-    _refused(
-        "other_partition_epoch",
-        rb"the current partition epoch is (?P<response_partition_epoch>-?\d+),"
-        rb" (?:not|which is greater than the local value) (?P<partition_epoch>-?\d+)\.",
+    *(
+        _refused(reason, ending, added=added)
+        for added in (b"", _PROPOSED)
+        for reason, ending in (
+            ("not_leader", rb"the current leader is (?P<leader>-?\d+)\."),
+            (
+                "other_leader_epoch",
+                rb"the current leader epoch is (?P<response_leader_epoch>-?\d+)," + _OTHER_VALUE
+                + rb"(?P<leader_epoch>-?\d+)\.",
+            ),
+            (
+                "other_partition_epoch",
+                rb"the current partition epoch is (?P<response_partition_epoch>-?\d+)," + _OTHER_VALUE
+                + rb"(?P<partition_epoch>-?\d+)\.",
+            ),
+            ("recovery_state", rb"the leader recovery state cannot change from RECOVERED to RECOVERING\."),
+        )
     ),
     _refused(
         "ineligible_replicas",
         rb"it specified ineligible replicas \[(?P<value>[^\[\]]*)\] in the new ISR " + NEW_ISR + rb"\.",
+        added=b"",
     ),
-    _refused("invalid_isr", rb"it specified an invalid ISR " + NEW_ISR + rb"(?: that doesn't include itself)?\."),
+    _refused("invalid_isr", rb"it specified an invalid ISR " + NEW_ISR + rb"(?: that doesn't include itself)?\.", added=b""),
     _refused(
         "leader_recovering",
         rb"the ISR " + NEW_ISR + rb" had more than one replica while the leader was still recovering from an"
         rb" un(?:lcean|clean) leader election \w+\.",
+        added=b"",
     ),
-    _refused("recovery_state", rb"the leader recovery state cannot change from RECOVERED to RECOVERING\."),
-)
+    _refused(
+        "ineligible_replicas", rb"it specified ineligible replicas \[(?P<value>[^\[\]]*)\] in the new ISR\."
+    ),
+    _refused("invalid_isr", rb"it specified an invalid ISR(?: that doesn't include itself)?\."),
+    _refused(
+        "leader_recovering",
+        rb"the ISR had more than one replica while the leader was still recovering from an unclean leader election \w+\.",
+    ),
+)  # fmt: skip
 _UNKNOWN_TOPIC: Final = _unknown(
     "unknown_topic", rb"topic ID (?:null|" + TOPIC_ID + rb")(?: or name (?P<topic>[\w.-]*))?"
 )

@@ -207,7 +207,7 @@ _EPOCHS: Final[Beginnings] = {
 }  # fmt: skip
 
 _STRAY: Final = (
-    rb"Log\(dir=[^,]*, topicId=(?:None|null|(?P<topic_id>[\w-]{22})), topic=(?P<topic>[\w.-]+), partition=(?P<partition>\d+),"
+    rb"Log\(dir=[^,]*(?:, topicId=(?:None|null|(?P<topic_id>[\w-]{22})))?, topic=(?P<topic>[\w.-]+), partition=(?P<partition>\d+),"
     rb" .*?\)"
 )
 
@@ -244,6 +244,18 @@ _FOLDERS: Final[Beginnings] = {
         ),
     ),
 }  # fmt: skip
+
+MARKED: Final = {
+    b"UnifiedLog": (
+        b" below high watermark ",
+        Wording(  # 4.2 on; before, the fetcher said it
+            "TRUNCATION_BELOW_HIGH_WATERMARK",
+            rb"\[UnifiedLog partition=[^\]]*\] Truncating " + TOPIC_PARTITION + rb" to offset " + _OFFSET
+            + rb" below high watermark " + _WATERMARK,
+        ),
+    ),
+}  # fmt: skip
+"""By class: what a message holds whose first words other messages have, too."""
 
 TOLD: Final[Told] = {
     b"Log": _LOGS,

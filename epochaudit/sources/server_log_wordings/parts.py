@@ -25,7 +25,9 @@ CONTROLLER: Final = rb"\[Controller id=(?P<controller_id>\d+)\] "
 QUORUM_CONTROLLER: Final = rb"\[(?:Quorum)?Controller (?:id=)?(?P<controller_id>\d+)\] "
 """`[Controller 100]` up to 3.5, `[QuorumController id=100]` since."""
 
-EPOCH_ENTRY: Final = rb"EpochEntry\(epoch=(?P<leader_epoch>-?\d+), startOffset=(?P<start_offset>-?\d+)\)"
+EPOCH_ENTRY: Final = rb"EpochEntry[(\[]epoch=(?P<leader_epoch>-?\d+), startOffset=(?P<start_offset>-?\d+)[)\]]"
+"""In brackets from 4.1 on."""
+
 MEMBERS: Final = rb"\[[^\[\]]*\]"
 """An ISR as a list of ids, since 3.5 of BrokerState(brokerId=, brokerEpoch=)."""
 
