@@ -29,8 +29,17 @@ from epochaudit.sources.request_log_apis import (
     produce,
     topics,
 )
-from epochaudit.sources.request_log_apis.envelope import Api, HeaderOnly, Row
-from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, RowSink, Values
+from epochaudit.sources.request_log_apis.envelope import Api, HeaderOnly
+from epochaudit.sources.sink import (
+    Columns,
+    LineDecoder,
+    LineOutcome,
+    RequestColumns,
+    RequestCounts,
+    RequestRows,
+    Row,
+    RowSink,
+)
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
@@ -40,10 +49,10 @@ APIS: Final[dict[str, Api]] = {
     for module in (control, alter_partition, fetch, offsets, commits, cluster_metadata, brokers, topics)
     for api in module.APIS
 }
-REQUEST_COLUMNS: Final = (
-    "event_type", "byte_offset", "line_in_split", "time_ms", "api_version", "correlation_id", "client_id", "connection",
+COMMON: Final = (
+    "byte_offset", "line_in_split", "time_ms", "api_version", "correlation_id", "client_id", "connection",
     "software_name", "software_version", "total_time_ms", "request_queue_time_ms", "local_time_ms",
-    "request_error_code", "partition_row",
+    "request_error_code",
 )  # fmt: skip
 
 MARK: Final = b"Completed request:{"
@@ -67,12 +76,11 @@ class Known(Struct, gc=False):
     """What is looked up for each request of an API: as slots, for speed."""
 
     name: str
-    event_type: str
     highest_version: int
     has_code: bool
     decode: Callable[[bytes], Any]
     rows: Callable[[int, Any, Any], Iterable[Row]]
-    append: Callable[[Row], None]
+    add: Callable[[Row, Iterable[Row]], None]
 
 
 EVENT, IGNORED, QUARANTINED = LineOutcome  # as plain names: they are looked up for each line
@@ -88,7 +96,7 @@ def recognise(head: bytes) -> bool:
     return requests > 0 and 2 * requests >= sum(1 for line in head.split(b"\n") if line.strip())
 
 
-def finished(given: dict[str, Values]) -> dict[str, Values]:
+def finished(given: Columns) -> Columns:
     """Times in whole microseconds, and the arrival reckoned from them."""
     micros = {}
     for name in ("total_time", "request_queue_time", "local_time"):
@@ -97,6 +105,11 @@ def finished(given: dict[str, Values]) -> dict[str, Values]:
     given["time_ms"] = time_ms = pa.array(given["time_ms"], pa.int64())
     started = pc.divide(pc.add(micros["total_time_us"], NEARLY_A_MILLISECOND), A_MILLISECOND)
     return {**given, **micros, "arrival_ms": pc.subtract(time_ms, started)}
+
+
+def rows_of(api: Api, sink: RowSink) -> RequestRows:
+    """What takes the rows of an API's requests."""
+    return sink.requests(RequestColumns(api.event_type or api.name, COMMON, finished, api.columns))
 
 
 class RequestLog:
@@ -137,6 +150,13 @@ class RequestLog:
         return QUARANTINED
 
 
+def _reason(known: Known, version: int, time_ms: int | None) -> str:
+    """Why a completed request can't be read, though its JSON can."""
+    if not 0 <= version <= known.highest_version:
+        return f"unknown version {version} of {known.name}: {known.highest_version} is the highest known"
+    return "no readable timestamp" if time_ms is None else "the line does not tell the request itself"
+
+
 class RequestLogDecoder(RequestLog):
     """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
 
@@ -151,11 +171,9 @@ class RequestLogDecoder(RequestLog):
         self._name_only: Decoder[HeaderOnly] = Decoder(HeaderOnly)
         self._apis: dict[str, Known] = {}
         for api in (api for api in APIS.values() if sink.wanted.has(api.event_type or api.name)):
-            append = sink.rows(REQUEST_COLUMNS + api.columns, finished).append
             self._apis[api.name] = Known(
-                api.name, api.event_type or api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows,
-                append,
-            )  # fmt: skip
+                api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, rows_of(api, sink).add
+            )
         self._fetch = self._apis.get(FETCH)
         self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
         self.counts = RequestCounts()
@@ -171,9 +189,20 @@ class RequestLogDecoder(RequestLog):
         try:
             if known is None and (known := self._other_api(data, first, last)) is None:
                 return IGNORED
-            self._request(
-                known, known.decode(data[first:last]), self._time(data[start:mark]), byte_offset, line_in_split
-            )
+            line = known.decode(data[first:last])
+            header, client, response = line.request_header, line.client_information, line.response
+            version, time_ms = header.request_api_version, self._time(data[start:mark])
+            if not 0 <= version <= known.highest_version or time_ms is None or line.request.__class__ is str:
+                raise Unreadable(_reason(known, version, time_ms))
+            if response.__class__ is str:
+                response = None
+            common = (
+                byte_offset, line_in_split, time_ms, version, header.correlation_id, header.client_id, line.connection,
+                client.software_name, client.software_version, line.total_time_ms, line.request_queue_time_ms,
+                line.local_time_ms, response.error_code if known.has_code and response else None,
+            )  # fmt: skip
+            known.add(common, known.rows(version, line.request, response))
+            self._requests[known.name] += 1
         except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not the JSON of a completed request: {error}"
         except Unreadable as error:
@@ -182,30 +211,6 @@ class RequestLogDecoder(RequestLog):
             return EVENT
         self._quarantine(byte_offset, line_in_split, reason, data[start:stop])
         return QUARANTINED
-
-    def _request(self, known: Known, line: Any, time_ms: int | None, byte_offset: int, line_in_split: int) -> None:
-        """Append the request's rows."""
-        header, request, response, client = line.request_header, line.request, line.response, line.client_information
-        version = header.request_api_version
-        if not 0 <= version <= known.highest_version:
-            raise Unreadable(f"unknown version {version} of {known.name}: {known.highest_version} is the highest known")
-        if time_ms is None:
-            raise Unreadable("no readable timestamp")
-        if request.__class__ is str:
-            raise Unreadable("the line does not tell the request itself")
-        if response.__class__ is str:
-            response = None
-        self._requests[known.name] += 1
-        common = (
-            known.event_type, byte_offset, line_in_split, time_ms, version, header.correlation_id, header.client_id,
-            line.connection, client.software_name, client.software_version, line.total_time_ms,
-            line.request_queue_time_ms, line.local_time_ms, response.error_code if known.has_code and response else None,
-        )  # fmt: skip
-        append = known.append
-        ordinal = 0
-        for row in known.rows(version, request, response):
-            append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
-            ordinal += 1  # noqa: SIM113  and this is faster than enumerate
 
     def _other_api(self, data: bytes, first: int, last: int) -> Known | None:
         """How to decode a request that gives rows; None for one that does not, which is counted."""

@@ -7,11 +7,12 @@ The wide schema (`SCAN`) is the events table without event_id, plus two struct c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, runtime_checkable
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,6 +64,8 @@ SCAN_COLUMNS: Final = _scan_columns()
 SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
 ROW_KIND: Final = 0
 KEPT: Final = 1 << 12  # rows of the constant columns that are kept
+FIRST_ROW: Final = pa.scalar(0, pa.int32())
+_TYPES: Final = {column.name: column.type for column in SCAN}
 
 
 class LineOutcome(IntEnum):
@@ -106,7 +109,112 @@ class StreamDecoder(Protocol):
 
 
 Values = Any  # a column: a sequence of Python values or an Arrow array
-Finish = Callable[[dict[str, Values]], dict[str, Values]]  # columns by name
+Columns = dict[str, Values]  # by name
+Row = tuple[object, ...]
+
+
+def _transposed(names: tuple[str, ...], rows: list[Row]) -> Columns:
+    return dict(zip(names, zip(*rows, strict=True), strict=bool(rows)))
+
+
+class LineRows:
+    """Rows of exactly some columns, one tuple each."""
+
+    def __init__(self, names: tuple[str, ...], rows: list[Row] | None = None) -> None:
+        self.rows = [] if rows is None else rows
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def clear(self) -> None:
+        """Forget the rows; the list stays the same."""
+        self.rows.clear()
+
+    def columns(self) -> Columns:
+        """The table's columns that the rows fill."""
+        return _transposed(self._names, self.rows)
+
+    def place(self) -> tuple[object, object]:
+        """byte_offset and line_in_split of the first row."""
+        first = dict(zip(self._names, self.rows[0], strict=True))
+        return first["byte_offset"], first["line_in_split"]
+
+    def halves(self) -> tuple[LineRows, LineRows] | None:
+        """Two about equal parts with whole lines; None if all rows are of one line."""
+        offset = self._names.index("byte_offset")
+        starts = [at for at in range(1, len(self.rows)) if self.rows[at][offset] != self.rows[at - 1][offset]]
+        if not starts:
+            return None
+        middle = starts[len(starts) // 2]
+        return LineRows(self._names, self.rows[:middle]), LineRows(self._names, self.rows[middle:])
+
+
+@dataclass(frozen=True)
+class RequestColumns:
+    """The columns of an API's rows. common: of what all rows of a request share; finish: makes the table's columns of
+    these. own: of the rest.
+    """
+
+    event_type: str
+    common: tuple[str, ...]
+    finish: Callable[[Columns], Columns]
+    own: tuple[str, ...]
+
+
+class RequestRows:
+    """Rows of the requests of one API: what all rows of a request share is told once, and no tuple is made of two."""
+
+    def __init__(self, kind: RequestColumns) -> None:
+        self._kind = kind
+        self._requests: list[Row] = []
+        self._counts: list[int] = []  # of each request's rows
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, common: Row, rows: Iterable[Row]) -> None:
+        """One line's request; without rows it leaves no trace."""
+        found = rows if rows.__class__ is list else list(rows)  # whole, before anything is kept
+        if found:
+            self._requests.append(common)
+            self._counts.append(len(found))
+            self._rows += found
+
+    def clear(self) -> None:
+        """Forget the rows."""
+        for kept in (self._requests, self._counts, self._rows):
+            kept.clear()
+
+    def columns(self) -> Columns:
+        """The table's columns that the rows fill; partition_row is counted from the request's first."""
+        count, kind = len(self._rows), self._kind
+        common = kind.finish(_transposed(kind.common, self._requests))
+        ordinals = pa.repeat(FIRST_ROW, count)
+        if len(self._requests) < count:
+            first = pa.array([0, *accumulate(self._counts)], pa.int32())
+            request = pc.list_parent_indices(pa.ListArray.from_arrays(first, pa.nulls(count)))
+            ordinals = pc.subtract(pa.array(range(count), pa.int32()), first.take(request))
+            common = {name: _array(values, _TYPES[name]).take(request) for name, values in common.items()}
+        own = _transposed(kind.own, self._rows)
+        return {**common, **own, "partition_row": ordinals, "event_type": pa.repeat(kind.event_type, count)}
+
+    def place(self) -> tuple[object, object]:
+        """byte_offset and line_in_split of the first row."""
+        first = dict(zip(self._kind.common, self._requests[0], strict=True))
+        return first["byte_offset"], first["line_in_split"]
+
+    def halves(self) -> tuple[RequestRows, RequestRows] | None:
+        """Two parts with about as many requests; None if there is one request."""
+        middle = len(self._requests) // 2
+        if not middle:
+            return None
+        ends = [0, *accumulate(self._counts)]
+        halves = RequestRows(self._kind), RequestRows(self._kind)
+        for number, (common, start, end) in enumerate(zip(self._requests, ends, ends[1:], strict=False)):
+            halves[number >= middle].add(common, self._rows[start:end])
+        return halves
 
 
 @dataclass
@@ -167,11 +275,10 @@ class RowSink:
         self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file
         self._source = file.source
-        self._lists: dict[tuple[str | None, tuple[str, ...]], list[tuple[object, ...]]] = {}
-        self._finish: dict[tuple[str, ...], Finish] = {}
+        self._kept: dict[tuple[str | None, object], LineRows | RequestRows] = {}
         self._constants: dict[tuple[str, object], pa.Array] = {}
-        self._quarantined: list[tuple[object, ...]] = []
-        self._statistics: list[tuple[object, ...]] = []
+        self._quarantined: list[Row] = []
+        self._statistics: list[Row] = []
         self._identity: dict[str, object] = {
             "cluster": file.cluster,
             "node": file.node,
@@ -189,14 +296,14 @@ class RowSink:
         view._source = source
         return view
 
-    def rows(self, columns: tuple[str, ...], finish: Finish | None = None) -> list[tuple[object, ...]]:
-        """The list that takes rows of exactly these columns; the same columns give the same list.
+    def rows(self, names: tuple[str, ...]) -> list[Row]:
+        """The list that takes rows of exactly these columns; the same columns give the same list."""
+        kept = self._kept.setdefault((self._source, names), LineRows(names))
+        return cast(LineRows, kept).rows
 
-        `finish` makes the table's columns of the given ones, for all rows of a batch at once.
-        """
-        if finish is not None:
-            self._finish[columns] = finish
-        return self._lists.setdefault((self._source, columns), [])
+    def requests(self, kind: RequestColumns) -> RequestRows:
+        """What takes the rows of an API's requests; the same columns give the same."""
+        return cast(RequestRows, self._kept.setdefault((self._source, kind), RequestRows(kind)))
 
     def quarantine(self, byte_offset: int, line: int, reason: str, text: bytes) -> None:
         """Put a bad line aside: `line` is its number within the split, `reason` a sentence without its content."""
@@ -217,45 +324,40 @@ class RowSink:
     @property
     def pending(self) -> int:
         """Rows waiting for `drain`."""
-        return sum(map(len, self._lists.values())) + len(self._quarantined) + len(self._statistics)
+        return sum(map(len, self._kept.values())) + len(self._quarantined) + len(self._statistics)
 
     def drain(self) -> list[pa.RecordBatch]:
         """Everything collected since the last call, as batches of SCAN; the lists are empty afterwards."""
         batches = []
-        for (source, columns), rows in self._lists.items():
-            if rows:
+        for (source, _), kept in self._kept.items():
+            if kept:
                 self._identity["source"] = source
-                batch = self._event_batch(columns, rows)
-                self.event_rows += batch.num_rows
-                if "time_ms" in batch.schema.names:
-                    self._note_times(batch.column("time_ms"))
-                batches.append(batch)
-                rows.clear()
+                batches += self._event_batches(kept)
+                kept.clear()
         self._identity["source"] = self._file.source
         for kind, columns, rows in (
             (QUARANTINE_ROW, QUARANTINE_COLUMNS, self._quarantined),
             (SPLIT_ROW, SPLIT_COLUMNS, self._statistics),
         ):
             if rows:
-                batches.append(self._batch(kind, columns, rows))
+                batches.append(self._batch(kind, _transposed(columns, rows), len(rows)))
                 rows.clear()
         return batches
 
-    def _event_batch(self, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
-        """The rows as a batch, less those of lines with a value that its column can't hold: they are quarantined."""
+    def _event_batches(self, kept: LineRows | RequestRows) -> list[pa.RecordBatch]:
+        """The rows, less those of lines with a value that its column can't hold: they are quarantined."""
         try:
-            return self._batch(EVENT_ROW, columns, rows)
-        except UNFIT:
-            offset, line = columns.index("byte_offset"), columns.index("line_in_split")
-            spoiled = {}
-            for row in rows:
-                try:
-                    self._batch(EVENT_ROW, columns, [row])
-                except UNFIT as error:
-                    spoiled[row[offset]] = (row[offset], row[line], (self._file.kind, f"unfit value: {error}", None))
-            self._quarantined.extend(spoiled.values())
-            self.spoiled_lines += len(spoiled)
-            return self._batch(EVENT_ROW, columns, [row for row in rows if row[offset] not in spoiled])
+            batch = self._batch(EVENT_ROW, kept.columns(), len(kept))
+        except UNFIT as error:
+            if halves := kept.halves():
+                return [batch for half in halves for batch in self._event_batches(half)]
+            self._quarantined.append((*kept.place(), (self._file.kind, f"unfit value: {error}", None)))
+            self.spoiled_lines += 1
+            return []
+        self.event_rows += batch.num_rows
+        if "time_ms" in batch.schema.names:
+            self._note_times(batch.column("time_ms"))
+        return [batch]
 
     def _note_times(self, times: pa.Array) -> None:
         extremes = pc.min_max(times)
@@ -274,11 +376,7 @@ class RowSink:
             self._constants[name, value] = kept
         return kept.slice(0, count)
 
-    def _batch(self, row_kind: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> pa.RecordBatch:
-        count = len(rows)
-        given: dict[str, Values] = dict(zip(columns, zip(*rows, strict=True), strict=bool(rows)))
-        if columns in self._finish and rows:
-            given = self._finish[columns](given)
+    def _batch(self, row_kind: str, given: Columns, count: int) -> pa.RecordBatch:
         arrays = [
             _array(given[name], kind) if name in given else self._constant(name, kind, count)
             for name, kind in self._types

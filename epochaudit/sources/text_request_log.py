@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
 from msgspec import Struct
 
-from epochaudit.sources.request_log import APIS, REQUEST_COLUMNS, RequestLog, Unreadable, finished
+from epochaudit.sources.request_log import APIS, RequestLog, Unreadable, rows_of
 from epochaudit.sources.request_log_apis import produce
-from epochaudit.sources.request_log_apis.envelope import Row
-from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, RowSink
+from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, Row, RowSink
 from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
 from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
 from epochaudit.sources.text_request_log_apis.reader import Read, reader, shortcut
@@ -133,13 +132,12 @@ class Printed:
 
 
 class Recorded(Struct, gc=False):
-    """One version of an API whose requests become rows; append: puts one where it goes. As slots, for speed."""
+    """One version of an API whose requests become rows; add: puts a request's where they go. As slots, for speed."""
 
     name: str
     version: int
-    event_type: str
     rows: Callable[[int, Any, Any], Iterable[Row]]
-    append: Callable[[Row], None]
+    add: Callable[[Row, Iterable[Row]], None]
     printed: Printed
     match_short: Callable[[str, int], re.Match[str] | None]
     longest_short: int
@@ -165,7 +163,7 @@ class TextRequestLogDecoder(RequestLog):
 
     def __init__(self, file: RecordedFile, sink: RowSink, counts: RequestCounts | None = None) -> None:
         super().__init__(file, sink)
-        self._rows = sink.rows
+        self._sink = sink
         self._known: dict[str, Recorded | Counted] = {}
         self._latest: Recorded | Counted = Counted("")
         self._latest_header = "none yet"
@@ -214,16 +212,12 @@ class TextRequestLogDecoder(RequestLog):
         if time_ms is None:
             raise Unreadable("no readable timestamp")
         common = (
-            known.event_type, byte_offset, line_in_split, time_ms, known.version,
+            byte_offset, line_in_split, time_ms, known.version,
             int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,
             float(total), float(queue), float(local), getattr(response, "error_code", None),
         )  # fmt: skip
+        known.add(common, known.rows(known.version, request, response))
         self._requests[known.name] += 1
-        append = known.append
-        ordinal = 0
-        for row in known.rows(known.version, request, response):
-            append(common + (ordinal,) + row)  # noqa: RUF005  a sum of tuples is built faster than a display of them
-            ordinal += 1  # noqa: SIM113  and this is faster than enumerate
 
     def _ending(self, text: str) -> tuple[str | None, str | None]:
         """The client's software, from what all of a client's lines end with."""
@@ -264,10 +258,9 @@ class TextRequestLogDecoder(RequestLog):
         api = APIS[_RENAMED.get(name, name)]
         if version > api.highest_version:
             raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
-        append = self._rows(REQUEST_COLUMNS + api.columns, finished).append
         printed = _printed(name, version)
         return Recorded(
-            name, version, api.event_type or api.name, api.rows, append,
+            name, version, api.rows, rows_of(api, self._sink).add,
             printed, printed.match_short, printed.longest_short, printed.build_short,
         )  # fmt: skip
 

