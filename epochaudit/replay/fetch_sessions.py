@@ -81,11 +81,15 @@ def _of_session(held: DataFrame) -> DataFrame:
 def broken_sessions(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, session_id) of which requests between two recorded ones are missing.
 
-    What those asked for nobody knows, so that nothing can be said about what the session left to them. Column:
-    session_broken, always true. What travels is one row per session and task.
+    What those asked for nobody knows, so that nothing can be said about what the session left to them. A request that was
+    refused as a whole is none of the session: a client asks once more for one that went with the broker's process, whose
+    last answers were never sent. Column: session_broken, always true. What travels is one row per session and task.
     """
     requests = of_types(events, "FETCH").where(
-        (F.col("partition_row") == 0) & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
+        (F.col("partition_row") == 0)
+        & (F.col("session_id") > 0)
+        & (F.col("session_epoch") >= 0)
+        & (F.coalesce("request_error_code", F.lit(0)) == 0)
     )
     span = F.max("session_epoch") - F.min("session_epoch") + 1
     counted = requests.groupBy(*SESSION).agg((F.count(F.lit(1)) < span).alias("session_broken"))
