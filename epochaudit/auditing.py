@@ -17,12 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
+from epochaudit.metrics import of_run
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
 from epochaudit.rules.catalogue import PlugInError, selected
-from epochaudit.rules.judge import FINDING_ROW, Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
-from epochaudit.session import tuned_for
+from epochaudit.rules.wording import worded
+from epochaudit.session import copies, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import read_captures
@@ -102,7 +104,11 @@ def audit(
     """
     rules = selected(select, ignore)
     found = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
-    return judged(reading(spark, found), rules, show)
+    metrics = of_run()
+    with metrics.stage("reading"):  # where executors do not share this machine's disk, the judging reads
+        read = reading(spark, found)
+    with metrics.stage("judging"):
+        return judged(read, rules, show)
 
 
 def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
@@ -125,8 +131,8 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
     judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
     release(events)
-    nothing = spark.createDataFrame([], FINDING_ROW)
-    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
+    nothing = spark.createDataFrame([], JUDGED_ROW)
+    findings = worded(reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing]), rules)
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
@@ -171,7 +177,7 @@ def _judged(
     def judged(name: str, rules: Sequence[Rule]) -> list[Judgement]:
         try:
             judgement = judge(FRAMES[name].of(events), rules, keep)
-            rows = judgement.rows.persist()
+            rows = judgement.rows.persist(copies(events.sparkSession))
             _compute(rows)
         except Exception as error:
             if len(rules) > 1:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from epochaudit import config
+from epochaudit import config, metrics
 from epochaudit.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
 from epochaudit.version import VERSION
 
@@ -39,14 +39,35 @@ class UsageError(Exception):
 
 @dataclass
 class Diagnostics:
-    """How failures are told; --debug adds the traceback."""
+    """How failures are told; --debug adds the traceback.
+
+    metrics: where the line of metrics goes, if it is wanted. report, error: what it tells, as far as the command got.
+    """
 
     debug: bool = False
+    metrics: str | None = None
+    report: Report | None = None
+    error: str | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the process's exit code, one of `epochaudit.exit_codes`."""
     diagnostics = Diagnostics()
+    with metrics.measured() as measured:
+        code = _ran(arguments, diagnostics)
+        if diagnostics.metrics is None:
+            return code
+        try:
+            judged = None if diagnostics.report is None else diagnostics.report.totals
+            metrics.write(diagnostics.metrics, measured, code, judged, diagnostics.error)
+        except OSError as error:
+            return _could_not_run(
+                diagnostics, f"can't write {diagnostics.metrics}: {error.strerror}; choose another --metrics"
+            )
+    return code
+
+
+def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
     try:
         code = commands.main(args=arguments, prog_name="epochaudit", standalone_mode=False, obj=diagnostics)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -66,7 +87,8 @@ def _could_not_run(diagnostics: Diagnostics, message: str) -> int:
 
     if diagnostics.debug:
         traceback.print_exc()
-    click.echo(f"epochaudit: {neutral(' '.join(message.split()))}", err=True)
+    diagnostics.error = neutral(" ".join(message.split()))
+    click.echo(f"epochaudit: {diagnostics.error}", err=True)
     return COULD_NOT_RUN
 
 
@@ -124,6 +146,11 @@ def commands() -> None:
     metavar="DIR",
     help="Read only what is new into this directory of Delta tables, and judge all it holds.",
 )
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",
+)
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option(
@@ -152,6 +179,7 @@ def audit(
 
     chosen = config.settings(config_file, {**given, "conf": _properties(conf)})
     destinations = config.destinations(chosen)
+    diagnostics.metrics = chosen.metrics
     selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
     report = audited(captures, chosen, debug=diagnostics.debug)
     return _concluded(report, chosen, destinations, diagnostics)
@@ -161,6 +189,7 @@ def _concluded(
     report: Report, chosen: config.Settings, destinations: Iterable[tuple[str, str]], diagnostics: Diagnostics
 ) -> int:
     """Deliver a report; the exit code that it means."""
+    diagnostics.report = report
     for format, output in destinations:
         _deliver(_renderers()[format], report, output)
     if report.reaches(chosen.fail_on):
@@ -273,7 +302,7 @@ def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) ->
     from epochaudit.report.assembly import report_of
 
     result = _run(captures, chosen, debug=debug)
-    with progress(f"gathering what was found in {', '.join(captures)}"):
+    with progress(f"gathering what was found in {', '.join(captures)}"), metrics.of_run().stage("gathering"):
         return report_of(result)
 
 
@@ -284,7 +313,7 @@ def _audited_into(location: str, captures: Sequence[str], chosen: config.Setting
 
     seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
     size = sum(file.stored.size for one in seen for file in one.files)
-    with progress("starting Spark"):
+    with progress("starting Spark"), metrics.of_run().stage("starting"):
         spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=size, debug=debug)
     with progress(f"auditing {', '.join(captures)} into {location}"):
         return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
@@ -316,13 +345,8 @@ def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Au
     from epochaudit.sources.discovery import discover
 
     found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
-    with progress("starting Spark"):
-        spark = session(
-            chosen.master,
-            chosen.conf,
-            bytes_to_read=bytes_of(found),
-            debug=debug,
-        )
+    with progress("starting Spark"), metrics.of_run().stage("starting"):
+        spark = session(chosen.master, chosen.conf, bytes_to_read=bytes_of(found), debug=debug)
     with progress(f"auditing {', '.join(captures)}"):
         return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 

@@ -41,6 +41,7 @@ class Settings:
     show: tuple[str, ...] = ()
     fail_on: str = "exposed"
     warehouse: str | None = None
+    metrics: str | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -122,7 +123,7 @@ def destinations(chosen: Settings) -> tuple[tuple[str, str], ...]:
     outputs = chosen.output + ("-",) * (len(formats) - len(chosen.output))
     if outputs.count("-") > 1:
         raise ConfigError("more than one format for standard output: give each further --format its own --output FILE")
-    for output in outputs:
+    for output in (*outputs, chosen.metrics or "-"):
         if output != "-" and not Path(output).absolute().parent.is_dir():
             raise ConfigError(f"can't write {output}: its directory does not exist; create it first")
     return tuple(zip(formats, outputs, strict=True))

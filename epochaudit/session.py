@@ -16,24 +16,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from epochaudit.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+LOCAL_MASTER: Final = "local"  # so begin the masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
-LOCAL: Final[Mapping[str, str]] = {
+STARTED_HERE: Final[Mapping[str, str]] = {
     "spark.app.name": "epochaudit",
     "spark.ui.enabled": "false",  # nobody looks at it, and it opens a port
     "spark.ui.showConsoleProgress": "false",  # the command line has its own
-    "spark.driver.memory": "2g",  # one JVM is driver and executor here
-    "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",  # on one machine the JVM is driver and executor
     "spark.sql.warehouse.dir": "file:///tmp/epochaudit-unused",  # no managed table is ever written
     "spark.buffer.pageSize": "1m",  # each small table that is broadcast takes a whole page, by default of up to 64 MB
     "spark.sql.ui.retainedExecutions": "1",  # plans of megabytes, kept for a page that nobody looks at
     "spark.sql.maxPlanStringLength": "1000",  # and their texts
+}
+LOCAL: Final[Mapping[str, str]] = {
+    **STARTED_HERE,
+    "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
+    "spark.driver.host": "127.0.0.1",
     PARTITIONS: str(max(2, os.cpu_count() or 2)),  # more tasks than cores gain nothing on one machine
 }
 ALWAYS: Final[Mapping[str, str]] = {
@@ -92,7 +97,8 @@ def session(
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
     small = SMALL_RUN if bytes_to_read is not None and bytes_to_read < SMALL_CAPTURE else {}
-    settings = {**LOCAL, **ALWAYS, **small, **(_delta() if warehouse else {}), **(conf or {})}
+    here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
+    settings = {**here, **ALWAYS, **small, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
         return _configured(master or "local[*]", settings).getOrCreate()
 
@@ -100,6 +106,26 @@ def session(
 def submitted() -> bool:
     """This process was started by spark-submit, which has set master and deploy mode."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def on_this_machine(spark: SparkSession) -> bool:
+    """Executors are threads of a JVM that this process has started: they have its files, and do not die without it."""
+    is_remote = ".connect." in type(spark).__module__  # whose server may be on one machine, but that is not this one
+    return not is_remote and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
+
+
+def copies(spark: SparkSession) -> StorageLevel:
+    """How results are kept that can't be made anew, or not cheaply: in memory, else on disk; of two executors, as one may die."""
+    return StorageLevel(True, True, False, True, 1 if on_this_machine(spark) else 2)
+
+
+def jvm_cpu_seconds(spark: SparkSession) -> float:
+    """CPU time of the driver's JVM, 0 if it has none or does not tell."""
+    try:
+        spent = spark._jvm.java.lang.ProcessHandle.current().info().totalCpuDuration()  # type: ignore[union-attr]
+        return float(spent.get().toMillis()) / 1000
+    except Exception:  # Spark Connect; a JVM whose internals are closed
+        return 0.0
 
 
 def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
@@ -138,15 +164,16 @@ def _with_delta(given: SparkSession) -> SparkSession:
 
 
 def _delta() -> dict[str, str]:
-    if not _delta_jars():
+    if not delta_jars():
         # a process of its own: what the download needs of the JVM must not stay in the session
         fetch = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=False)
         if fetch.returncode:
             raise SessionError(fetch.stderr.strip().removeprefix("epochaudit: "))
-    return {**DELTA, "spark.jars": ",".join(map(str, _delta_jars()))}
+    return {**DELTA, "spark.jars": ",".join(map(str, delta_jars()))}
 
 
-def _delta_jars() -> list[Path]:
+def delta_jars() -> list[Path]:
+    """Delta's jars, once they have been fetched."""
     return sorted(_delta_folder().glob("*.jar"))
 
 
@@ -159,7 +186,7 @@ def _delta_folder() -> Path:
 def fetch_delta() -> None:
     """Fetch Delta's jars with Spark's own resolver, once. For a process of its own. Raises SessionError."""
     folder = _delta_folder()
-    if _delta_jars():
+    if delta_jars():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as staging:

@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
+from epochaudit.session import copies
+
 Table = Callable[[DataFrame], DataFrame]
 
 _KEPT: Final[WeakKeyDictionary[DataFrame, dict[str, DataFrame]]] = WeakKeyDictionary()
@@ -28,7 +30,7 @@ def kept(table: Table) -> Table:
         with _BUILDING:
             tables = _KEPT.setdefault(events, {})
             if name not in tables:
-                tables[name] = table(events).localCheckpoint(eager=False)
+                tables[name] = table(events).localCheckpoint(eager=False, storageLevel=copies(events.sparkSession))
             return tables[name]
 
     return once

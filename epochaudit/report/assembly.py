@@ -10,6 +10,7 @@ from epochaudit.diagnosis import Diagnosis, correlation_holes, diagnosis, named_
 from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
+from epochaudit.metrics import of_run
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.metadata_segment import MetadataSegment
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SPLIT_COLUMNS: Final = (
     *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
-    *("requests", "partition_rows", "error_codes"),
+    *("requests", "partition_rows", "error_codes", "bytes", "rows"),
 )
 SPAN_COLUMNS: Final = ("first_time_ms", "last_time_ms")
 
@@ -34,6 +35,7 @@ def report_of(audit: Audit) -> Report:
     """The report of an audit: two small aggregates and the findings are collected, the findings' lines read back."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
     rows = audit.findings.toArrow().to_pylist()
+    of_run().read = _read(splits)
     return Report(
         version=VERSION,
         inventory=_inventory(audit, splits),
@@ -41,6 +43,12 @@ def report_of(audit: Audit) -> Report:
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
         failures=audit.failures,
     )
+
+
+def _read(splits: Sequence[Row]) -> dict[str, int]:
+    files = len({(split["cluster"], split["file"]) for split in splits})
+    summed = {"bytes": "bytes", "lines": "lines", "rows": "rows", "quarantined": "quarantined_lines"}
+    return {"files": files, **{name: sum(split[column] for split in splits) for name, column in summed.items()}}
 
 
 def diagnosis_of(audit: Audit) -> Diagnosis:

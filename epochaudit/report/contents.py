@@ -59,6 +59,12 @@ class Report:
         return sum(rule.count(verdict) for rule in self.rules)
 
     @property
+    def totals(self) -> Mapping[str, object]:
+        """Of what clusters, how many subjects got which verdict, and which rules failed."""
+        counts = {verdict: self.count(verdict) for verdict in VERDICTS}
+        return {"clusters": sorted(self.inventory.clusters), **counts, "failed_rules": sorted(self.failures)}
+
+    @property
     def judged(self) -> int:
         """Subjects that got a verdict other than unverifiable."""
         return sum(self.count(verdict) for verdict in VERDICTS if verdict != UNVERIFIABLE)

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
+from epochaudit.session import on_this_machine
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
@@ -40,7 +41,7 @@ from epochaudit.sources.sink import (
     RowSink,
     Wanted,
 )
-from epochaudit.sources.staging import STAGED, shares_disk, staged, staging_directory, written
+from epochaudit.sources.staging import STAGED, staged, staging_directory, written
 from epochaudit.sources.unwrapping import unwrapping
 
 NAME: Final = "epochaudit"
@@ -71,7 +72,7 @@ def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFram
 
     Where executors share this machine's disk they are read now, else by the first action; either way they are kept.
     """
-    scan = _staged(spark, ranges) if shares_disk(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    scan = _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
     events = scan.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
     events = events.select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))

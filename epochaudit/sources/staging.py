@@ -30,11 +30,6 @@ SKIPPED_BY: Final = ["row_kind", "source", "event_type"]  # the columns by which
 _DIRECTORIES: Final[dict[DataFrame, tempfile.TemporaryDirectory[str]]] = {}
 
 
-def shares_disk(spark: SparkSession) -> bool:
-    """The executors see this process's files, as they are this machine's."""
-    return (spark.conf.get("spark.master", "") or "").startswith("local")
-
-
 def staging_directory(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
     """A new directory where Spark keeps its own temporary files."""
     local = (spark.conf.get("spark.local.dir", "") or "").partition(",")[0] or None

@@ -17,10 +17,10 @@ from epochaudit.auditing import REPORTED, Audit
 from epochaudit.events.schema import columns, spark_schema
 from epochaudit.evidence import Evidence
 from epochaudit.findings import Finding, in_order
+from epochaudit.metrics import Metrics
 from epochaudit.report.contents import Report
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
 from epochaudit.version import VERSION
-from epochaudit.warehouse.rows import Written
 from epochaudit.warehouse.tables import Directory, WarehouseError, one_of, quoted
 
 OPEN: Final = "open"
@@ -138,9 +138,14 @@ def told_at(moment: datetime) -> str:
 
 
 def record(
-    directory: Directory, run: Run, judged: Judged, audit: Audit, report: Report, written: Written,
-    files_read: int, seconds: Mapping[str, float], show: Collection[str],
-) -> None:  # fmt: skip
+    directory: Directory,
+    run: Run,
+    judged: Judged,
+    audit: Audit,
+    report: Report,
+    metrics: Metrics,
+    show: Collection[str],
+) -> None:
     """Write what a run found and judged; its row in `runs` comes last, so that only a completed run has one."""
     now = told_at(datetime.now(UTC))
     rules = [rule.id for rule in audit.rules if rule.id not in audit.failures]
@@ -156,15 +161,17 @@ def record(
         "clusters": sorted(judged.generations),
         "generations": dict(judged.generations),
         "settings": judged.settings,
-        "files_read": files_read,
-        "bytes_read": written.bytes,
-        "lines_read": written.lines,
-        "rows_written": written.rows,
-        "quarantined": written.quarantined,
+        "files_read": metrics.read["files"],
+        "bytes_read": metrics.read["bytes"],
+        "lines_read": metrics.read["lines"],
+        "rows_written": metrics.read["rows"],
+        "quarantined": metrics.read["quarantined"],
         "violations": report.count(VIOLATION),
         "exposed": report.count(EXPOSED),
         "unverifiable": report.count(UNVERIFIABLE),
-        "seconds": {stage: round(spent, 3) for stage, spent in seconds.items()},
+        "seconds": metrics.seconds,
+        "spark": directory.spark.version,
+        "driver_cpu_seconds": metrics.cpu_seconds(directory.spark),
         "report": msgspec.json.encode(replace(report, findings=())).decode(),
     }
     schema = spark_schema("runs")

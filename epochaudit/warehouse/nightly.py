@@ -7,16 +7,16 @@ reads, or a horizon that was not judged yet, and the next run goes on from there
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from secrets import token_hex
 from typing import BinaryIO, Final
 
 from pyspark.sql import SparkSession
 
 from epochaudit.auditing import bytes_of, judged
+from epochaudit.metrics import of_run
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
@@ -66,19 +66,6 @@ class _Cluster:
     ranges: Sequence[ByteRange]
 
 
-@dataclass
-class _Stages:
-    """Wall time of each stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.seconds[name] = time.monotonic() - started
-
-
 def audited(
     spark: SparkSession,
     location: str,
@@ -94,29 +81,37 @@ def audited(
     WarehouseError, among other things if another run wrote to the warehouse at the same time.
     """
     rules = selected(select, ignore)
-    run, stages = Run.now(token_hex(4)), _Stages()
-    with stages.stage("looking"), explained(location):
+    run, metrics = Run.now(token_hex(4)), of_run()
+    with metrics.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, one) for one in _one_per_cluster(seen)]
     tuned_for(spark, bytes_of(cluster.capture for cluster in clusters))
-    with stages.stage("reading"), explained(location):
+    with metrics.stage("reading"), explained(location):
         written, parts, now = _read(directory, run, clusters)
     judgement = Judged.of(now, rules, show)
+    read = _totals(written, clusters)
     with explained(location):
         known = earlier_report(directory, judgement)
     if known is not None:
+        metrics.read = read
         return known
-    with stages.stage("judging"):
+    with metrics.stage("judging"):
         audit = judged(held(directory, [_kept(cluster, parts) for cluster in clusters], parts), rules, show)
-    with stages.stage("gathering"), explained(location):
+    with metrics.stage("gathering"), explained(location):
         report = with_kept_texts(directory, report_of(audit))
-    with stages.stage("writing"), explained(location):
+    metrics.read = read  # tonight, not what is judged
+    with metrics.stage("writing"), explained(location):
         if generations(directory, now) != now:
             raise overtaken(location)
-        files_read = len({part.file.path for cluster in clusters for part in cluster.ranges})
-        record(directory, run, judgement, audit, report, written, files_read, stages.seconds, show)
+        record(directory, run, judgement, audit, report, metrics, show)
     audit.release()
     return report
+
+
+def _totals(written: Written, clusters: Sequence[_Cluster]) -> dict[str, int]:
+    files = len({(part.file.cluster, part.file.path) for cluster in clusters for part in cluster.ranges})
+    counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
+    return {"files": files, **counts, "quarantined": written.quarantined}
 
 
 def reported(spark: SparkSession, location: str) -> Report:

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from epochaudit.session import on_this_machine
 from epochaudit.sources import staging
 from epochaudit.sources.sink import SCAN
-from epochaudit.sources.staging import STAGED, release, shares_disk, staged, staging_directory, written
+from epochaudit.sources.staging import STAGED, release, staged, staging_directory, written
 
 
 def batch(event_type: str, offsets: range) -> pa.RecordBatch:
@@ -54,7 +55,7 @@ def test_no_rows_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_staged_rows_are_there_until_they_are_released(spark: SparkSession) -> None:
-    assert shares_disk(spark)
+    assert on_this_machine(spark)
     directory = staging_directory(spark)
     file = path_of(written([batch("FETCH", range(5))], directory.name))
     rows = staged(spark.createDataFrame([(file,)], STAGED), directory)
