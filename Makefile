@@ -19,6 +19,7 @@ $(VENV)/.ready: pyproject.toml
 	@echo "installing into $(VENV) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --upgrade --target $(VENV)/connect --group connect
 	@$(BIN)/python -m epochaudit.session || echo "going on without: all but --warehouse works" >&2
 	@touch $@
 

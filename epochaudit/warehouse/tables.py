@@ -74,10 +74,11 @@ class Directory:
 def opened(spark: SparkSession, location: str) -> Directory:
     """The warehouse in a directory; what is missing is made. Raises WarehouseError."""
     directory = _directory(spark, location)
-    if _layout(directory) is None:
+    properties = _usable(directory)
+    if properties is None:
         for table in TABLES:
             spark.sql(_create(directory, table))
-    elif (_properties(directory, "horizon") or {}).get(COLUMNS_PROPERTY) != _columns_digest():
+    elif properties.get(COLUMNS_PROPERTY) != _columns_digest():
         _add_columns(directory)
     return directory
 
@@ -88,12 +89,20 @@ def _add_columns(directory: Directory) -> None:
         there = set(directory.table(table).columns)
         if lacking := [column for column in described(table) if column.name not in there]:
             directory.spark.sql(f"ALTER TABLE {directory.name(table)} ADD COLUMNS ({_fields(lacking)})")
-    known = f"{quoted(COLUMNS_PROPERTY)} = {quoted(_columns_digest())}"
-    directory.spark.sql(f"ALTER TABLE {directory.name('horizon')} SET TBLPROPERTIES ({known})")
+        _set(directory, table, {VERSION_PROPERTY: str(contract(table).version)})
+    _set(directory, "horizon", {COLUMNS_PROPERTY: _columns_digest()})
+
+
+def _set(directory: Directory, table: str, properties: Mapping[str, str]) -> None:
+    directory.spark.sql(f"ALTER TABLE {directory.name(table)} SET TBLPROPERTIES ({_told(properties)})")
+
+
+def _told(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in properties.items())
 
 
 def _columns_digest() -> str:
-    told = repr([(table, column.name) for table in TABLES for column in described(table)])
+    told = repr([(table, contract(table).version, [column.name for column in described(table)]) for table in TABLES])
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
@@ -104,7 +113,7 @@ def _fields(listed: Iterable[ColumnDoc]) -> str:
 def existing(spark: SparkSession, location: str) -> Directory:
     """The warehouse in a directory. Raises WarehouseError if there is none."""
     directory = _directory(spark, location)
-    if _layout(directory) is None:
+    if _usable(directory) is None:
         raise WarehouseError(f"{location} is no warehouse; `epochaudit audit CAPTURE --warehouse {location}` makes one")
     return directory
 
@@ -115,8 +124,8 @@ def _directory(spark: SparkSession, location: str) -> Directory:
     return Directory(spark, whole.rstrip("/"))
 
 
-def _layout(directory: Directory) -> int | None:
-    """The layout of a warehouse; None if there is none. Raises WarehouseError if this program can't use it."""
+def _usable(directory: Directory) -> Mapping[str, str] | None:
+    """The properties of a warehouse's horizon; None if there is no warehouse. Raises WarehouseError if this program can't use it."""
     properties = _properties(directory, "horizon")
     if properties is None:
         if _properties(directory, "runs") is not None and _properties(directory, "splits") is None:
@@ -125,13 +134,30 @@ def _layout(directory: Directory) -> int | None:
                 "directory for --warehouse and audit there what is still to be judged"
             )
         return None
-    layout = int(properties.get(LAYOUT_PROPERTY, 0))
-    if layout != LAYOUT:
+    if LAYOUT_PROPERTY not in properties:
+        raise WarehouseError(
+            f"{directory.location}/horizon does not tell its layout: it was not written by epochaudit; name another directory"
+        )
+    layout = int(properties[LAYOUT_PROPERTY])
+    if layout > LAYOUT:
+        raise _newer(directory, f"layout {layout}, where this one knows {LAYOUT}")
+    if layout < LAYOUT:
         raise WarehouseError(
             f"{directory.location} has layout {layout} and this version of epochaudit uses layout {LAYOUT}; "
             "use the version that wrote it, or a new directory"
         )
-    return layout
+    if properties.get(COLUMNS_PROPERTY) != _columns_digest():
+        for table in TABLES:
+            version = int((_properties(directory, table) or {}).get(VERSION_PROPERTY, 0))
+            if version > contract(table).version:
+                raise _newer(directory, f"version {version} of {table}, where this one knows {contract(table).version}")
+    return properties
+
+
+def _newer(directory: Directory, what: str) -> WarehouseError:
+    return WarehouseError(
+        f"{directory.location} was written by a newer version of epochaudit ({what}); upgrade epochaudit, or name another directory"
+    )
 
 
 def _properties(directory: Directory, table: str) -> dict[str, str] | None:
@@ -182,10 +208,9 @@ def _create(directory: Directory, table: str) -> str:
         properties["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
     if table == "horizon":
         properties[COLUMNS_PROPERTY] = _columns_digest()
-    told = ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in properties.items())
     return (
         f"CREATE TABLE IF NOT EXISTS {directory.name(table)} ({fields}) USING delta{filed} "
-        f"COMMENT {quoted(about.grain)} TBLPROPERTIES ({told})"
+        f"COMMENT {quoted(about.grain)} TBLPROPERTIES ({_told(properties)})"
     )
 
 

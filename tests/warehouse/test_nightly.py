@@ -132,15 +132,33 @@ def test_a_warehouse_that_cannot_be_used_is_told(spark: SparkSession, put: Put, 
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/old/runs` (run_id string) USING delta")
     with pytest.raises(warehouse.WarehouseError, match=r"written by epochaudit 0\.1\.0"):
         warehouse.audited(spark, f"{tmp_path}/old", seen)
-    spark.sql(
-        f"CREATE TABLE delta.`{tmp_path}/new/horizon` (path string) USING delta TBLPROPERTIES ('{tables.LAYOUT_PROPERTY}' = '9')"
-    )
-    with pytest.raises(warehouse.WarehouseError, match="has layout 9"):
-        warehouse.audited(spark, f"{tmp_path}/new", seen)
     with pytest.raises(warehouse.WarehouseError, match="is no warehouse"):
         warehouse.reported(spark, f"{tmp_path}/none")
     with pytest.raises(warehouse.WarehouseError, match=f"two of the captures are of cluster {CLUSTER}"):
         warehouse.audited(spark, f"{tmp_path}/warehouse", [*seen, *seen])
+
+
+LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 2\); upgrade"),
+        ({LAYOUT: "2", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
+        ({LAYOUT: "1", SCHEMA: "1"}, "has layout 1 and this version of epochaudit uses layout 2"),
+        ({"owner": "another"}, "does not tell its layout: it was not written by epochaudit"),
+    ],
+)
+def test_a_warehouse_of_another_version_is_never_misread(
+    spark: SparkSession, put: Put, tmp_path: Path, properties: dict[str, str], told: str
+) -> None:
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/w/horizon` (path string) USING delta TBLPROPERTIES ({listed})")
+    with pytest.raises(warehouse.WarehouseError, match=told):
+        warehouse.audited(spark, f"{tmp_path}/w", [inspected(str(put("broker-1/server.log", "")))])
+    with pytest.raises(warehouse.WarehouseError, match=told):
+        warehouse.reported(spark, f"{tmp_path}/w")
 
 
 def test_all_that_is_read_is_stored() -> None:
@@ -159,3 +177,4 @@ def test_a_warehouse_gets_the_columns_that_it_lacks(
     folder = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120))
     [finding] = night(folder).findings
     assert [row["because"] for row in rows(spark, tmp_path / "warehouse", "findings")] == [list(finding.because)]
+    assert tables.existing(spark, str(tmp_path / "warehouse"))
