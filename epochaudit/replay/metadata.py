@@ -25,7 +25,7 @@ from epochaudit.replay.cluster_history import (
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
 
-_BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr")
+_BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "last_known_elr")
 _SHRINK_KEEPS_EPOCH_LEVEL: Final = 12  # 3.6-IV0
 _RELEASE_3_6: Final = 306
 _HANDLING_MS: Final = 1000  # requests about the state before may still be under way when the controller writes the next
@@ -36,8 +36,8 @@ def metadata(events: DataFrame) -> DataFrame:
 
     Needs: the events table. `node` is the controller that made the change (KRaft: the raft leader of the record's
     epoch, null if the log does not name it), null elsewhere. Adds, beside the columns of `partition_states`:
-      previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr of the row before; previous_ref its
-                            place
+      previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr of the row before;
+                            previous_ref its place
       starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it
       created               the record creates the partition (KRaft; not one in a snapshot)
       elects                the record or line makes another node leader than the state before had

@@ -18,7 +18,7 @@ SOURCE: Final = "metadata_log"
 
 _CONTENT: Final = (
     "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
-    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "broker_id", "broker_epoch", "incarnation_id",
+    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "broker_id", "broker_epoch", "incarnation_id",
     "fenced", "in_controlled_shutdown", "name", "value",
 )  # fmt: skip
 _COLUMNS: Final = (

@@ -28,10 +28,19 @@ LEADER_AND_ISR: Final = "leader_and_isr"
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
     "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr",
-    "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
+    "last_known_elr", "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _PLACE: Final = ("file_order", "split", "line_in_split")
-_STATE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "leader_recovery_state")
+_STATE: Final = (
+    "leader",
+    "leader_epoch",
+    "partition_epoch",
+    "isr",
+    "replicas",
+    "elr",
+    "last_known_elr",
+    "leader_recovery_state",
+)
 
 
 def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
@@ -40,9 +49,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
     Adds:
       scope, identity      what the partition is told by: topic id in the log, name at a controller, id or name in
       LeaderAndIsr clock, tick          order within (cluster, scope, identity, partition) leader, leader_epoch,
-      partition_epoch, isr, replicas, elr, leader_recovery_state
+      partition_epoch, isr, replicas, elr, last_known_elr, leader_recovery_state
                            the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs null if no
-                           PartitionRecord of the partition is recorded before. ClearElrRecord is not applied to elr.
+                           PartitionRecord of the partition is recorded before. ClearElrRecord is not applied.
       before               the same and state_ref as a struct, as of the row before; null for the first
       sets_leader          the record sets the leader field
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref  of the following row; null for the last
@@ -119,11 +128,15 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
         name: F.last(name, ignorenulls=True).over(in_order)
         for name in ("leader", "isr", "replicas", "leader_recovery_state")
     }
-    elr = F.when(whole, F.coalesce("elr", F.array().cast("array<int>"))).otherwise(F.col("elr"))
+    nobody = F.array().cast("array<int>")
+    eligible = {
+        name: F.last(F.when(whole, F.coalesce(name, nobody)).otherwise(F.col(name)), ignorenulls=True).over(in_order)
+        for name in ("elr", "last_known_elr")
+    }
     rows = rows.withColumns(
         {
             **{name: F.when(change, column).otherwise(F.col(name)) for name, column in kept.items()},
-            "elr": F.last(elr, ignorenulls=True).over(in_order),
+            **eligible,
             "sets_leader": sets_leader,
             "elections": F.count(F.when(sets_leader, 1)).over(in_order),
             "changes": F.count(F.when(change, 1)).over(in_order),

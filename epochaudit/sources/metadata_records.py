@@ -22,7 +22,7 @@ PLACE: Final = (
 )  # fmt: skip
 COLUMNS: Final = (
     *PLACE, "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
-    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "broker_id", "broker_epoch", "incarnation_id",
+    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "broker_id", "broker_epoch", "incarnation_id",
     "fenced", "in_controlled_shutdown", "name", "value",
 )  # fmt: skip
 
@@ -80,6 +80,7 @@ class _Partition(_Record):
     partition_epoch: Int32 | None = -1
     leader_recovery_state: Int32 | None = 0
     eligible_leader_replicas: list[Int32] | None = None
+    last_known_elr: list[Int32] | None = None
 
     def columns(self) -> Columns:
         columns = msgspec.structs.asdict(self)

@@ -109,7 +109,7 @@ PARTITION = (
         (
             "PARTITION_CHANGE_RECORD",
             f'{{"partitionId":2,"topicId":"{TOPIC_ID}","isr":[],"leader":-1,"leaderRecoveryState":1,'
-            '"eligibleLeaderReplicas":[1],"lastKnownElr":[]}',
+            '"eligibleLeaderReplicas":[1],"lastKnownElr":[2]}',
             {
                 "topic_id": TOPIC_ID,
                 "partition": 2,
@@ -117,6 +117,7 @@ PARTITION = (
                 "leader": -1,
                 "leader_recovery_state": 1,
                 "elr": [1],
+                "last_known_elr": [2],
             },
         ),
         (

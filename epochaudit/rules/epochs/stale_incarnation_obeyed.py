@@ -10,6 +10,7 @@ from epochaudit.replay.broker_requests import UNDER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 STALE_BROKER_EPOCH = 77
+UNREGISTERED_EPOCH = -1
 
 
 @rule("BE-03", frame="broker_requests", kip="KIP-841", severity=HIGH, since="2.7")
@@ -30,7 +31,8 @@ class StaleIncarnationObeyed(Rule):
     with the lines of live brokers and their epochs.
 
     ## What is allowed
-    A registration while the request was under way leaves it unverifiable. Epochs of -1 are not compared. Epoch 0 is an epoch.
+    A registration while the request was under way leaves it unverifiable, unless it came under the new epoch: a broker of a
+    quorum has it from the controller that registered it. Epochs of -1 are not compared. Epoch 0 is an epoch.
     Requests of an incarnation that was replaced while it was live are part of BE-05's finding.
 
     ## Example
@@ -63,6 +65,8 @@ class StaleIncarnationObeyed(Rule):
         may_be_larger = col("zookeeper") & (col("event_type") == "CONTROLLED_SHUTDOWN")
         right = F.exists("held_epochs", lambda epoch: (epoch == sent) | (may_be_larger & (epoch < sent)))
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
+        none_left = ~F.array_contains("held_epochs", UNREGISTERED_EPOCH)
+        told_by_controller = ~col("zookeeper") & (F.array_max("held_epochs") == sent) & none_left
         return first_of(
             unverifiable(
                 col("held_epochs").isNull(),
@@ -74,6 +78,9 @@ class StaleIncarnationObeyed(Rule):
                 ~right & ~col("covered"), "the evidence ends before the answer, or its clocks cannot be related"
             ),
             violation(~right),
-            unverifiable(wrong, "the broker registered while the request was under way"),
+            unverifiable(
+                wrong & ~F.coalesce(told_by_controller, F.lit(False)),
+                "the broker registered while the request was under way",
+            ),
             otherwise=passed(),
         )

@@ -33,9 +33,9 @@ class UncleanElectionNotAllowed(Rule):
 
     ## What is allowed
     A permitted unclean election, marked: it passes. What it lost is reported by TR-06. A reassignment that completes
-    elects from the ISR that the same record writes. With eligible leader replicas the last known leader
-    may be elected without leave: an election from an empty ISR is unverifiable, as is one whose setting is not in the
-    evidence.
+    elects from the ISR that the same record writes. With eligible leader replicas the last known leader may be elected
+    without leave, and marked, when ISR and eligible replicas are empty. Where the log names none, an election from an empty ISR
+    is unverifiable, as is one whose setting is not in the evidence.
 
     ## Example
     orders-0 had ISR [1]. Broker 1 dies, and the controller makes broker 2 leader with ISR [2]; the topic was created with
@@ -75,14 +75,23 @@ class UncleanElectionNotAllowed(Rule):
             unverifiable(unseen, "the ISR just before the election is not in the evidence"),
             violation(~alone),
             violation(must_mark & ~F.coalesce(marked, F.lit(False))),
-            passed(col("unclean_permitted")),
+            passed(col("unclean_permitted") | _of_last_known_leader()),
             unverifiable(
-                F.size("previous_isr") == 0,
+                (F.size("previous_isr") == 0) & (F.size(F.coalesce("previous_last_known_elr", _nobody())) == 0),
                 "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
             ),
             violation(~col("unclean_permitted")),
             otherwise=unverifiable(None, "whether unclean elections were permitted is not in the evidence"),
         )
+
+
+def _of_last_known_leader() -> Column:
+    none_eligible = (F.size("previous_isr") == 0) & (F.size("previous_elr") == 0)
+    return F.coalesce(none_eligible & (col("previous_last_known_elr") == F.array("leader")), F.lit(False))
+
+
+def _nobody() -> Column:
+    return F.array().cast("array<int>")
 
 
 def _clean() -> Column:
