@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -92,10 +93,11 @@ class Standalone:
     master: str
     rest: str
     workers: list[Daemon] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def add_worker(self) -> Daemon:
         """One more, of one core. It registers itself; what is submitted waits for it."""
-        name = f"worker-{len(self.workers) + 1}"
+        name = f"worker-{next(self._numbers)}"
         size = ("--cores", "1", "--memory", "3g")
         place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--work-dir", str(self.folder / name))
         worker = "org.apache.spark.deploy.worker.Worker"
