@@ -21,8 +21,9 @@ from epochaudit.metrics import of_run
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
 from epochaudit.rules.catalogue import PlugInError, selected
-from epochaudit.rules.judge import FINDING_ROW, Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
+from epochaudit.rules.wording import worded
 from epochaudit.session import copies, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
@@ -130,8 +131,8 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
     judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
     release(events)
-    nothing = spark.createDataFrame([], FINDING_ROW)
-    findings = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
+    nothing = spark.createDataFrame([], JUDGED_ROW)
+    findings = worded(reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing]), rules)
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))

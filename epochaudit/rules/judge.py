@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -15,24 +12,15 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import REF_TYPE
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
+from epochaudit.rules.wording import SUBJECT, placeholders, templates
 
-SUBJECT: Final = (
-    "cluster",
-    "node",
-    "topic",
-    "topic_id",
-    "partition",
-    "leader_epoch",
-    "client_id",
-    "group_id",
-    "correlation_id",
-)
-
-FINDING_ROW: Final = (
+JUDGED_ROW: Final = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
-    "correlation_id int, rule string, verdict string, reason string, severity string, expected string, observed string, "
-    f"because array<string>, evidence array<struct<role:string,place:{REF_TYPE}>>, first_offset bigint, last_offset bigint"
+    f"correlation_id int, rule string, arm int, severity string, values map<string,string>, places map<string,{REF_TYPE}>, "
+    "first_offset bigint, last_offset bigint"
 )
+"""arm: number of the branch of the rule's verdict. severity: where it is not the rule's own. values, places: columns of the
+frame, by name, that the rule's sentences and evidence name, of all rules of the frame."""
 
 _OF_PARTITION: Final = (
     "topic",
@@ -40,7 +28,7 @@ _OF_PARTITION: Final = (
     "partition",
     "leader_epoch",
 )  # mean nothing when the subject is a whole request
-_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+_COUNTS: Final = "counts"
 
 
 @dataclass(frozen=True)
@@ -65,142 +53,128 @@ class Tally:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The rows of one frame's rules, and the observation that holds their counts once the rows have been computed."""
+    """The rows of one frame's rules, and the observation that holds their counts once the rows have been computed.
+
+    arms: the branches of each rule's verdict.
+    """
 
     rows: DataFrame
     rules: tuple[Rule, ...]
+    arms: tuple[tuple[Branch, ...], ...]
     observation: Observation
-    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Waits for the first action on `rows`."""
-        seen = self.observation.get
-        for rule in self.rules:
-            counts = {verdict: int(seen[_metric(rule, verdict)] or 0) for verdict in VERDICTS}
-            reasons = {
-                reason: int(seen[_metric(rule, UNVERIFIABLE, i)] or 0) for i, reason in enumerate(self.reasons[rule.id])
-            }
-            yield Tally(rule.id, counts, {reason: n for reason, n in reasons.items() if n})
+        counted = iter(self.observation.get[_COUNTS])
+        for rule, arms in zip(self.rules, self.arms, strict=True):
+            counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
+            for arm, count in zip(arms, counted, strict=False):
+                counts[arm.verdict] += count
+                if arm.verdict == UNVERIFIABLE and arm.reason and count:
+                    reasons[arm.reason] += count
+            yield Tally(rule.id, counts, reasons)
 
 
 def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Judgement:
     """Gives each subject of each rule its verdict.
 
-    Rows: one per (rule, subject) whose verdict is in `keep`, with the columns of FINDING_ROW.
-    The frame's columns do not leave this function.
+    Rows: one per (rule, subject) whose verdict is in `keep`, with the columns of JUDGED_ROW, of which `worded` makes
+    those of FINDING_ROW. The frame's columns do not leave this function.
+
+    What is put together for each rule is SQL text, which Spark takes in one piece: a Column is built by several calls to
+    the JVM for each of its operators, and there are a hundred rules.
     """
-    branches = {rule.id: rule.verdict() for rule in rules}
-    reasons = {
-        id: tuple(dict.fromkeys(b.reason for b in arms if b.verdict == UNVERIFIABLE and b.reason))
-        for id, arms in branches.items()
-    }
-    judged = frame.withColumns({_column(rule): _verdict(rule, branches[rule.id]) for rule in rules})
+    arms = [rule.verdict() for rule in rules]
+    judged = frame.withColumns({_arm(n): _chosen(rule, arms[n]) for n, rule in enumerate(rules)})
     observation = Observation()
-    counted = judged.observe(observation, *_metrics(rules, reasons))
-    outcomes = F.array(
-        *(F.struct(F.lit(rule.id).alias("rule"), F.col(_column(rule)).alias("outcome")) for rule in rules)
-    )
-    kept = F.filter(outcomes, lambda o: o["outcome"]["verdict"].isin(*keep))
+    counted = judged.observe(observation, F.expr(_counts(arms)).alias(_COUNTS))
+    kept = [_numbers(of_rule, keep) for of_rule in arms]
     # nearly all rows go no further: a lambda is interpreted, a comparison is compiled
-    noted = reduce(or_, (F.col(_column(rule))["verdict"].isin(*keep) for rule in rules))
-    one = counted.where(noted).withColumn("judged", F.explode(kept))
-    return Judgement(one.select(*_finding(rules)), tuple(rules), observation, reasons)
+    noted = " or ".join(f"{_arm(n)} in ({numbers})" for n, numbers in enumerate(kept) if numbers)
+    outcomes = ", ".join(
+        f"if({_arm(n)} in ({numbers}), named_struct('rule', {n}, 'arm', {_arm(n)}), null)"
+        for n, numbers in enumerate(kept)
+        if numbers
+    )
+    one = counted.where(noted or "false")
+    if noted:
+        one = one.withColumn("judged", F.explode(F.expr(f"filter(array({outcomes}), judged -> judged is not null)")))
+    else:
+        one = one.withColumn("judged", F.expr("named_struct('rule', 0, 'arm', 0)"))
+    return Judgement(one.select(*_row(rules)), tuple(rules), tuple(arms), observation)
 
 
-def _column(rule: Rule) -> str:
-    return f"judged_{rule.id}"
+def _arm(number: int) -> str:
+    """The column with the number of the branch that a rule's subject took; null where the row is no subject of it."""
+    return f"judged_{number}"
 
 
-def _metric(rule: Rule, verdict: str, reason: int | None = None) -> str:
-    return f"{rule.id} {verdict}" if reason is None else f"{rule.id} {verdict} {reason}"
-
-
-def _verdict(rule: Rule, arms: Sequence[Branch]) -> Column:
-    *conditional, last = arms
-    outcome = _outcome(last)
-    for arm in reversed(conditional):
-        if arm.condition is None:
+def _chosen(rule: Rule, arms: Sequence[Branch]) -> Column:
+    conditions = [arm.condition for arm in arms[:-1]]
+    last = F.lit(len(arms) - 1)
+    if not conditions:
+        return F.when(rule.applies(), last)
+    chosen: Column | None = None
+    for number, condition in enumerate(conditions):
+        if condition is None:
             raise ValueError(f"rule {rule.id}: only the last branch may do without a condition")
-        outcome = F.when(arm.condition, _outcome(arm)).otherwise(outcome)
-    return F.when(rule.applies(), outcome)
+        chosen = F.when(condition, number) if chosen is None else chosen.when(condition, number)
+    return F.when(rule.applies(), last if chosen is None else chosen.otherwise(last))
 
 
-def _outcome(arm: Branch) -> Column:
-    return F.struct(F.lit(arm.verdict).alias("verdict"), F.lit(arm.reason).cast("string").alias("reason"))
+def _counts(arms: Sequence[Sequence[Branch]]) -> str:
+    """How many rows took each branch, as one struct."""
+    counts = (f"count_if({_arm(n)} = {number})" for n, of_rule in enumerate(arms) for number in range(len(of_rule)))
+    return f"struct({', '.join(counts)})"
 
 
-def _metrics(rules: Sequence[Rule], reasons: Mapping[str, Sequence[str]]) -> list[Column]:
-    metrics = []
-    for rule in rules:
-        verdict, reason = F.col(_column(rule))["verdict"], F.col(_column(rule))["reason"]
-        metrics += [F.count(F.when(verdict == v, 1)).alias(_metric(rule, v)) for v in VERDICTS]
-        metrics += [
-            F.count(F.when((verdict == UNVERIFIABLE) & (reason == text), 1)).alias(_metric(rule, UNVERIFIABLE, i))
-            for i, text in enumerate(reasons[rule.id])
-        ]
-    return metrics
+def _numbers(arms: Sequence[Branch], verdicts: Collection[str]) -> str:
+    return ", ".join(str(number) for number, arm in enumerate(arms) if arm.verdict in verdicts)
 
 
-def _finding(rules: Sequence[Rule]) -> list[Column]:
+def _row(rules: Sequence[Rule]) -> list[Column]:
+    """The columns of JUDGED_ROW."""
     chosen = F.col("judged.rule")
-    per_request = [rule.id for rule in rules if rule.per_request]
+    per_request = ", ".join(str(n) for n, rule in enumerate(rules) if rule.per_request)
     subject = [
-        F.when(~chosen.isin(*per_request), F.col(name)).alias(name)
+        F.expr(f"if(judged.rule in ({per_request}), null, {name})").alias(name)
         if per_request and name in _OF_PARTITION
         else F.col(name)
         for name in SUBJECT
     ]
-    outcome = F.col("judged.outcome")
-    lost = {rule.id: offsets for rule in rules if (offsets := rule.lost())}
-    losing = [rule for rule in rules if rule.id in lost]
-    texts = [_by_rule(chosen, rules, text).alias(name) for name, text in _TEXTS.items()]
+    ids = ", ".join(_quoted(rule.id) for rule in rules)
+    severities = {n: severity for n, rule in enumerate(rules) if (severity := rule.severity_of()) is not None}
+    lost = {n: offsets for n, rule in enumerate(rules) if (offsets := rule.lost())}
+    values = {name for rule in rules for text in templates(rule) for name in placeholders(text)}
+    places = {name for rule in rules for name in rule.evidence.values()}
     return [
         *subject,
-        chosen.alias("rule"),
-        outcome["verdict"].alias("verdict"),
-        outcome["reason"].alias("reason"),
-        *texts,
-        _by_rule(chosen, losing, lambda rule: lost[rule.id][0]).cast("bigint").alias("first_offset"),
-        _by_rule(chosen, losing, lambda rule: lost[rule.id][1]).cast("bigint").alias("last_offset"),
+        F.expr(f"element_at(array({ids}), judged.rule + 1)").alias("rule"),
+        F.col("judged.arm").alias("arm"),
+        _of_rule(chosen, severities).cast("string").alias("severity"),
+        F.expr(_map(values, "string")).alias("values"),
+        F.expr(_map(places, REF_TYPE)).alias("places"),
+        _of_rule(chosen, {n: first for n, (first, _) in lost.items()}).cast("bigint").alias("first_offset"),
+        _of_rule(chosen, {n: last for n, (_, last) in lost.items()}).cast("bigint").alias("last_offset"),
     ]
 
 
-def _by_rule(chosen: Column, rules: Sequence[Rule], text: Callable[[Rule], Column]) -> Column:
+def _of_rule(chosen: Column, columns: Mapping[int, Column]) -> Column:
     column = F.lit(None)
-    for rule in rules:
-        column = F.when(chosen == rule.id, text(rule)).otherwise(column)
+    for number, of_rule in columns.items():
+        column = F.when(chosen == number, of_rule).otherwise(column)
     return column
 
 
-def _severity(rule: Rule) -> Column:
-    of_finding = rule.severity_of()
-    return F.lit(rule.severity) if of_finding is None else F.coalesce(of_finding, F.lit(rule.severity))
+def _map(names: Iterable[str], kind: str) -> str:
+    """Columns by their names, as a map's expression."""
+    entries = ", ".join(f"'{name}', cast({name} as {kind})" for name in sorted(names))
+    return f"cast(map({entries}) as map<string,{kind}>)"
 
 
-def _evidence(roles: Mapping[str, str]) -> Column:
-    places = F.array(
-        *(F.struct(F.lit(role).alias("role"), F.col(column).alias("place")) for role, column in roles.items())
-    )
-    return F.filter(places, lambda e: e["place"].isNotNull())
-
-
-def render(template: str) -> Column:
-    """`{column}` placeholders filled from the row; a null prints `unknown`, an array as `[1,2]`."""
-    parts: list[Column] = []
-    end = 0
-    for hole in _PLACEHOLDER.finditer(template):
-        parts += [F.lit(template[end : hole.start()]), F.coalesce(F.col(hole[1]).cast("string"), F.lit("unknown"))]
-        end = hole.end()
-    return F.concat(*parts, F.lit(template[end:]))
-
-
-_TEXTS: Final[Mapping[str, Callable[[Rule], Column]]] = {
-    "severity": _severity,
-    "expected": lambda rule: render(rule.expected),
-    "observed": lambda rule: render(rule.observed),
-    "because": lambda rule: F.array(*(render(line) for line in rule.because)),
-    "evidence": lambda rule: _evidence(rule.evidence),
-}
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def by_frame(rules: Sequence[Rule]) -> dict[str, list[Rule]]:

@@ -14,6 +14,7 @@ from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.judge import by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION
+from epochaudit.rules.wording import worded
 from tests.history.histories import histories
 from tests.rules.case_files import Case, Expected, read_cases
 
@@ -40,7 +41,7 @@ def verdicts_of(events: DataFrame, cases: list[Case]) -> Verdicts:
     judged = [judge(FRAMES[frame].of(events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
     labels = {case.cluster: case.labels for case in cases}
     found: Verdicts = defaultdict(list)
-    for row in reduce(DataFrame.unionByName, judged).collect():
+    for row in worded(reduce(DataFrame.unionByName, judged), catalogue()).collect():
         place = row.evidence[0].place if row.evidence else None
         label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
         found[row.cluster].append((Expected(row.rule, row.verdict, label, ""), row.reason or ""))

@@ -1,0 +1,108 @@
+"""What a finding says: the sentences of its rule, filled in with the values of the row that was judged.
+
+Only the rows that matter come here, so that the sentences cost nothing where there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import REF_TYPE
+from epochaudit.rules.rule import Rule
+
+SUBJECT: Final = (
+    "cluster",
+    "node",
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "client_id",
+    "group_id",
+    "correlation_id",
+)
+SAID: Final = (
+    "verdict string, reason string, severity string, expected string, observed string, because array<string>, "
+    f"evidence array<struct<role:string,place:{REF_TYPE}>>"
+)
+FINDING_ROW: Final = (
+    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
+    f"correlation_id int, rule string, {SAID}, first_offset bigint, last_offset bigint"
+)
+UNKNOWN: Final = "unknown"
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+
+Told = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is constant in a rule's findings. arms: verdict and reason of each branch of its verdict, by number."""
+
+    arms: tuple[tuple[str, str | None], ...]
+    severity: str
+    expected: str
+    observed: str
+    because: tuple[str, ...]
+    evidence: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, rule: Rule) -> Words:
+        """Those of the rule."""
+        arms = tuple((arm.verdict, arm.reason) for arm in rule.verdict())
+        return cls(arms, rule.severity, rule.expected, rule.observed, tuple(rule.because), tuple(rule.evidence.items()))
+
+    def told(self, judged: Row) -> Told:
+        """The columns of SAID that a row of JUDGED_ROW makes."""
+        verdict, reason = self.arms[judged["arm"]]
+        values, places = judged["values"], judged["places"]
+        return (
+            verdict,
+            reason,
+            judged["severity"] or self.severity,
+            filled(self.expected, values),
+            filled(self.observed, values),
+            [filled(line, values) for line in self.because],
+            [(role, places[name]) for role, name in self.evidence if places[name]],
+        )
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Gives judged rows their words, by rule; runs where the rows are."""
+
+    words: Mapping[str, Words]
+
+    def __call__(self, judged: Row) -> Told:
+        return self.words[judged["rule"]].told(judged)
+
+
+def worded(rows: DataFrame, rules: Iterable[Rule]) -> DataFrame:
+    """The rows of judgements with the columns of FINDING_ROW: what the verdicts of these rules say, in words."""
+    # not by Arrow, which asks for pandas
+    say = F.udf(Wording({rule.id: Words.of(rule) for rule in rules}), SAID, useArrow=False)
+    judged = F.struct("rule", "arm", "severity", "values", "places")
+    return rows.select(*SUBJECT, "rule", say(judged).alias("said"), "first_offset", "last_offset").select(
+        *SUBJECT, "rule", "said.*", "first_offset", "last_offset"
+    )
+
+
+def templates(rule: Rule) -> tuple[str, ...]:
+    """All of a rule's sentences."""
+    return (rule.expected, rule.observed, *rule.because)
+
+
+def placeholders(template: str) -> list[str]:
+    """The columns that a sentence names."""
+    return _PLACEHOLDER.findall(template)
+
+
+def filled(template: str, values: Mapping[str, str | None]) -> str:
+    """The sentence with the values in place of `{column}`; a null prints `unknown`."""
+    return _PLACEHOLDER.sub(lambda hole: UNKNOWN if (value := values[hole[1]]) is None else value, template)
