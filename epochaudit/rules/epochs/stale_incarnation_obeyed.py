@@ -10,7 +10,6 @@ from epochaudit.replay.broker_requests import UNDER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 STALE_BROKER_EPOCH = 77
-UNREGISTERED_EPOCH = -1
 
 
 @rule("BE-03", frame="broker_requests", kip="KIP-841", severity=HIGH, since="2.7")
@@ -65,9 +64,9 @@ class StaleIncarnationObeyed(Rule):
         may_be_larger = col("zookeeper") & (col("event_type") == "CONTROLLED_SHUTDOWN")
         right = F.exists("held_epochs", lambda epoch: (epoch == sent) | (may_be_larger & (epoch < sent)))
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
-        none_left = ~F.array_contains("held_epochs", UNREGISTERED_EPOCH)
-        told_by_controller = ~col("zookeeper") & (F.array_max("held_epochs") == sent) & none_left
+        told_by_controller = ~refused & (sent == col("newest_epoch"))
         return first_of(
+            passed(told_by_controller),
             unverifiable(
                 col("held_epochs").isNull(),
                 "the broker's registration is not in the evidence (metadata log, controller.log)",
@@ -78,9 +77,6 @@ class StaleIncarnationObeyed(Rule):
                 ~right & ~col("covered"), "the evidence ends before the answer, or its clocks cannot be related"
             ),
             violation(~right),
-            unverifiable(
-                wrong & ~F.coalesce(told_by_controller, F.lit(False)),
-                "the broker registered while the request was under way",
-            ),
+            unverifiable(wrong, "the broker registered while the request was under way"),
             otherwise=passed(),
         )
