@@ -19,6 +19,7 @@ import pyspark
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 PATIENCE: Final = 600  # seconds that something may take on a machine that is busy with other things
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
+KEPT: Final = re.compile(r"Block (rdd_\d+)_\d+ stored")
 QUIETLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 Found = TypeVar("Found")
@@ -103,6 +104,12 @@ class Standalone:
         worker = "org.apache.spark.deploy.worker.Worker"
         self.workers.append(daemon(name, self.folder, "spark-class", worker, *size, *place, self.master))
         return self.workers[-1]
+
+    def tables_kept(self) -> int:
+        """How many tables the executors of the last application have begun to keep, in memory or on disk."""
+        applications = sorted({path.name for path in self.folder.glob("worker-*/app-*")})
+        logs = self.folder.glob(f"worker-*/{applications[-1]}/*/stderr") if applications else ()
+        return len({rdd for log in logs for rdd in KEPT.findall(log.read_text(errors="replace"))})
 
 
 @contextmanager

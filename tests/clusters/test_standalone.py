@@ -65,6 +65,8 @@ def test_a_run_survives_the_death_of_an_executor_and_of_a_machine(
     awaited(lambda: committed(place, "splits", 1) or run.poll() is not None, "rows are being written")
     os.kill(awaited(lambda: executor_of(cluster.workers), "an executor"), signal.SIGKILL)
     awaited(lambda: committed(place, "horizon", 1) or run.poll() is not None, "the judging begins")
+    before = cluster.tables_kept()
+    awaited(lambda: cluster.tables_kept() > before + 5 or run.poll() is not None, "tables of frames are kept")
     cluster.workers.pop().kill()
     cluster.add_worker()
     _, said = run.communicate()
