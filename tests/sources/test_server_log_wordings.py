@@ -164,6 +164,7 @@ TRUNCATION: list[Case] = [
         )
         for logger, before, after in (
             ("UnifiedLog", "(offset=83 segment=[0:6255])", "(offset=81 segment=[0:6031])"),
+            ("UnifiedLog", "(offset=83segment=[0:6255])", "(offset=81segment=[-1:-1])"),
             ("UnifiedLog4", "(offset=83, segment=[0:6255])", "(offset=81, segment=[-1:-1])"),
         )
     ),

@@ -18,6 +18,7 @@ _CACHE: Final = rb"\[LeaderEpochCache " + TOPIC_PARTITION + rb"\] "
 _OFFSET: Final = rb"(?P<offset>-?\d+)"
 _FROM: Final = rb"(?P<previous_offset>-?\d+)"
 _WATERMARK: Final = rb"(?P<high_watermark>-?\d+)"
+_SEGMENT: Final = rb"(?:[^()\d][^()]*)?\)"  # with a comma before, with a space, or (3.5) with neither
 _AND_FOR_TRUNCATION: Final = _OFFSET + rb" will be used for truncation"
 _OLD_ENTRY: Final = (  # 1.0 and 1.1
     rb"New: \{epoch:(?P<leader_epoch>-?\d+), offset:(?P<start_offset>-?\d+)\}, Current: .* for Partition: "
@@ -40,8 +41,8 @@ _LOGS: Final[Beginnings] = {
     b"Non-monotonic update of high watermark ": (
         Wording(
             "HIGH_WATERMARK_LOWERED",
-            _LOG + rb"Non-monotonic update of high watermark from \(offset=" + _FROM + rb",? [^()]*\) to \(offset="
-            + _WATERMARK + rb",? [^()]*\)",
+            _LOG + rb"Non-monotonic update of high watermark from \(offset=" + _FROM + _SEGMENT + rb" to \(offset="
+            + _WATERMARK + _SEGMENT,
         ),
     ),
 }  # fmt: skip
