@@ -57,6 +57,7 @@ def executor_of(workers: list[Daemon]) -> int | None:
     return next((pid for worker in workers for pid in worker.executors()), None)
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="an executor is looked for in /proc")
 def test_a_run_survives_the_death_of_an_executor_and_of_a_machine(
     submit: Submit, cluster: Standalone, recorded: Path, told_locally: str, tmp_path: Path
 ) -> None:

@@ -147,7 +147,7 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
         ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 2\); upgrade"),
         ({LAYOUT: "2", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
         ({LAYOUT: "1", SCHEMA: "1"}, "has layout 1 and this version of epochaudit uses layout 2"),
-        ({"owner": "another"}, "does not tell its layout: it was not written by epochaudit"),
+        ({"made.by": "another"}, "does not tell its layout: it was not written by epochaudit"),
     ],
 )
 def test_a_warehouse_of_another_version_is_never_misread(
