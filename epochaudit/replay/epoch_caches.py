@@ -15,10 +15,11 @@ DISORDER: Final = "EPOCH_CACHE_DISORDER"
 CHECKPOINT: Final = "EPOCH_CHECKPOINT"
 
 ENTRIES: Final = (APPENDED, CONFLICT, DISORDER, CHECKPOINT)
-# what may take entries away: behind such a line the cache is not known any more
+# what may take entries away: behind such a line the cache is not known any more. A high watermark is loaded for a log that
+# is new, or was found at the start: it tells so where kafka.log is not logged.
 _CUTS: Final = (
-    "EPOCH_CACHE_END_TRUNCATED", "EPOCH_CACHE_START_TRUNCATED", "LOG_CREATED", "LOG_DELETION_SCHEDULED", "LOG_EMPTIED",
-    "LOG_TRUNCATED", "LOG_MARKED_STRAY",
+    "EPOCH_CACHE_END_TRUNCATED", "EPOCH_CACHE_START_TRUNCATED", "HIGH_WATERMARK_LOADED", "LOG_CREATED",
+    "LOG_DELETION_SCHEDULED", "LOG_EMPTIED", "LOG_TRUNCATED", "LOG_MARKED_STRAY",
 )  # fmt: skip
 
 
