@@ -44,10 +44,10 @@ def replica_starts(events: DataFrame) -> DataFrame:
     Before 2.6 followers write no such line: for a node that has lines of leaders only, the LeaderAndIsr requests it
     accepted as a follower stand in (proven = false: one may be answered 0 without being installed).
     Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
-    high_watermark, partition_epoch, isr, file_order, byte_offset, own_ref, proven, from_ms (the line), settled_ms (the epoch
-    has surely taken effect; null if not proven), until_ms (no longer held after that: a later change has settled, or the
-    process started anew; null: held to the end) and successor (the next line, if it is of another topic of the name:
-    struct(ms, topic_id, ref)). A topic id that the line lacks is the one the node last named for the
+    high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, proven, from_ms (the line),
+    settled_ms (the epoch has surely taken effect; null if not proven), until_ms (no longer held after that: a later change
+    has settled, or the process started anew; null: held to the end) and successor (the next line, if it is of another
+    topic of the name: struct(ms, topic_id, ref)). A topic id that the line lacks is the one the node last named for the
     partition.
     Clock: the node's own log order, and its host's time.
     """
@@ -91,8 +91,8 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
     ).where(F.col("node").isNotNull())
     rows = rows.select(
         "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
-        "high_watermark", "partition_epoch", "isr", "file_order", "byte_offset", "time_ms", "arrival_ms", "request_error_code",
-        "error_code", ref().alias("own_ref"),
+        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "byte_offset", "time_ms", "arrival_ms",
+        "request_error_code", "error_code", ref().alias("own_ref"),
     )  # fmt: skip
     later = (
         Window.partitionBy("cluster", "node", "source")

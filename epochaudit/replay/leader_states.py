@@ -28,7 +28,8 @@ _RECORDED: Final = (
 )  # fmt: skip
 _STATE: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "several_incarnations", "partition", "leader_epoch", "partition_epoch",
-    "leader", "isr", "elr", "leader_recovery_state", "start_offset", "high_watermark", "file_order", "byte_offset", "own_ref",
+    "leader", "isr", "elr", "leader_recovery_state", "previous_epoch", "start_offset", "high_watermark", "file_order",
+    "byte_offset", "own_ref",
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def leader_states(events: DataFrame) -> DataFrame:
 
     Columns: cluster, node (who states it; null for a record), event_type, topic, topic_id, several_incarnations (the name
     alone tells no topic), partition, leader_epoch, partition_epoch, leader (-1 none), isr, elr, leader_recovery_state,
-    start_offset and high_watermark (of LEADER_STARTS), file_order, byte_offset, own_ref.
+    previous_epoch, start_offset and high_watermark (of LEADER_STARTS), file_order, byte_offset, own_ref.
     Clock: leader epoch, then partition epoch; both count per topic id.
     """
     none = F.lit(None)
@@ -49,6 +50,7 @@ def leader_states(events: DataFrame) -> DataFrame:
             "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
             "elr": none.cast("array<int>"),
             "leader_recovery_state": none.cast("int"),
+            "previous_epoch": F.when(leads, F.col("previous_epoch")),
             "start_offset": F.when(leads, F.col("start_offset")),
             "high_watermark": F.when(leads, F.col("high_watermark")),
         }
@@ -75,7 +77,7 @@ def _stated(events: DataFrame) -> DataFrame:
     stated = with_identity(states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events))
     missing = {
         name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")
-    }
+    } | {"previous_epoch": F.lit(None).cast("int")}
     return stated.where((F.col("leader") >= -1) & (F.col("leader_epoch") >= 0)).withColumns(missing).select(*_STATE)
 
 

@@ -20,7 +20,7 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), several_incarnations, leader (-1 none), start_offset with start_ref (the
     leader's line), election (clean, unclean, unknown, or first for the lowest epoch recorded), election_ref, previous_isr,
     previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out, less what epochs in
-    between had lost already) with exposed_ref and exposed_leader_epoch.
+    between had lost already) with exposed_ref and exposed_leader_epoch; never_begun, see `with_elections`.
     """
     stated = leader_states(events).where(F.col("event_type") != "METADATA")
     exposures = _exposed_high_watermarks(events)
@@ -76,7 +76,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
     starts = F.col("event_type") == "LEADER_STARTS"
     has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
     state = F.struct("partition_epoch", "isr", "elr", "own_ref")
-    line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref")
+    line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
     exposure = F.struct("high_watermark", "leader_epoch", "own_ref")
     merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
@@ -94,6 +94,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
             "node": F.coalesce("line.node", F.when(F.col("leader") >= 0, F.col("leader"))),
             "start_offset": F.col("line.start_offset"),
             "start_ref": F.col("line.own_ref"),
+            "begun_after": F.col("line.previous_epoch"),
         }
     ).drop("line")
 
@@ -102,11 +103,11 @@ def by_epoch(states: DataFrame) -> DataFrame:
 def epoch_starts(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key, partition): its epochs as an array, to be broadcast; several_incarnations of the name.
 
-    epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref, election_ref); start_offset and
-    start_ref are null where no line of the leader tells them.
+    epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref, election_ref, never_begun);
+    start_offset and start_ref are null where no line of the leader tells them.
     """
     states = leader_states(events).where(F.col("event_type") != "METADATA")
-    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref", "election_ref")
+    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref", "election_ref", "never_begun")
     return (
         with_elections(by_epoch(states))
         .groupBy("cluster", topic_key().alias("topic_key"), "partition")
@@ -119,19 +120,28 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, previous_leader_epoch.
+    """Adds election, election_ref, previous_isr, previous_leader_epoch, never_begun.
 
     Clean: the leader was a member of the ISR that stood one partition epoch before the epoch's first state (or of the ELR,
     when that ISR was empty). A leader that recovers from an unclean election says so (leaderRecoveryState). Without the
-    state immediately before, the election is unknown: the ISR may have shrunk in between.
+    state immediately before, the election is unknown: the ISR may have shrunk in between. An epoch was never begun if its
+    leader, in the line that begins a later one, names an earlier one as the one before: no record is of it.
     """
     previous = F.lag("last_state").over(_of_partition())
+    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
+    begun = F.first(
+        F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
+    ).over(later)
     before, first = F.col("previous_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
     return (
         epochs.withColumns(
-            {"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())}
+            {
+                "previous_state": previous,
+                "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition()),
+                "begun_later": begun,
+            }
         )
         .withColumns(
             {
@@ -142,10 +152,17 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 .otherwise("unclean"),
                 "election_ref": F.coalesce("unclean_ref", "first_state.own_ref"),
                 "previous_isr": before["isr"],
+                "never_begun": F.col("start_ref").isNull()
+                & F.coalesce(_passed_over(F.col("begun_later")), F.lit(False)),
             }
         )
-        .drop("first_state", "last_state", "previous_state", "unclean_ref")
+        .drop("first_state", "last_state", "previous_state", "unclean_ref", "begun_after", "begun_later")
     )
+
+
+def _passed_over(later: Column) -> Column:
+    """The leader began the later epoch straight after one below this; -1 would be that of a new process."""
+    return (later["node"] == F.col("leader")) & (later["after"] >= 0) & (later["after"] < F.col("leader_epoch"))
 
 
 def _eligible(before: Column, leader: Column) -> Column:

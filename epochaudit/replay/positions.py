@@ -294,7 +294,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
     c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
     joined = subjects.join(F.broadcast(starts), ["cluster", "topic_key", "partition"], "left")
     between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
-    known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == -1))
+    known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == -1) | e["never_begun"])
     doubtful = F.array_max(
         F.transform(
             F.filter("between", lambda e: e["election"].isin("unclean", "unknown") & (e["leader"] != -1)),

@@ -6,7 +6,7 @@ ReplicaStateMachine, ControllerChannelManager). Lines that tell nothing more tha
 "Cached leader info" and "Received response" are the mass, are ignored.
 
 The "Previous leader" and "Previous leader epoch" of a Follower line are never read: from 3.6 Kafka prints them after it
-has assigned the new ones, so they repeat the new leader and epoch.
+has assigned the new ones, so they repeat the new leader and epoch. Those of a Leader line are right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
 COLUMNS: Final = (
     *IDENTITY, "controller_id", "controller_epoch", "correlation_id", "broker_id", "topic", "topic_id", "partition",
     "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "leader_recovery_state", "start_offset",
-    "high_watermark", "delete_partition", "name", "reason",
+    "high_watermark", "previous_epoch", "delete_partition", "name", "reason",
 )  # fmt: skip
 
 _BROKER: Final = rb"\[Broker id=\d+\] "
@@ -60,6 +60,7 @@ _EQUAL: Final = (  # up to 2.2 one wording refuses older and equal epochs: the s
 _OFFLINE: Final = rb" as the local replica for the partition is in an offline log directory"
 _EPOCH_AT: Final = rb" starts at leader epoch (?P<leader_epoch>\d+) from offset (?P<start_offset>-?\d+) with "
 _HIGH_WATERMARK: Final = rb"high watermark (?P<high_watermark>-?\d+)"
+_BEFORE: Final = rb"(?:[^.]*\.[^.]* leader epoch was (?P<previous_epoch>-?\d+)\.)?.*"
 _TOPIC_ID: Final = rb" with topic id (?:None|(?:Some\()?(?P<topic_id>[\w-]{22})\)?)"
 _STATE: Final = (
     rb"leader=(?P<leader>-?\d+), leaderEpoch=(?P<leader_epoch>-?\d+), isr=\[?(?P<isr>" + NUMBERS + rb")\]?,"
@@ -103,12 +104,12 @@ _STARTS: Final = {
             "LEADER_STARTS",
             _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _TOPIC_ID + _EPOCH_AT
             + rb"partition epoch (?P<partition_epoch>-?\d+), " + _HIGH_WATERMARK
-            + rb", ISR \[(?P<isr>" + NUMBERS + rb")\], adding replicas .*",
+            + rb", ISR \[(?P<isr>" + NUMBERS + rb")\], adding replicas " + _BEFORE,
         ),
         Wording(  # 2.6 to 3.2
             "LEADER_STARTS",
             _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK
-            + rb" ISR \[(?P<isr>" + NUMBERS + rb")\] addingReplicas .*",
+            + rb" ISR \[(?P<isr>" + NUMBERS + rb")\] addingReplicas " + _BEFORE,
         ),
     ),
     b"Follower ": _wordings(

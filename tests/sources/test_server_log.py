@@ -187,6 +187,7 @@ def test_a_leader_starts_an_epoch_before_2_6(message: str, more: dict[str, objec
         "leader": 1,
         "leader_epoch": 2,
         "start_offset": 75,
+        "previous_epoch": 1,
         **more,
     }
 

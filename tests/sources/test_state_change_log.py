@@ -76,6 +76,7 @@ def test_a_leader_starts_an_epoch_at_an_offset(message: str, more: dict[str, obj
         "start_offset": 252,
         "high_watermark": 251,
         "isr": [1, 2],
+        "previous_epoch": 7,
         **more,
     }
 

@@ -26,7 +26,8 @@ class ExposedDataLostByElection(Rule):
     ## What is allowed
     Epochs and offsets of a topic that was created anew start at 0 again: another topic id is another partition. Where a
     name had several topics and no id tells them apart, nothing is claimed. An unclean election loses data by definition: it
-    is reported as exposed, like an election whose ISR is not in the evidence.
+    is reported as exposed, like an election whose ISR is not in the evidence. An epoch that its leader passed over, as the
+    next one came first, has no start: it passes.
 
     ## Example
     The high watermark of orders-0 was 120 in epoch 6. Broker 3, a member of the ISR, becomes leader in epoch 7 at offset 90.
@@ -61,6 +62,7 @@ class ExposedDataLostByElection(Rule):
                 col("several_incarnations") & col("topic_id").isNull(),
                 "the topic name had several incarnations and no topic id tells them apart",
             ),
+            passed(col("never_begun")),
             unverifiable(col("start_offset").isNull(), "no 'starts at leader epoch' line of the leader"),
             unverifiable(col("exposed_high_watermark").isNull(), "no high watermark of an earlier epoch is recorded"),
             violation(lost & (col("election") == "clean")),

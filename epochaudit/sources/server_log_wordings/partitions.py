@@ -55,7 +55,8 @@ MARKED: Final = {
             "LEADER_STARTS",
             rb"\[Partition \S+ broker=(?P<leader>\d+)\] " + TOPIC_PARTITION + rb" starts at [Ll]eader [Ee]poch"
             rb" (?P<leader_epoch>\d+) from offset (?P<start_offset>-?\d+)"
-            rb"(?: with high watermark (?P<high_watermark>-?\d+))?\. Previous [Ll]eader [Ee]poch was.*",
+            rb"(?: with high watermark (?P<high_watermark>-?\d+))?\. Previous [Ll]eader [Ee]poch"
+            rb" was:? (?P<previous_epoch>-?\d+)\.?",
         ),
     )
 }  # fmt: skip

@@ -11,7 +11,7 @@ COLUMNS: Final = (
     "live_brokers", "live_broker_epochs", "added_brokers", "deleted_brokers", "bounced_brokers", "topic", "topic_id",
     "partition", "leader", "leader_epoch", "partition_epoch", "isr", "isr_broker_epochs", "replicas",
     "leader_recovery_state", "start_offset", "high_watermark", "offset", "previous_offset", "current_leader_epoch",
-    "diverging_epoch", "diverging_end_offset", "response_leader_epoch", "response_partition_epoch", "fenced",
+    "previous_epoch", "diverging_epoch", "diverging_end_offset", "response_leader_epoch", "response_partition_epoch", "fenced",
     "in_controlled_shutdown", "raft_epoch", "metadata_offset", "group_id", "name", "value", "reason",
 )  # fmt: skip
 
