@@ -34,6 +34,7 @@ from epochaudit.sources.staging import release as let_go
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2
+LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"  # a table that was kept by an executor that died since
 
 VERDICT_SCHEMA: Final = StructType(
     [
@@ -174,12 +175,15 @@ def _judged(
     """
     failures: dict[str, str] = {}
 
-    def judged(name: str, rules: Sequence[Rule]) -> list[Judgement]:
+    def judged(name: str, rules: Sequence[Rule], *, again: bool = True) -> list[Judgement]:
         try:
             judgement = judge(FRAMES[name].of(events), rules, keep)
             rows = judgement.rows.persist(copies(events.sparkSession))
             _compute(rows)
         except Exception as error:
+            if again and LOST in str(error):
+                release(events)  # what was kept is computed anew
+                return judged(name, rules, again=False)
             if len(rules) > 1:
                 return [one for rule in rules for one in judged(name, [rule])]
             first_line, *_ = str(error).strip().splitlines() or [""]
