@@ -34,8 +34,8 @@ class UncleanElectionNotAllowed(Rule):
     ## What is allowed
     A permitted unclean election, marked: it passes. What it lost is reported by TR-06. A reassignment that completes
     elects from the ISR that the same record writes. With eligible leader replicas the last known leader may be elected
-    without leave, and marked, when ISR and eligible replicas are empty. Where the log names none, an election from an empty ISR
-    is unverifiable, as is one whose setting is not in the evidence.
+    without leave, and marked, when no member of the ISR and no eligible replica is left. Where the log names none, an
+    election from an empty ISR is unverifiable, as is one whose setting is not in the evidence.
 
     ## Example
     orders-0 had ISR [1]. Broker 1 dies, and the controller makes broker 2 leader with ISR [2]; the topic was created with
@@ -77,7 +77,7 @@ class UncleanElectionNotAllowed(Rule):
             violation(must_mark & ~F.coalesce(marked, F.lit(False))),
             passed(col("unclean_permitted") | _of_last_known_leader()),
             unverifiable(
-                (F.size("previous_isr") == 0) & (F.size(F.coalesce("previous_last_known_elr", _nobody())) == 0),
+                _may_have_led_last(),
                 "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
             ),
             violation(~col("unclean_permitted")),
@@ -86,12 +86,14 @@ class UncleanElectionNotAllowed(Rule):
 
 
 def _of_last_known_leader() -> Column:
-    none_eligible = (F.size("previous_isr") == 0) & (F.size("previous_elr") == 0)
+    """The record that elects may itself take the leader out of the eligible replicas: its process had been killed."""
+    none_eligible = (F.size("previous_isr") == 0) & (F.size("elr") == 0)
     return F.coalesce(none_eligible & (col("previous_last_known_elr") == F.array("leader")), F.lit(False))
 
 
-def _nobody() -> Column:
-    return F.array().cast("array<int>")
+def _may_have_led_last() -> Column:
+    led_last = F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))
+    return (F.size("previous_isr") == 0) & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
 
 
 def _clean() -> Column:
