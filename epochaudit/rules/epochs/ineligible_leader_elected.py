@@ -33,6 +33,8 @@ class IneligibleLeaderElected(Rule):
 
     ## Example
     Offset 49 fences broker 3; the record at offset 50 makes broker 3 leader of orders-0.
+    Kafka 4.0 with eligible leader replicas does so: the last known leader, killed and coming back, is elected by the event
+    that registers it, while it is still fenced.
 
     ## References
     KIP-841, invariant 2; PartitionChangeBuilder.electLeader; ReplicationControlManager.isActive; KAFKA-13916.
