@@ -35,6 +35,11 @@ def no_ref() -> Column:
     return F.lit(None).cast(REF_TYPE)
 
 
+def client_host() -> Column:
+    """Remote host of a connection id `local - remote - index`, each end point with its port; null if it tells none."""
+    return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
+
+
 def of_types(events: DataFrame, *event_types: str) -> DataFrame:
     """The rows of the given event types; grain and columns unchanged."""
     return events.where(F.col("event_type").isin(*event_types))

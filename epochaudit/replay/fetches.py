@@ -51,16 +51,20 @@ def fetches(events: DataFrame) -> DataFrame:
     left_to_session = _from_session(
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
     )
-    served = with_held_epochs(listed.unionByName(left_to_session), events, beside=_assignments(events))
-    served = with_deletions(served, deleted_replicas(events))
+    served = with_deletions(with_held_epochs(listed.unionByName(left_to_session), events), deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
-    in_epoch = F.filter("assignments", lambda a: a["leader_epoch"] == F.col("held_max"))
+    served = served.withColumns(
+        {
+            "topic_key": topic_key(),
+            "leader_epoch": F.when(certain, F.col("held_max")),
+            "assigned_epoch": F.when(certain & (F.col("replica_id") >= 0), F.col("held_max")),
+        }
+    )
+    served = served.join(F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left")
     return (
         _with_newer_epochs(served, events)
         .withColumns(
             {
-                "leader_epoch": F.when(certain, F.col("held_max")),
-                "assigned": F.when((F.col("replica_id") >= 0) & certain, F.get(in_epoch, F.lit(0))["replicas"]),
                 "group_id": F.lit(None).cast("string"),
                 "code": F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(
                     F.col("error_code")
@@ -70,22 +74,19 @@ def fetches(events: DataFrame) -> DataFrame:
                 "successor_ref": F.col("successor.ref"),
             }
         )
-        .drop("assignments")
+        .drop("topic_key", "assigned_epoch")
     )
 
 
-def _assignments(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition): the replicas assigned in each leader epoch, by requests and by records."""
+def _assigned(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition, assigned_epoch): the replicas ever assigned in it, by requests and records."""
     states = partition_states(events, RECORD, LEADER_AND_ISR).where(
         F.col("leader_epoch").isNotNull() & F.col("replicas").isNotNull()
     )
-    key = ("cluster", "topic_key", "partition")
-    by_epoch = states.withColumn("topic_key", F.explode(topic_keys())).groupBy(*key, "leader_epoch")
-    replicas = F.array_distinct(F.flatten(F.collect_set("replicas"))).alias("replicas")
     return (
-        by_epoch.agg(replicas)
-        .groupBy(*key)
-        .agg(F.collect_list(F.struct("leader_epoch", "replicas")).alias("assignments"))
+        states.withColumn("topic_key", F.explode(topic_keys()))
+        .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))
+        .agg(F.array_distinct(F.flatten(F.collect_set("replicas"))).alias("assigned"))
     )
 
 
@@ -99,12 +100,12 @@ def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     asked = unknown.withColumn("topic_key", topic_key()).groupBy(*key, "current_leader_epoch").agg(first)
     entry = F.struct(F.col("current_leader_epoch").alias("epoch"), "first.arrival_ms", "first.ref")
     asked = asked.groupBy(*key).agg(F.collect_list(entry).alias("asked"))
-    joined = rows.withColumn("topic_key", topic_key()).join(F.broadcast(asked), list(key), "left")
+    joined = rows.join(F.broadcast(asked), list(key), "left")
     newer = F.filter("asked", lambda a: (a["epoch"] > F.col("held_max")) & (a["arrival_ms"] < F.col("time_ms")))
     return (
         joined.withColumn("newest", F.array_max(newer))
         .withColumns({"newer_epoch": F.col("newest.epoch"), "newer_ref": F.col("newest.ref")})
-        .drop("topic_key", "asked", "newest")
+        .drop("asked", "newest")
     )
 
 

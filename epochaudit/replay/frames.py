@@ -32,6 +32,7 @@ from epochaudit.replay.metadata_answers import METADATA, metadata_answers
 from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.metadata_log import log_copies
 from epochaudit.replay.positions import positions
+from epochaudit.replay.refusals import refusals, refused
 from epochaudit.replay.strays import FULL, strays
 from epochaudit.replay.topics import topics
 from epochaudit.replay.truncations import TRUNCATION_LINES, truncations
@@ -84,6 +85,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "metadata": Frame(metadata, _any),
     "metadata_answers": Frame(metadata_answers, _types(METADATA)),
     "positions": Frame(positions, _types("FETCH")),
+    "refusals": Frame(refusals, refused),
     "strays": Frame(strays, _stray),
     "topics": Frame(topics, _any),
     "truncations": Frame(truncations, _types(*TRUNCATION_LINES)),

@@ -165,9 +165,9 @@ def held_epochs(events: DataFrame) -> DataFrame:
 def _calm_spells(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition) and spell in which the replica held one epoch and nothing changed.
 
-    Columns: calm_from_ms, calm_to_ms (both within), nth (the epoch's place in `held`), calm_version and calm_later
-    (kafka_version and held_later of with_held_epochs). Nearly all requests come and are answered in one of few spells,
-    which spares them the search.
+    Columns: calm_from_ms, calm_to_ms (both within), calm (of the epoch: struct(leader_epoch, is_leader, topic, topic_id, ref,
+    successor), and version and later, the kafka_version and held_later of with_held_epochs). Nearly all requests come and
+    are answered in one of few spells, which spares them the search and the list to search in.
     """
     edges = F.flatten(
         F.transform(
@@ -190,14 +190,18 @@ def _calm_spells(events: DataFrame) -> DataFrame:
     within = F.col("calm_from_ms")
     spells = spells.where(F.col("calm_to_ms") - within >= _CALM_MS)
     nth = F.array_compact(F.transform("held", lambda e, i: F.when(_meets(e, within, within, LATE_MS), i)))
+    own = F.col("own")
+    calm = F.struct(
+        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref")), "successor",
+        _version(within).alias("version"), _later(within).alias("later"),
+    )  # fmt: skip
     return (
         spells.withColumn("possible", nth)
-        .where((F.size("possible") == 1) & (F.get("held", F.get("possible", F.lit(0)))["settled_ms"] <= within))
-        .select(
-            "cluster", "node", "topic_key", "partition", within, "calm_to_ms", F.get("possible", F.lit(0)).alias("nth"),
-            _version(within).alias("calm_version"), _later(within).alias("calm_later"),
-        )
-    )  # fmt: skip
+        .where(F.size("possible") == 1)
+        .withColumn("own", F.get("held", F.get("possible", F.lit(0))))
+        .where(own["settled_ms"] <= within)
+        .select("cluster", "node", "topic_key", "partition", within, "calm_to_ms", calm.alias("calm"))
+    )
 
 
 def _meets(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
@@ -214,7 +218,7 @@ def _later(time_ms: Column) -> Column:
     return F.exists("held", lambda e: e["from_ms"] > time_ms + GRAIN_MS)
 
 
-def with_held_epochs(rows: DataFrame, events: DataFrame, beside: DataFrame | None = None) -> DataFrame:
+def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds what the serving node held while it worked on the request. Grain unchanged, rows are not shuffled.
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
@@ -224,36 +228,33 @@ def with_held_epochs(rows: DataFrame, events: DataFrame, beside: DataFrame | Non
     possible; held_leader: only as leader; held_ref: the line that started held_max; kafka_version of the process that
     answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which the replica of the topic id gave
     way to another topic of the name, whenever; held_later: it starts the replica only after the request. Completes
-    topic and topic_id from the replica that was hosted. Columns of `beside`, a small table per (cluster, topic_key, partition),
-    come with them.
+    topic and topic_id from the replica that was hosted.
     """
-    key = ["cluster", "node", "topic_key", "partition"]
-    held = held_epochs(events)
-    if beside is not None:
-        held = held.join(F.broadcast(beside), ["cluster", "topic_key", "partition"], "left")
-    joined = (
-        rows.withColumn("topic_key", topic_key())
-        .join(F.broadcast(held), key, "left")
-        .alias("rows")
-        .join(
-            F.broadcast(_calm_spells(events)).alias("spells"),
-            reduce(and_, (F.col(f"rows.{name}") == F.col(f"spells.{name}") for name in key))
-            & (F.col("arrival_ms") >= F.col("calm_from_ms"))
-            & (F.col("time_ms") <= F.col("calm_to_ms")),
-            "left",
-        )
-        .select("rows.*", "calm_from_ms", "calm_to_ms", "nth", "calm_version", "calm_later")
+    calm = F.col("calm")
+    within = (F.col("arrival_ms") >= F.col("calm_from_ms")) & (F.col("time_ms") <= F.col("calm_to_ms"))
+    keyed = rows.withColumn("topic_key", topic_key()).alias("rows")
+    calmed = keyed.join(F.broadcast(_calm_spells(events)).alias("other"), _same_replica() & within, "left")
+    calmed = calmed.select("rows.*", "calm").alias("rows")
+    # the list of all that was held goes only with the rows that have to search it
+    searched = calmed.join(F.broadcast(held_epochs(events)).alias("other"), _same_replica() & calm.isNull(), "left")
+    searched = searched.select("rows.*", "held", "successor", "releases")
+    return (
+        searched.withColumn("possible", F.when(calm.isNull(), _possible(GRAIN_MS)))
+        .withColumns(_met(calm))
+        .drop("topic_key", "held", "possible", "releases", "calm")
     )
-    return joined.withColumn("possible", F.when(F.col("nth").isNull(), _possible(GRAIN_MS))).withColumns(
-        _met(calm=F.col("nth").isNotNull(), own=F.get("held", F.col("nth")))
-    ).drop("topic_key", "held", "possible", "releases", "nth", "calm_from_ms", "calm_to_ms", "calm_version", "calm_later")  # fmt: skip
+
+
+def _same_replica() -> Column:
+    key = ("cluster", "node", "topic_key", "partition")
+    return reduce(and_, (F.col(f"rows.{name}") == F.col(f"other.{name}") for name in key))
 
 
 def _possible(early_ms: int) -> Column:
     return F.filter("held", lambda e: _meets(e, F.col("arrival_ms"), F.col("time_ms"), early_ms))
 
 
-def _met(calm: Column, own: Column) -> dict[str, Column]:
+def _met(own: Column) -> dict[str, Column]:
     """The columns of with_held_epochs: of the one epoch held in a calm spell, else by search."""
     highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"])))
     just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
@@ -262,19 +263,20 @@ def _met(calm: Column, own: Column) -> dict[str, Column]:
     first = F.get("possible", F.lit(0))["topic"]
 
     def when_calm(known: Column, searched: Column) -> Column:
-        return F.when(calm, known).otherwise(searched)
+        return F.when(own.isNotNull(), known).otherwise(searched)
 
     return {
         "held_just_before": when_calm(own["leader_epoch"], just_before),
         "held_min": when_calm(own["leader_epoch"], lowest),
         "held_max": when_calm(own["leader_epoch"], highest["leader_epoch"]),
         "held_ref": when_calm(own["ref"], highest["ref"]),
-        "held_complete": calm | F.coalesce(settled, F.lit(False)),
-        "kafka_version": when_calm(F.col("calm_version"), _version(F.col("time_ms"))),
-        "held_later": when_calm(F.col("calm_later"), _later(F.col("time_ms"))),
+        "held_complete": own.isNotNull() | F.coalesce(settled, F.lit(False)),
+        "kafka_version": when_calm(own["version"], _version(F.col("time_ms"))),
+        "held_later": when_calm(own["later"], _later(F.col("time_ms"))),
         "held_leader": when_calm(own["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
         "topic": F.coalesce("topic", when_calm(own["topic"], first), F.get("held", F.lit(0))["topic"]),
         "topic_id": F.coalesce("topic_id", when_calm(own["topic_id"], _only_topic_id())),
+        "successor": when_calm(own["successor"], F.col("successor")),
     }
 
 

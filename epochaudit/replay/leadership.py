@@ -7,11 +7,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.replay.control import REQUESTS
 from epochaudit.replay.held_epochs import with_held_epochs
-from epochaudit.replay.incarnations import is_user_topic
-from epochaudit.replay.leader_states import leader_states
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION, leader_states
 
 CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
 
@@ -37,7 +37,7 @@ def leadership(events: DataFrame) -> DataFrame:
         "event_type",
         "own_ref",
     )
-    facts = facts.unionByName(_hints(events)).withColumns(
+    facts = facts.unionByName(_told(events)).unionByName(_hints(events)).withColumns(
         {
             "named": F.when(F.col("topic_id").isNull(), F.col("topic")),
             "controller_epoch": F.lit(None).cast("int"),
@@ -68,6 +68,23 @@ def leadership(events: DataFrame) -> DataFrame:
             "highest_leader_ref": F.col("highest.own_ref"),
         }
     ).drop("lowest", "highest", "named")
+
+
+def _told(events: DataFrame) -> DataFrame:
+    """Leaders named in Metadata answers, once for each file that tells of it.
+
+    A leader that is merely unreachable is answered as -1: no statement.
+    """
+    rows = of_types(events, "METADATA").where(
+        (F.col("api_version") >= RELIABLE_METADATA_VERSION) & (F.col("response_leader") >= 0) & is_user_topic()
+    )
+    fact = ("topic", "topic_id", "partition", "response_leader", "response_leader_epoch")
+    once = rows.where(F.col("response_leader_epoch") >= 0).groupBy("cluster", "node", "file", "event_type", *fact)
+    first = once.agg(*(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in PLACE))
+    return with_identity(first, topic_incarnations(events)).select(
+        "cluster", "topic", "topic_id", "several_incarnations", "partition", F.col("response_leader_epoch").alias("leader_epoch"),
+        F.col("response_leader").alias("leader"), "event_type", carried_ref("first").alias("own_ref"),
+    )  # fmt: skip
 
 
 def _hints(events: DataFrame) -> DataFrame:

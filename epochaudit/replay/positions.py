@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, REF_FIELDS, carried_ref, of_types, ref, ref_in
+from epochaudit.events.views import PLACE, REF_FIELDS, carried_ref, client_host, of_types, ref, ref_in
 from epochaudit.replay.carried_positions import carried_positions, interleaved
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
@@ -124,7 +124,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
         .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
         .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, F.when(told, "validated").otherwise("asked"))
     )
-    rows = rows.withColumns({"kind": kind, "client_host": _host()}).where(F.col("kind").isNotNull())
+    rows = rows.withColumns({"kind": kind, "client_host": client_host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(
         rows.select(
             "cluster", "node", "file", "file_order", "client_id", "client_host", "software_name", "software_version", "connection", "kind",
@@ -165,11 +165,6 @@ def _by_consumer() -> Column:
     return F.coalesce("replica_id", F.lit(CONSUMER)) == CONSUMER
 
 
-def _host() -> Column:
-    """Remote host of a connection id `local - remote - index`, each end point with its port."""
-    return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
-
-
 def _group_offsets(events: DataFrame) -> DataFrame:
     """Offsets that clients were told by their group's coordinator (resumed), and the commits of the same offsets."""
     rows = of_types(events, "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT").where(
@@ -177,7 +172,7 @@ def _group_offsets(events: DataFrame) -> DataFrame:
     )
     told = F.col("event_type") == "OFFSET_FETCH"
     rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
-        "cluster", "client_id", _host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
+        "cluster", "client_id", client_host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
         "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS, "file_order",
         F.when(told, "resumed").otherwise("committed").alias("kind"),
         F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),

@@ -12,15 +12,15 @@ def test_epochs_belong_to_a_topic_id_and_every_source_counts(spark: SparkSession
     events = history(
         spark,
         """
-| # | event_type | node | topic | topic_id | partition | leader | leader_epoch | partition_epoch | response_leader_epoch | api_version | error_code | isr | metadata_offset |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-| n | TOPIC_RECORD | | t | A | | | | | | | | | 4 |
-| r | PARTITION_RECORD | | | A | 0 | 1 | 0 | 0 | | | | 1,2 | 5 |
-| c | PARTITION_CHANGE_RECORD | | | A | 0 | 2 | | | | | | 2 | 6 |
-| l | LEADER_STARTS | 2 | t | A | 0 | | 1 | | | | | | |
-| m | METADATA | 3 | t | A | 0 | 2 | | | 1 | 12 | 0 | | |
-| o | METADATA | 3 | t | A | 0 | 9 | | | 1 | 8 | 0 | | |
-| d | LEADER_STARTS | 3 | t | B | 0 | | 0 | | | | | | |
+| # | event_type | node | topic | topic_id | partition | leader | leader_epoch | partition_epoch | response_leader_epoch | api_version | error_code | isr | metadata_offset | response_leader |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| n | TOPIC_RECORD |  | t | A |  |  |  |  |  |  |  |  | 4 |  |
+| r | PARTITION_RECORD |  |  | A | 0 | 1 | 0 | 0 |  |  |  | 1,2 | 5 |  |
+| c | PARTITION_CHANGE_RECORD |  |  | A | 0 | 2 |  |  |  |  |  | 2 | 6 |  |
+| l | LEADER_STARTS | 2 | t | A | 0 |  | 1 |  |  |  |  |  |  |  |
+| m | METADATA | 3 | t | A | 0 |  |  |  | 1 | 12 | 0 |  |  | 2 |
+| o | METADATA | 3 | t | A | 0 |  |  |  | 1 | 8 | 0 |  |  | 9 |
+| d | LEADER_STARTS | 3 | t | B | 0 |  | 0 |  |  |  |  |  |  |  |
 """,  # noqa: E501
     )
     rows = (
