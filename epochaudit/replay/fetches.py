@@ -60,7 +60,9 @@ def fetches(events: DataFrame) -> DataFrame:
             "assigned_epoch": F.when(certain & (F.col("replica_id") >= 0), F.col("held_max")),
         }
     )
-    served = served.join(F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left")
+    served = served.join(
+        F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left"
+    )
     return (
         _with_newer_epochs(served, events)
         .withColumns(

@@ -37,11 +37,15 @@ def leadership(events: DataFrame) -> DataFrame:
         "event_type",
         "own_ref",
     )
-    facts = facts.unionByName(_told(events)).unionByName(_hints(events)).withColumns(
-        {
-            "named": F.when(F.col("topic_id").isNull(), F.col("topic")),
-            "controller_epoch": F.lit(None).cast("int"),
-        }
+    facts = (
+        facts.unionByName(_told(events))
+        .unionByName(_hints(events))
+        .withColumns(
+            {
+                "named": F.when(F.col("topic_id").isNull(), F.col("topic")),
+                "controller_epoch": F.lit(None).cast("int"),
+            }
+        )
     )
     facts = facts.unionByName(_controllers(events), allowMissingColumns=True)
     fact = F.struct("leader", "event_type", "own_ref")

@@ -23,7 +23,15 @@ LOST: Final = (NOT_LEADER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNKNOWN_TO
 METADATA_LIVES_MS: Final = 300_000  # metadata.max.age.ms of clients, by default
 
 _REQUESTER: Final = ("cluster", "node", "client_id", "client_host", "replica_id")
-_STANDSTILL: Final = (*_REQUESTER, "topic", "topic_id", "partition", "error_code", "current_leader_epoch", "fetch_offset")
+_STANDSTILL: Final = (
+    *_REQUESTER,
+    "topic",
+    "topic_id",
+    "partition",
+    "error_code",
+    "current_leader_epoch",
+    "fetch_offset",
+)
 
 
 def refused() -> Column:

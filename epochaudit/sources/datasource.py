@@ -72,7 +72,9 @@ def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFram
 
     Where executors share this machine's disk they are read now, else by the first action; either way they are kept.
     """
-    scan = _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    scan = (
+        _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    )
     events = scan.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
     events = events.select(*(c.name for c in columns("events")))
     quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))

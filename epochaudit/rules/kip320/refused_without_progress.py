@@ -42,7 +42,9 @@ class RefusedWithoutProgress(Rule):
         "the last refusal in the same leader epoch at the same offset": "last_ref",
     }
     expected = "a requester that is refused gets newer metadata and moves on"
-    observed = "{refusals} fetches of {client_id} for {partitions} partitions refused with {codes} within {run_seconds} s"
+    observed = (
+        "{refusals} fetches of {client_id} for {partitions} partitions refused with {codes} within {run_seconds} s"
+    )
     because = (
         "{topic}-{partition} was refused longest: for {lasted_seconds} s in leader epoch {leader_epoch} at offset {fetch_offset}",
     )
