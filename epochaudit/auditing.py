@@ -27,7 +27,7 @@ from epochaudit.rules.wording import worded
 from epochaudit.session import copies, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
-from epochaudit.sources.datasource import read_captures
+from epochaudit.sources.datasource import cores, read_captures
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.staging import release as let_go
@@ -133,7 +133,8 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
     release(events)
     nothing = spark.createDataFrame([], JUDGED_ROW)
-    findings = worded(reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing]), rules)
+    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
+    findings = worded(rows.coalesce(cores(spark)), rules)  # they are few, and each task starts a Python worker
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))

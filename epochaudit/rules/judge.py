@@ -29,6 +29,7 @@ _OF_PARTITION: Final = (
     "leader_epoch",
 )  # mean nothing when the subject is a whole request
 _COUNTS: Final = "counts"
+NO_ARM: Final = "-1"
 
 
 @dataclass(frozen=True)
@@ -88,19 +89,17 @@ def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Jud
     judged = frame.withColumns({_arm(n): _chosen(rule, arms[n]) for n, rule in enumerate(rules)})
     observation = Observation()
     counted = judged.observe(observation, F.expr(_counts(arms)).alias(_COUNTS))
-    kept = [_numbers(of_rule, keep) for of_rule in arms]
+    kept = {n: numbers for n, of_rule in enumerate(arms) if (numbers := _numbers(of_rule, keep))}
+    # where no verdict is kept, a plain `false` would have the counts optimized away with the rows
+    kept = kept or {0: NO_ARM}
     # nearly all rows go no further: a lambda is interpreted, a comparison is compiled
-    noted = " or ".join(f"{_arm(n)} in ({numbers})" for n, numbers in enumerate(kept) if numbers)
+    noted = " or ".join(f"{_arm(n)} in ({numbers})" for n, numbers in kept.items())
     outcomes = ", ".join(
         f"if({_arm(n)} in ({numbers}), named_struct('rule', {n}, 'arm', {_arm(n)}), null)"
-        for n, numbers in enumerate(kept)
-        if numbers
+        for n, numbers in kept.items()
     )
-    one = counted.where(noted or "false")
-    if noted:
-        one = one.withColumn("judged", F.explode(F.expr(f"filter(array({outcomes}), judged -> judged is not null)")))
-    else:
-        one = one.withColumn("judged", F.expr("named_struct('rule', 0, 'arm', 0)"))
+    one = counted.where(noted)
+    one = one.withColumn("judged", F.explode(F.expr(f"filter(array({outcomes}), judged -> judged is not null)")))
     return Judgement(one.select(*_row(rules)), tuple(rules), tuple(arms), observation)
 
 
