@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
-from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION
 from epochaudit.replay.lineage import epoch_starts
+from epochaudit.replay.metadata_answers import RELIABLE_METADATA_VERSION
 
 COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 TOLD: Final = "OFFSET_FETCH"

@@ -125,7 +125,7 @@ def _epochs(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key, partition, leader epoch): its ISRs, and the lines of leaders that start it."""
     event_type = F.col("event_type")
     start = F.struct("node", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
-    states = leader_states(events).where(event_type != "METADATA").withColumn("topic_key", topic_key())
+    states = leader_states(events).withColumn("topic_key", topic_key())
     return states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
         F.collect_set("isr").alias("isrs"),
         F.collect_set(F.when(event_type == "LEADER_STARTS", start)).alias("starts"),

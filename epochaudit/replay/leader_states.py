@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
@@ -18,9 +18,6 @@ from epochaudit.replay.kept import kept
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
 
 RECOVERING: Final = 1
-
-# Metadata 7 and 8 carry leader epochs that a client must not rely on (MetadataResponse.hasReliableLeaderEpochs).
-RELIABLE_METADATA_VERSION: Final = 9
 
 _RECORDED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "leader", "isr", "elr",
@@ -60,14 +57,13 @@ def leader_states(events: DataFrame) -> DataFrame:
 
 def _stated(events: DataFrame) -> DataFrame:
     """Answered requests, controller lines and committed records."""
-    rows = of_types(events, "ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION").withColumn("own_ref", ref())
-    changed, metadata, unclean = (
-        F.col("event_type") == name for name in ("ALTER_PARTITION", "METADATA", "UNCLEAN_ELECTION")
-    )
-    rows = rows.where(_answered() | unclean).withColumns(
+    rows = of_types(events, "ALTER_PARTITION", "UNCLEAN_ELECTION").withColumn("own_ref", ref())
+    changed, unclean = (F.col("event_type") == name for name in ("ALTER_PARTITION", "UNCLEAN_ELECTION"))
+    answered = (F.col("error_code") == 0) & (F.coalesce("request_error_code", F.lit(0)) == 0)
+    rows = rows.where((changed & answered) | unclean).withColumns(
         {
             "leader": F.when(changed, F.col("response_leader")).otherwise(F.col("leader")),
-            "leader_epoch": F.when(changed | metadata, F.col("response_leader_epoch")).otherwise(F.col("leader_epoch")),
+            "leader_epoch": F.when(changed, F.col("response_leader_epoch")).otherwise(F.col("leader_epoch")),
             "partition_epoch": F.when(changed, F.col("response_partition_epoch")),
             "isr": F.when(changed, F.col("response_isr")),
             "leader_recovery_state": F.when(unclean, RECOVERING),
@@ -79,14 +75,3 @@ def _stated(events: DataFrame) -> DataFrame:
         name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")
     } | {"previous_epoch": F.lit(None).cast("int")}
     return stated.where((F.col("leader") >= -1) & (F.col("leader_epoch") >= 0)).withColumns(missing).select(*_STATE)
-
-
-def _answered() -> Column:
-    """Answers that state a leader. Metadata answers -1 also for a leader that is merely unreachable: no statement."""
-    changed = (F.col("event_type") == "ALTER_PARTITION") & (F.col("error_code") == 0)
-    told = (
-        (F.col("event_type") == "METADATA")
-        & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
-        & (F.col("leader") >= 0)
-    )
-    return (changed & (F.coalesce("request_error_code", F.lit(0)) == 0)) | told

@@ -11,7 +11,8 @@ from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.replay.control import REQUESTS
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
-from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION, leader_states
+from epochaudit.replay.leader_states import leader_states
+from epochaudit.replay.metadata_answers import METADATA, RELIABLE_METADATA_VERSION
 
 CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
 
@@ -79,7 +80,7 @@ def _told(events: DataFrame) -> DataFrame:
 
     A leader that is merely unreachable is answered as -1: no statement.
     """
-    rows = of_types(events, "METADATA").where(
+    rows = of_types(events, METADATA).where(
         (F.col("api_version") >= RELIABLE_METADATA_VERSION) & (F.col("response_leader") >= 0) & is_user_topic()
     )
     fact = ("topic", "topic_id", "partition", "response_leader", "response_leader_epoch")

@@ -22,7 +22,7 @@ def lineage(events: DataFrame) -> DataFrame:
     previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out, less what epochs in
     between had lost already) with exposed_ref and exposed_leader_epoch; never_begun, see `with_elections`.
     """
-    stated = leader_states(events).where(F.col("event_type") != "METADATA")
+    stated = leader_states(events)
     exposures = _exposed_high_watermarks(events)
     rows = stated.unionByName(exposures, allowMissingColumns=True)
     nameless = F.col("topic_id").isNull() & F.col("several_incarnations") & F.col("start_ref").isNull()
@@ -106,7 +106,7 @@ def epoch_starts(events: DataFrame) -> DataFrame:
     epochs = array of struct(leader_epoch, start_offset, leader, election, start_ref, election_ref, never_begun);
     start_offset and start_ref are null where no line of the leader tells them.
     """
-    states = leader_states(events).where(F.col("event_type") != "METADATA")
+    states = leader_states(events)
     entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref", "election_ref", "never_begun")
     return (
         with_elections(by_epoch(states))

@@ -11,9 +11,11 @@ from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.replay.cluster_history import cluster_history
 from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
-from epochaudit.replay.leader_states import RELIABLE_METADATA_VERSION
 
 METADATA: Final = "METADATA"
+
+# Metadata 7 and 8 carry leader epochs that a client must not rely on (MetadataResponse.hasReliableLeaderEpochs).
+RELIABLE_METADATA_VERSION: Final = 9
 
 _LAST: Final = (*PLACE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
 _SIGNS: Final = ("PROCESS_STARTING", "UPDATE_METADATA", "METADATA_DELTA")

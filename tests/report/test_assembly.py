@@ -22,7 +22,7 @@ REQUESTS = ("first line\n", "the stale request\n")
 SPLITS = (
     "cluster string, file string, split int, lines bigint, event_lines bigint, ignored_lines bigint, "
     "quarantined_lines bigint, requests map<string, bigint>, partition_rows map<string, bigint>, "
-    "error_codes map<string, bigint>"
+    "error_codes map<string, bigint>, bytes bigint, rows bigint"
 )
 FINDINGS = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
@@ -62,7 +62,8 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         event("server_log", "CONFIG_VALUE", name="process.roles", value="[broker]"),
         event("metadata_log", "TOPIC_RECORD", node=None),
     ]
-    split = {"cluster": "c", "file": "kafka-request.log", "ignored_lines": 0, "quarantined_lines": 0}
+    counts = {"ignored_lines": 0, "quarantined_lines": 0, "bytes": 29, "rows": 1}
+    split = {"cluster": "c", "file": "kafka-request.log", **counts}
     produced = {"partition_rows": {"PRODUCE": 2}, "error_codes": {"PRODUCE:0": 1, "PRODUCE:6": 1}}
     splits = [
         {**split, "split": 0, "lines": 1, "event_lines": 1, "requests": {"FETCH": 3, "PRODUCE": 1}, **produced},
