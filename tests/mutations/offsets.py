@@ -202,16 +202,19 @@ def log_starts_above_the_high_watermark(copy: Copy) -> Place:
 
 @mutation("MD-03", HEALTHY, fetches=False)
 def metadata_goes_back(copy: Copy) -> Place:
-    """A KRaft broker tells a client an older leader epoch than it told seconds before."""
+    """A KRaft broker tells a client an older leader epoch, and its leader, than it told seconds before."""
     told: dict[tuple[int, str, int, int], Request] = {}
+    leaders: dict[tuple[str, int, int], int] = {}
     for request in copy.requests("METADATA"):
         for topic in request.answered["topics"]:
             for partition in topic["partitions"]:
                 epoch = partition["leaderEpoch"]
                 key = (request.node, topic["topicId"], partition["partitionIndex"], epoch)
                 first = told.setdefault(key, request)
-                if epoch > 0 and first.answered_at + _APART < request.arrived_at < first.answered_at + _SOON:
-                    partition["leaderEpoch"] = epoch - 1
+                leaders[topic["topicId"], partition["partitionIndex"], epoch] = partition["leaderId"]
+                leader = leaders.get((topic["topicId"], partition["partitionIndex"], epoch - 1), -1)
+                if leader >= 0 and first.answered_at + _APART < request.arrived_at < first.answered_at + _SOON:
+                    partition["leaderEpoch"], partition["leaderId"] = epoch - 1, leader
                     request.write()
                     return place_of(request, topic["name"], partition["partitionIndex"])
     raise NotThereError("no partition of which a broker told a leader epoch twice")
