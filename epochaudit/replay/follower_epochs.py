@@ -43,7 +43,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     first Fetch in the epoch
       fetch_offset, last_fetched_epoch, log_start_offset (the follower's), api_version, first_ref
     and
-      compared         OffsetForLeaderEpoch was answered to the follower in this epoch before
+      compared         OffsetForLeaderEpoch was answered to the follower in this epoch before, or the same broker led the epoch
+                       before and answered a Fetch of the follower that stated its last epoch
       epochs_known     highest epoch of its own log that the follower stated in lower leader epochs; null: none
       covered          the leader's request log reaches back beyond the start of the epoch
       ahead, ahead_of, ahead_ref   the high watermark that was furthest above the fetch offset of the same Fetch, and that
@@ -59,6 +60,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     steps = steps.withColumns(
         {
             "epochs_known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
+            "before": F.lag(F.struct("node", "leader_epoch", "first")).over(replica),
             "since_ms": F.min("first.arrival_ms").over(Window.partitionBy("cluster", "node")),
         }
     ).where(F.col("first").isNotNull())
@@ -77,7 +79,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.last_fetched_epoch").alias("last_fetched_epoch"),
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
         F.col("first.ref").alias("first_ref"), "epochs_known",
-        F.coalesce(F.col("asked_at") < F.col("first.position"), F.lit(False)).alias("compared"),
+        F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
         F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
         F.col("furthest.ref").alias("ahead_ref"),
@@ -86,6 +88,16 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip
+
+
+def _compared_before() -> Column:
+    """The leader led the epoch before, too, and goes on with the log that the follower had compared its own with.
+
+    A follower forgets its last fetched epoch where an empty answer of the epoch before comes after the new epoch.
+    """
+    before = F.col("before")
+    goes_on = (before["node"] == F.col("node")) & (before["leader_epoch"] == F.col("leader_epoch") - 1)
+    return F.coalesce(goes_on & (before["first"]["last_fetched_epoch"] >= 0), F.lit(False))
 
 
 def _steps(events: DataFrame) -> DataFrame:

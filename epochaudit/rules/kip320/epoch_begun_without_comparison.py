@@ -30,7 +30,9 @@ class EpochBegunWithoutComparison(Rule):
     states one, at any leader.
 
     ## What is allowed
-    A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A log in the
+    A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A leader that led
+    the epoch before, too, goes on with the log that the follower had compared its own with: it forgets its last epoch when an
+    empty answer of the epoch before comes late. A log in the
     message format of 0.10 has no epochs, and its follower truncates to its high watermark. Fetches below version 9 state no
     leader epoch: they are no subject.
 
