@@ -134,7 +134,8 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     release(events)
     nothing = spark.createDataFrame([], JUDGED_ROW)
     rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
-    findings = worded(rows.coalesce(cores(spark)), rules)  # they are few, and each task starts a Python worker
+    words = {id: of_rule for judgement in judgements for id, of_rule in judgement.words().items()}
+    findings = worded(rows.coalesce(cores(spark)), words)  # they are few, and each task starts a Python worker
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))

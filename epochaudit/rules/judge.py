@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import REF_TYPE
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
-from epochaudit.rules.wording import SUBJECT, placeholders, templates
+from epochaudit.rules.wording import SUBJECT, Words, placeholders, templates
 
 JUDGED_ROW: Final = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
@@ -63,6 +63,10 @@ class Judgement:
     rules: tuple[Rule, ...]
     arms: tuple[tuple[Branch, ...], ...]
     observation: Observation
+
+    def words(self) -> dict[str, Words]:
+        """What the findings of each rule say."""
+        return {rule.id: Words.of(rule, arms) for rule, arms in zip(self.rules, self.arms, strict=True)}
 
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Waits for the first action on `rows`."""

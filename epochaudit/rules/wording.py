@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import REF_TYPE
-from epochaudit.rules.rule import Rule
+from epochaudit.rules.rule import Branch, Rule
 
 SUBJECT: Final = (
     "cluster",
@@ -53,9 +53,9 @@ class Words:
     evidence: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, rule: Rule) -> Words:
-        """Those of the rule."""
-        arms = tuple((arm.verdict, arm.reason) for arm in rule.verdict())
+    def of(cls, rule: Rule, branches: Iterable[Branch]) -> Words:
+        """Those of the rule, whose verdict has these branches."""
+        arms = tuple((branch.verdict, branch.reason) for branch in branches)
         return cls(arms, rule.severity, rule.expected, rule.observed, tuple(rule.because), tuple(rule.evidence.items()))
 
     def told(self, judged: Row) -> Told:
@@ -83,10 +83,10 @@ class Wording:
         return self.words[judged["rule"]].told(judged)
 
 
-def worded(rows: DataFrame, rules: Iterable[Rule]) -> DataFrame:
-    """The rows of judgements with the columns of FINDING_ROW: what the verdicts of these rules say, in words."""
+def worded(rows: DataFrame, words: Mapping[str, Words]) -> DataFrame:
+    """The rows of judgements with the columns of FINDING_ROW: what the verdicts say, in the words of each rule."""
     # not by Arrow, which asks for pandas
-    say = F.udf(Wording({rule.id: Words.of(rule) for rule in rules}), SAID, useArrow=False)
+    say = F.udf(Wording(words), SAID, useArrow=False)
     judged = F.struct("rule", "arm", "severity", "values", "places")
     return rows.select(*SUBJECT, "rule", say(judged).alias("said"), "first_offset", "last_offset").select(
         *SUBJECT, "rule", "said.*", "first_offset", "last_offset"

@@ -38,10 +38,12 @@ def events_of(spark: SparkSession, cases: list[Case]) -> DataFrame:
 
 def verdicts_of(events: DataFrame, cases: list[Case]) -> Verdicts:
     """What one run of all rules over all cases gives."""
-    judged = [judge(FRAMES[frame].of(events), rules, VERDICTS).rows for frame, rules in by_frame(catalogue()).items()]
+    judged = [judge(FRAMES[frame].of(events), rules, VERDICTS) for frame, rules in by_frame(catalogue()).items()]
+    words = {id: of_rule for judgement in judged for id, of_rule in judgement.words().items()}
+    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judged])
     labels = {case.cluster: case.labels for case in cases}
     found: Verdicts = defaultdict(list)
-    for row in worded(reduce(DataFrame.unionByName, judged), catalogue()).collect():
+    for row in worded(rows, words).collect():
         place = row.evidence[0].place if row.evidence else None
         label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
         found[row.cluster].append((Expected(row.rule, row.verdict, label, ""), row.reason or ""))
