@@ -133,6 +133,10 @@ def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
 
     The number of shuffle partitions is lowered to what the capture needs, never raised above what was set.
     """
+    if (jvm := getattr(spark, "_jvm", None)) is not None:
+        from epochaudit.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
+
+        look_up_once(jvm)
     needed = max(2, -(-bytes_to_read // BYTES_OF_A_PARTITION))
     settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
     if bytes_to_read < SMALL_CAPTURE:
