@@ -149,7 +149,7 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         findings=findings,
         tallies=tallies,
         failures=failures,
-        persisted=(read.rows, *(judgement.rows for judgement in judgements)),
+        persisted=(read.rows,),
     )
 
 
@@ -171,7 +171,7 @@ def _read(read: Reading, frames: Iterable[str]) -> tuple[int, list[str]]:
 def _judged(
     events: DataFrame, frames: Mapping[str, Sequence[Rule]], keep: Collection[str]
 ) -> tuple[list[Judgement], dict[str, str]]:
-    """The judgements of the frames, computed and persisted; some frames are planned while others are computed.
+    """The judgements of the frames, computed and kept; some frames are planned while others are computed.
 
     Beside them, why rules failed: one that does must not take the others with it.
     """
@@ -180,8 +180,8 @@ def _judged(
     def judged(name: str, rules: Sequence[Rule], *, again: bool = True) -> list[Judgement]:
         try:
             judgement = judge(FRAMES[name].of(events), rules, keep)
-            rows = judgement.rows.persist(copies(events.sparkSession))
-            _compute(rows)
+            # a leaf like the tables it is made of: what is persisted Spark plans twice, and looks for in every later plan
+            rows = judgement.rows.localCheckpoint(storageLevel=copies(events.sparkSession))
         except Exception as error:
             if again and LOST in str(error):
                 release(events)  # what was kept is computed anew
@@ -195,11 +195,6 @@ def _judged(
 
     with ThreadPoolExecutor(PLANNERS) as pool:
         return [one for of_frame in pool.map(judged, frames.keys(), frames.values()) for one in of_frame], failures
-
-
-def _compute(rows: DataFrame) -> None:
-    """Run a persisted DataFrame once; its observations are filled."""
-    rows.write.format("noop").mode("overwrite").save()
 
 
 def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:
