@@ -44,7 +44,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       fetch_offset, last_fetched_epoch, log_start_offset (the follower's), api_version, first_ref
     and
       compared         OffsetForLeaderEpoch was answered to the follower in this epoch before, or the same broker led the epoch
-                       before and answered a Fetch of the follower that stated its last epoch
+                       before and the follower's first Fetch there stated its last epoch, or was that of an empty log
       epochs_known     highest epoch of its own log that the follower stated in lower leader epochs; null: none
       covered          the leader's request log reaches back beyond the start of the epoch
       ahead, ahead_of, ahead_ref   the high watermark that was furthest above the fetch offset of the same Fetch, and that
@@ -91,13 +91,15 @@ def follower_epochs(events: DataFrame) -> DataFrame:
 
 
 def _compared_before() -> Column:
-    """The leader led the epoch before, too, and goes on with the log that the follower had compared its own with.
+    """The leader led the epoch before, too, and goes on with the log that the follower had compared its own with, or had copied.
 
     A follower forgets its last fetched epoch where an empty answer of the epoch before comes after the new epoch.
     """
     before = F.col("before")
     goes_on = (before["node"] == F.col("node")) & (before["leader_epoch"] == F.col("leader_epoch") - 1)
-    return F.coalesce(goes_on & (before["first"]["last_fetched_epoch"] >= 0), F.lit(False))
+    first = before["first"]
+    empty = (first["fetch_offset"] <= 0) | (first["fetch_offset"] == first["requester_log_start_offset"])
+    return F.coalesce(goes_on & F.coalesce((first["last_fetched_epoch"] >= 0) | empty, F.lit(False)), F.lit(False))
 
 
 def _steps(events: DataFrame) -> DataFrame:

@@ -31,10 +31,10 @@ class EpochBegunWithoutComparison(Rule):
 
     ## What is allowed
     A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A leader that led
-    the epoch before, too, goes on with the log that the follower had compared its own with: it forgets its last epoch when an
-    empty answer of the epoch before comes late. A log in the
-    message format of 0.10 has no epochs, and its follower truncates to its high watermark. Fetches below version 9 state no
-    leader epoch: they are no subject.
+    the epoch before, too, goes on with the log that the follower had compared its own with, or copied from the start: the
+    follower forgets its last epoch when an empty answer of the epoch before comes late. A log in the message format of 0.10
+    has no epochs, and its follower truncates to its high watermark. Fetches below version 9 state no leader epoch: they are
+    no subject.
 
     ## Example
     Broker 3 has orders-0 up to 30, of epoch 6. Broker 1 becomes leader in epoch 7; the first Fetch of broker 3 in epoch 7 is at
