@@ -20,6 +20,7 @@ from epochaudit.replay.cluster_history import (
     UNREGISTERED,
     WITHOUT_RECORD,
     cluster_history,
+    of_the_node,
     states_of,
 )
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
@@ -45,7 +46,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
     Clock: the node's host; position in the metadata log. AlterPartition names its first partition.
     Adds, beside the request's own columns:
       request_ref      the request's line
-      zookeeper, has_metadata_log   as in `cluster_history`
+      zookeeper, has_metadata_log   whether a ZooKeeper controller answered, or one that has a metadata log
       held_epochs      broker epochs under which the controller can have held the broker registered, -1 for not at all;
                        null: not in the evidence; held_ref the last record that says so (KRaft)
       newest_epoch     (KRaft) the newest of them that is in the evidence, null: none, or unregistered
@@ -62,7 +63,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(*_COLUMNS, ref().alias("request_ref"))
     rows = rows.join(F.broadcast(_last_accepted(rows)), ["cluster", "node", "broker_id"], "left")
-    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left")
+    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
     rows = with_identity(rows, topic_incarnations(events))
     return (
         _registered(_timed(rows))
@@ -91,7 +92,7 @@ def _timed(rows: DataFrame) -> DataFrame:
     by_node = Window.partitionBy("cluster", "node")
     rows = rows.withColumn("zone_ms", F.when(fits, zone))
     agreed = F.when(F.min("zone_ms").over(by_node) == F.max("zone_ms").over(by_node), F.max("zone_ms").over(by_node))
-    zone_ms = F.when(F.coalesce("zookeeper", F.lit(False)), F.lit(0)).otherwise(F.coalesce("zone_ms", agreed))
+    zone_ms = F.when(F.col("zookeeper"), F.lit(0)).otherwise(F.coalesce("zone_ms", agreed))
     return (
         rows.withColumn("zone_ms", zone_ms)
         .withColumns({"from_ms": F.col("arrival_ms") + F.col("zone_ms"), "to_ms": F.col("time_ms") + F.col("zone_ms")})
@@ -141,7 +142,7 @@ def _registered(rows: DataFrame) -> DataFrame:
     )
     last = F.last(F.when(_registers(), F.col("incarnation_id")), ignorenulls=True).over(earlier)
     served = F.try_element_at(late, F.lit(-1))
-    zookeeper = F.coalesce("zookeeper", F.lit(False))
+    zookeeper = F.col("zookeeper")
     return rows.withColumns(
         {
             "held_epochs": F.when(zookeeper, live_epochs()).when(F.col("has_metadata_log"), of_log),

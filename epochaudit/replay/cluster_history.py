@@ -22,11 +22,13 @@ BROKER_RECORDS: Final = (
     "BROKER_REGISTRATION_CHANGE_RECORD",
 )  # fmt: skip
 ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
+KRAFT_CONTROLLER: Final = ("CONTROLLER_ACTIVE", "BROKER_REGISTRATION")
 LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTING_DOWN")
 ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
 SETTINGS: Final = ("CREATE_TOPICS", "CONFIG_VALUE", "CONFIG_CHANGED")
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
 MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
+NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
 METADATA_VERSION: Final = "metadata.version"
 FIRST_3_3_LEVEL: Final = 4  # 3.3-IV0: only a 3.3 or later binary can have it in force
@@ -64,11 +66,13 @@ def cluster_history(events: DataFrame) -> DataFrame:
       isr_resets    leaders that took an ISR back after 107 or 55: array of struct(node, topic, partition, leader_epoch)
       unclean_told  settings of unclean.leader.election.enable, and unclean elections asked for by hand: array of
                     struct(topic, permitted), topic null for all topics
-      migrates      the log tells of a migration from ZooKeeper
+      migrates      the log tells of a migration from ZooKeeper that is under way
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
+      zookeeper_nodes, kraft_controllers   brokers that a controller commanded by requests, or that was one, and active
+                    KRaft controllers: a migration has both
     """
     log = metadata_log(events)
-    told = F.col("event_type").isin(*ZOOKEEPER_MODE, *LIVE_BROKERS, *ISR_LINES)
+    told = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *LIVE_BROKERS, *ISR_LINES)
     settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING)
     others = events.where(told | settings | _by_hand() | _stated_level()).select(*_OTHERS)
     rows = log.unionByName(others, allowMissingColumns=True)
@@ -92,12 +96,16 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
         F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
         (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
+        F.collect_set("zookeeper_node").alias("zookeeper_nodes"),
+        F.collect_set("kraft_controller").alias("kraft_controllers"),
     )
 
 
 FOLDED: Final = (
     "brokers", "levels", "raft_leaders", "releases", "elections", "live_told", "isr_loggers", "isr_resets", "unclean_told",
+    "zookeeper_nodes", "kraft_controllers",
 )  # fmt: skip
+_NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _OTHERS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
     "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "live_brokers", "live_broker_epochs",
@@ -108,6 +116,18 @@ _STATE: Final = (
     "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
 )
 _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
+
+
+def of_the_node() -> dict[str, Column]:
+    """What kind of controller `node` was, where a capture has both kinds: those of a migration from ZooKeeper.
+
+    Needs: node; zookeeper_nodes, kraft_controllers, zookeeper, has_metadata_log, log_complete of `cluster_history`.
+    Replaces the last three: what a ZooKeeper controller answered has no place in the metadata log.
+    """
+    told, kraft = (F.coalesce(F.array_contains(name, F.col("node")), F.lit(False)) for name in _NODES)
+    zookeeper = told | (F.coalesce("zookeeper", F.lit(False)) & ~kraft)
+    logged = {name: F.coalesce(name, F.lit(False)) & ~zookeeper for name in ("has_metadata_log", "log_complete")}
+    return {"zookeeper": zookeeper, **logged}
 
 
 def _facts() -> list[Column]:
@@ -125,6 +145,8 @@ def _facts() -> list[Column]:
         F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
+        F.when(event_type.isin(*ZOOKEEPER_MODE), F.col("node")).alias("zookeeper_node"),
+        F.when(event_type.isin(*KRAFT_CONTROLLER), F.col("node")).alias("kraft_controller"),
         *_told(),
     ]
 
@@ -146,8 +168,14 @@ def _told() -> list[Column]:
         F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
         F.when(reset, F.struct("node", "topic", "partition", "leader_epoch")).alias("isr_reset"),
         F.when(setting | _by_hand(), permits).alias("unclean_told"),
-        (event_type == MIGRATION).alias("migrates"),
+        _migrates().alias("migrates"),
     ]
+
+
+def _migrates() -> Column:
+    """A controller of 3.4 and later states in each log whether there is a migration, also where there was never any."""
+    state = F.coalesce("value", F.lit(""))
+    return (F.col("event_type") == MIGRATION) & ~state.isin(*NO_MIGRATION)
 
 
 def _by_hand() -> Column:

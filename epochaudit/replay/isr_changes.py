@@ -27,6 +27,7 @@ from epochaudit.replay.cluster_history import (
     checks_eligibility,
     cluster_history,
     level_at,
+    of_the_node,
     standing_of,
     states_of,
 )
@@ -65,39 +66,44 @@ def isr_changes(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: position in the metadata log (KRaft), the controller's own clock (ZooKeeper).
     Adds, beside the request's and response's own columns:
-      request_ref          the request's line zookeeper            no metadata log, but signs of a ZooKeeper controller
-      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`; metadata_level and checks_eligibility at the
-      request from_ms, to_ms       arrival and answer on the clock of the records; null if the node's log4j clock can't
-      be related to it covered              the evidence reaches beyond the answer: an absent later state is really
-      absent code                 the top-level error code if there is one, else the partition's committed
-      the record that the accepted change wrote: struct of the state; committed_ref its place met
-      states that the controller can have held, oldest first: array of struct(place, leader_epoch,
-                           partition_epoch, leader, isr, replicas …); for an accepted change, the one before its record;
+      request_ref          the request's line
+      zookeeper            a ZooKeeper controller answered
+      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`, for a KRaft controller
+      metadata_level, checks_eligibility          at the request
+      from_ms, to_ms       arrival and answer on the clock of the records; null if the node's log4j clock can't be related to it
+      covered              the evidence reaches beyond the answer: an absent later state is really absent
+      code                 the top-level error code if there is one, else the partition's
+      committed            the record that the accepted change wrote: struct of the state; committed_ref its place
+      met                  states that the controller can have held, oldest first: array of struct(place, leader_epoch,
+                           partition_epoch, leader, isr, replicas ...); for an accepted change, the one before its record;
                            null where the partition is in no evidence
-      current              the one of them that has the request's epochs met_leader_epoch, met_partition_epoch,
-      met_leader, met_ref  of the newest of them in_tenure            (ZooKeeper) it is of the node's latest election
+      current              the one of them that has the request's epochs
+      met_leader_epoch, met_partition_epoch, met_leader, met_ref  of the newest of them
+      in_tenure            (ZooKeeper) it is of the node's latest election
       certainly_stale      in the oldest of them the request's leader or (KRaft) partition epoch is already behind
       leader_epoch_behind, leader_epoch_ahead, partition_epoch_behind, partition_epoch_ahead  so in some of them
       malformed            in some of them the sender is not the leader, or the ISR not one that this leader may ask for
-      reassigned           one of them completes a reassignment and starts the next leader epoch topic_gone
-      the metadata log is complete and the topic not in it, or removed before the answer fenced_members,
-      shutting_down_members, unregistered_members  ISR members that were ineligible wherever the controller can have been
-                           in the metadata log, the first of these that fits; stale_members: the others that were named
-                           with a broker epoch that is not the registered one; null where the request has no place in it
+      reassigned           one of them completes a reassignment and starts the next leader epoch
+      topic_gone           the metadata log is complete and the topic not in it, or removed before the answer
+      fenced_members, shutting_down_members, unregistered_members  ISR members that were ineligible wherever the controller
+                           can have been in the metadata log, the first of these that fits; stale_members: the others that
+                           were named with a broker epoch that is not the registered one; null where the request has no
+                           place in it
       fenced_at_times, shutting_down_at_times, unregistered_at_times, other_epoch_at_times  some member was so, or can
                            have been, at some such place
-      ineligible_members   members that were ineligible at some such place, for any reason; ineligible_ref the record of
-      the first
+      ineligible_members   members that were ineligible at some such place, for any reason; ineligible_ref the record of the
+                           first
       dead_*               (ZooKeeper) as in `live_brokers`
-      sender_release       Kafka release of the leader that asked (303 for 3.3); sender_told: its lines about ISR changes
-                           are recorded; reset_told: one of them takes back an ISR in this leader epoch after 107 or 55
+      sender_release       Kafka release of the leader that asked (303 for 3.3)
+      sender_told          its lines about ISR changes are recorded; reset_told: one of them takes back an ISR in this leader
+                           epoch after 107 or 55
       superseded           (ZooKeeper) before the request came, the controller's own broker had been told of another topic
                            under the name of the one that the request's id means
       resent_ref           the leader's next AlterPartition on the connection for the partition, if it is the same again
     """
     requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
     rows = requests.select(*_COLUMNS, ref().alias("request_ref"))
-    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left")
+    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
     rows = _identified(rows, events).join(_states_by_partition(events), ["cluster", "identity", "partition"], "left")
     rows = _met(_timed(rows))
     return _at_the_sender(_with_members(rows)).drop(
@@ -117,12 +123,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
 def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Completes topic and topic id, whichever the version carries, and says by which the states are told."""
     rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "sightings")
-    return rows.withColumns(
-        {
-            "zookeeper": F.coalesce("zookeeper", F.lit(False)),
-            "topic_known": F.col("known_topic").isNotNull(),
-        }
-    ).withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
+    rows = rows.withColumn("topic_known", F.col("known_topic").isNotNull())
+    return rows.withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
 
 
 def _states_by_partition(events: DataFrame) -> DataFrame:

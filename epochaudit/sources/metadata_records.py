@@ -152,6 +152,13 @@ class _FeatureLevel(_Record):
         return {"name": self.name, "value": None if self.feature_level is None else str(self.feature_level)}
 
 
+class _ZkMigrationState(_Record):
+    zk_migration_state: Int32
+
+    def columns(self) -> Columns:
+        return {"value": str(self.zk_migration_state)}
+
+
 class _Config(_Record):
     resource_type: Int32
     resource_name: str
@@ -186,6 +193,7 @@ _FIELDS: Final = {
     "FENCE_BROKER_RECORD": _FenceBroker,
     "UNFENCE_BROKER_RECORD": _UnfenceBroker,
     "FEATURE_LEVEL_RECORD": _FeatureLevel,
+    "ZK_MIGRATION_STATE_RECORD": _ZkMigrationState,
     "CONFIG_RECORD": _Config,
     "LEADER_CHANGE": _LeaderChange,
 }

@@ -175,6 +175,7 @@ PARTITION = (
             '{"resourceType":4,"resourceName":"","name":"unclean.leader.election.enable","value":"true"}',
             {"name": "unclean.leader.election.enable", "value": "true"},
         ),
+        ("ZK_MIGRATION_STATE_RECORD", '{"zkMigrationState":0}', {"value": "0"}),
         ("NO_OP_RECORD", "{}", {}),
         ("PRODUCER_IDS_RECORD", '{"brokerId":3,"brokerEpoch":5,"nextProducerId":1000}', {}),
         ("RECORD_OF_A_LATER_KAFKA", '{"any":[{"thing":1}]}', {}),

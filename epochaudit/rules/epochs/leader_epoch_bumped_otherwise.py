@@ -27,7 +27,7 @@ class LeaderEpochBumpedOtherwise(Rule):
 
     ## What is allowed
     Below 3.6-IV0 a record for the last member of an ISR may raise the leader epoch and change nothing (KAFKA-16624). In a log
-    that tells of a migration a shrink may bump or not.
+    that tells of a migration that is under way a shrink may bump or not.
 
     ## Example
     metadata.version is 3.9-IV0. A record takes broker 3 out of ISR [1, 2, 3] and sets the leader to broker 1, which led before.

@@ -28,7 +28,7 @@ class PartitionCreatedOnIneligible(Rule):
 
     ## What is allowed
     Assigned brokers that are fenced, as long as they stay out of the ISR. Records of a snapshot create nothing. In a log that
-    tells of a migration from ZooKeeper a first record may be a copy: unverifiable. Controllers before 3.3 put brokers in
+    tells of a migration from ZooKeeper (states 1 and 2) a first record may be a copy: unverifiable. Controllers before 3.3 put brokers in
     controlled shutdown into new ISRs: exposed.
 
     ## Example
