@@ -87,7 +87,9 @@ def _new_members(events: DataFrame) -> DataFrame:
         "time_ms", event_type != "LEADER_STARTS", "file_order", "byte_offset"
     )
     before = by_partition.rowsBetween(Window.unboundedPreceding, -1)
-    start = F.struct("leader_epoch", "start_offset", F.col("time_ms").alias("ms"), F.col("line_ref").alias("ref"))
+    start = F.struct(
+        "leader_epoch", "start_offset", "topic_id", F.col("time_ms").alias("ms"), F.col("line_ref").alias("ref")
+    )
     told = F.last(F.when(event_type == _REQUEST, F.struct("leader_epoch", "isr")), ignorenulls=True).over(before)
     lines = lines.withColumn("told", told).where(event_type != _REQUEST)
     # up to 2.5 the line of a start has no ISR
@@ -110,8 +112,9 @@ def _new_members(events: DataFrame) -> DataFrame:
     )
     added = F.array_except("isr", "settled.isr")
     return lines.where(new & F.col("start").isNotNull()).select(
-        "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "topic", "topic_id", "partition", "isr",
-        "partition_epoch", "skipped", "line_ref", F.col("start.leader_epoch").alias("leader_epoch"),
+        "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "topic",
+        F.coalesce("topic_id", "start.topic_id").alias("topic_id"),  # lines about the ISR name no id
+        "partition", "isr", "partition_epoch", "skipped", "line_ref", F.col("start.leader_epoch").alias("leader_epoch"),
         F.col("start.start_offset").alias("start_offset"), F.col("start.ms").alias("start_ms"),
         F.col("start.ref").alias("start_ref"), F.explode(added).alias("replica_id"),
     )  # fmt: skip
