@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final, cast
 
@@ -41,7 +42,7 @@ from epochaudit.sources.sink import (
     RowSink,
     Wanted,
 )
-from epochaudit.sources.staging import STAGED, staged, staging_directory, written
+from epochaudit.sources.staging import staged, staging_directory, written
 from epochaudit.sources.unwrapping import unwrapping
 
 NAME: Final = "epochaudit"
@@ -104,8 +105,15 @@ def read_events(
 
 
 def _staged(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrame:
+    """A plain job: for a data source Spark starts three more Python processes, one after the other, before the first task."""
     directory = staging_directory(spark)
-    return staged(_reader(spark, ranges).option("staging", directory.name).schema(STAGED).load(), directory)
+    bundles = dealt(ranges, 2 * cores(spark))
+    tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
+    return staged(spark, tasks.map(partial(_written_bundle, directory=directory.name)).collect(), directory)
+
+
+def _written_bundle(ranges: Sequence[ByteRange], directory: str) -> str:
+    return written(batches(ranges), directory)
 
 
 def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:
@@ -161,10 +169,10 @@ class Bundle(InputPartition):
 
 
 class RecordedFiles(DataSource):
-    """Recorded files as rows of SCAN or of some of its columns, or as the files that such rows were written into.
+    """Recorded files as rows of SCAN or of some of its columns.
 
     Options: `ranges`, files and their byte ranges as JSON; `tasks`, how many to aim at; `event_types`, those wanted, with
-    commas; `staging`, the directory to write rows into instead of giving them out.
+    commas.
     """
 
     @classmethod
@@ -176,24 +184,22 @@ class RecordedFiles(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         types = self.options.get("event_types")
-        staging = self.options.get("staging")
-        narrowed = None if staging or len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
+        narrowed = None if len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
         wanted = Wanted(None if types is None else frozenset(types.split(",")), narrowed)
-        return RangeReader(_parsed(self.options["ranges"]), int(self.options["tasks"]), wanted, staging)
+        return RangeReader(_parsed(self.options["ranges"]), int(self.options["tasks"]), wanted)
 
 
 class RangeReader(DataSourceReader):
-    """Deals out ranges to tasks, each of which decodes its bundle; with `staging` into a file of that directory."""
+    """Deals out ranges to tasks, each of which decodes its bundle."""
 
-    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted, staging: str | None) -> None:
-        self._ranges, self._tasks, self._wanted, self._staging = ranges, tasks, wanted, staging
+    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted) -> None:
+        self._ranges, self._tasks, self._wanted = ranges, tasks, wanted
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Bundle(ranges) for ranges in dealt(self._ranges, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows = batches(cast(Bundle, partition).ranges, self._wanted)
-        return rows if self._staging is None else iter([written(rows, self._staging)])
+        return batches(cast(Bundle, partition).ranges, self._wanted)
 
 
 def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:

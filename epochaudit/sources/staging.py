@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -16,11 +16,9 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
 
 from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
 
-STAGED: Final = StructType([StructField("path", StringType())])
 ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
 BATCHES_AT_ONCE: Final = 64
@@ -55,8 +53,8 @@ class _RowGroup:
         return pa.Table.from_batches([*self._merged, *self._few])
 
 
-def written(batches: Iterable[pa.RecordBatch], directory: str) -> pa.RecordBatch:
-    """Write batches of the scan into a new file of the directory; returns its path, as a batch of STAGED.
+def written(batches: Iterable[pa.RecordBatch], directory: str) -> str:
+    """Write batches of the scan into a new file of the directory; returns its path.
 
     Batches of the same events come together in row groups; what is too little for one of its own shares the last.
     """
@@ -75,14 +73,12 @@ def written(batches: Iterable[pa.RecordBatch], directory: str) -> pa.RecordBatch
                 writer.write_table(group.table())
         if small:
             writer.write_table(pa.concat_tables(small))
-    return pa.RecordBatch.from_pydict({"path": [path]})
+    return path
 
 
-def staged(paths: DataFrame, directory: tempfile.TemporaryDirectory[str]) -> DataFrame:
-    """The rows of the files that `paths` (STAGED) names once it has run, which is now. Kept until `release`."""
-    found = [row["path"] for row in paths.collect()]
-    spark = paths.sparkSession
-    rows = spark.read.schema(SCAN_COLUMNS).parquet(*found) if found else spark.createDataFrame([], SCAN_COLUMNS)
+def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.TemporaryDirectory[str]) -> DataFrame:
+    """The rows of the files that were written into the directory. Kept until `release`."""
+    rows = spark.read.schema(SCAN_COLUMNS).parquet(*paths) if paths else spark.createDataFrame([], SCAN_COLUMNS)
     _DIRECTORIES[rows] = directory
     return rows
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from epochaudit.session import on_this_machine
 from epochaudit.sources import staging
 from epochaudit.sources.sink import SCAN
-from epochaudit.sources.staging import STAGED, release, staged, staging_directory, written
+from epochaudit.sources.staging import release, staged, staging_directory, written
 
 
 def batch(event_type: str, offsets: range) -> pa.RecordBatch:
@@ -25,10 +25,6 @@ def batch(event_type: str, offsets: range) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
 
 
-def path_of(told: pa.RecordBatch) -> str:
-    return str(told.column("path")[0].as_py())
-
-
 @pytest.mark.parametrize("size", [1, 7, 500])
 def test_every_row_is_kept_once_however_batches_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
@@ -37,7 +33,7 @@ def test_every_row_is_kept_once_however_batches_are_cut(
     monkeypatch.setattr(staging, "SMALLEST_ROW_GROUP", 50)
     kinds = {"FETCH": 1_000, "METADATA": 60, "STOP_REPLICA": 3, "LEADER_STARTS": 2}
     batches = [batch(kind, range(at, min(at + size, n))) for kind, n in kinds.items() for at in range(0, n, size)]
-    file = path_of(written(batches, str(tmp_path)))
+    file = written(batches, str(tmp_path))
     rows = pq.read_table(file, columns=["event_type", "byte_offset"]).to_pylist()
     assert sorted((row["event_type"], row["byte_offset"]) for row in rows) == sorted(
         (kind, offset) for kind, n in kinds.items() for offset in range(n)
@@ -50,15 +46,15 @@ def test_every_row_is_kept_once_however_batches_are_cut(
 
 
 def test_no_rows_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    file = path_of(written([], str(tmp_path)))
+    file = written([], str(tmp_path))
     assert pq.read_table(file).num_rows == 0
 
 
 def test_staged_rows_are_there_until_they_are_released(spark: SparkSession) -> None:
     assert on_this_machine(spark)
     directory = staging_directory(spark)
-    file = path_of(written([batch("FETCH", range(5))], directory.name))
-    rows = staged(spark.createDataFrame([(file,)], STAGED), directory)
+    file = written([batch("FETCH", range(5))], directory.name)
+    rows = staged(spark, [file], directory)
     assert [row["byte_offset"] for row in rows.select("byte_offset").orderBy("byte_offset").collect()] == [*range(5)]
     release(rows)
     assert not Path(directory.name).exists()
