@@ -19,8 +19,10 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 _CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "DELETE_TOPICS")  # a refused one says nothing
+_LOG_DELETION: Final = "LOG_DELETION_SCHEDULED"
 _NAMING: Final = (
     *_CONTROL, "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "LEADER_AND_ISR_SKIPPED", "PARTITION_STATE_CHANGED",
+    "TOPIC_DELETION_COMPLETED", _LOG_DELETION,
 )  # fmt: skip
 _RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
 _STATED: Final = (
@@ -29,7 +31,7 @@ _STATED: Final = (
 _LEADER_DURING_DELETE: Final = -2
 _SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref")
 _IDENTITY: Final = ("known_topic", "known_topic_id")
-_FLAGS: Final = ("several_incarnations", "recreated", "deleted_by_name")
+_FLAGS: Final = ("several_incarnations", "recreated", "deleted_by_name", "created_once")
 
 
 @kept
@@ -44,11 +46,14 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
       several_incarnations  of a name only: it had several ids, or has none and was deleted or created twice (a controller
                             wrote the state of leader epoch 0 and partition epoch 0 again), so that the name tells no topic
       deleted_by_name       a topic of the name was deleted, by a fact that states no id
+      created_once          of the name: controllers wrote the first state of each of its partitions, once
       topic_removed_ms      of an id: CreateTime of its RemoveTopicRecord, null while it lives
       sightings             of all the ids of the name: array of struct(topic_id, node, since, until, deleted, controlled, ref):
                             first and last time at which the node stated the id or took a statement of it, when it first
                             took that the topic is deleted (null: never), whether the control requests that it took are
                             recorded, and the place of the first; node null: the metadata log, by `position`
+      deletions             of the name: array of struct(node, since, until, of_log): a node's own clock from the request to its
+                            answer, or at its line; of_log, the node deletes its own replica, which alone need not mean the topic
       names                 of an id: the distinct names that it was stated with
     """
     one = Window.partitionBy("cluster", "stated_key")  # RemoveTopicRecords have no name, most lines no id
@@ -61,6 +66,7 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
         F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting)).alias("seen"),
         F.max(F.col("deleted").isNotNull() & F.col("topic_id").isNull()).alias("deleted_by_name"),
         F.array_distinct(F.flatten(F.collect_list("creations"))).alias("creations"),
+        F.array_distinct(F.flatten(F.collect_list("deletions"))).alias("deletions"),
         F.array_distinct(F.flatten(F.collect_list("partitions"))).alias("partitions"),
     )
     return _by_key(by_name)
@@ -68,6 +74,8 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
 
 def _sightings(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic id or name that has none, node)."""
+    log = F.col("event_type") == _LOG_DELETION
+    deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
     return (
         _facts(events)
         .groupBy("cluster", topic_key().alias("stated_key"), "node")
@@ -82,6 +90,7 @@ def _sightings(events: DataFrame) -> DataFrame:
             F.max(F.col("event_type").isin("LEADER_AND_ISR", "UPDATE_METADATA")).alias("controlled"),
             F.min(F.struct("clock", "own_ref"))["own_ref"].alias("ref"),
             F.collect_set(F.when(F.col("creates"), F.struct("partition", "time_ms"))).alias("creations"),
+            F.collect_set(F.when(F.col("node").isNotNull() & (F.col("deletes") | log), deletion)).alias("deletions"),
             F.collect_set(F.when(F.col("creates"), F.col("partition"))).alias("partitions"),
         )
     )
@@ -94,16 +103,17 @@ def _facts(events: DataFrame) -> DataFrame:
         (F.coalesce("request_error_code", none) != 0) | (F.coalesce("error_code", none) != 0)
     )
     others = of_types(events, *_NAMING).where(F.col("topic").isNotNull() & ~refused)
-    others = others.select(*_STATED, F.col("time_ms").alias("clock"), ref().alias("own_ref"))
+    since = F.coalesce("arrival_ms", "time_ms").alias("since")
+    others = others.select(*_STATED, since, F.col("time_ms").alias("clock"), ref().alias("own_ref"))
     records = of_types(metadata_log(events), *_RECORDS).withColumns(
-        {"clock": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
+        {"clock": F.col("position"), "since": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
     )
     deletes = (
-        event_type.isin("DELETE_TOPICS", "REMOVE_TOPIC_RECORD")
+        event_type.isin("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED", "REMOVE_TOPIC_RECORD")
         | (event_type == "UPDATE_METADATA") & (F.col("leader") == _LEADER_DURING_DELETE)
     )  # fmt: skip
     creates = (event_type == "PARTITION_STATE_CHANGED") & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
-    facts = others.unionByName(records.select(*_STATED, "clock", "own_ref"))
+    facts = others.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
     return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
                               (("deletes", deletes), ("creates", creates))})  # fmt: skip
 
@@ -131,12 +141,13 @@ def _by_key(by_name: DataFrame) -> DataFrame:
             F.get(own, F.lit(0))["names"].alias("names"),
         )
 
-    rows = by_name.withColumn("ids", F.array_distinct("seen.topic_id"))
+    once = (F.size("creations") > 0) & ~created_twice
+    rows = by_name.withColumns({"ids": F.array_distinct("seen.topic_id"), "created_once": once})
     rows = rows.withColumn("identity", F.explode(F.concat(F.array(name), F.transform("ids", of_id))))
     sightings = F.transform("seen", lambda s: F.struct(*(s[n].alias(n) for n in _SIGHTING)))
     return rows.select(
         "cluster", "identity.*", F.col("topic").alias("known_topic"), several.alias("recreated"), "deleted_by_name",
-        sightings.alias("sightings"),
+        "created_once", "deletions", sightings.alias("sightings"),
     ).where(F.col("topic_key").isNotNull())  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from epochaudit.replay.cluster_history import (
 )
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.told_isrs import with_told_isrs
 
 _BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "last_known_elr")
 _SHRINK_KEEPS_EPOCH_LEVEL: Final = 12  # 3.6-IV0
@@ -43,6 +44,11 @@ def metadata(events: DataFrame) -> DataFrame:
       elects                the record or line makes another node leader than the state before had
       recreated             the topic name has had several topic ids
       deleted_by_name       a topic of the name was deleted, by a fact that states no id
+      deleted_before        (ZooKeeper controllers) a topic of the name was deleted since the state before, by the clock of the
+                            controller's own host
+      isr_before            the ISR of the partition epoch before, of an election in a controller's line; else previous_isr
+      isr_before_ref        where that is stated
+      isr_before_stated     it is, rather than that of the row before
       same_topic_id         (ZooKeeper controllers) the requests that the controller's own broker took in the state before
                             and in this one have the same topic id, and no other comes between
       metadata_level        metadata.version level in force at the record; log_complete, migrates as in `cluster_history`
@@ -59,13 +65,20 @@ def metadata(events: DataFrame) -> DataFrame:
     """
     states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR)
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
-    rows = with_identity(rows, topic_incarnations(events), "recreated", "deleted_by_name", "sightings")
+    rows = with_identity(
+        rows, topic_incarnations(events), "recreated", "deleted_by_name", "created_once", "deletions", "sightings"
+    )
+    rows = with_told_isrs(rows.withColumn("began_ms", _began_ms()), events)
     rows = rows.withColumn("node", _controller()).withColumns(
         {
             **{f"previous_{name}": F.col(f"before.{name}") for name in _BEFORE},
             "previous_ref": F.col("before.state_ref"),
             "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
             "same_topic_id": _same_topic_id(),
+            "deleted_before": _deleted_before(),
+            "isr_before": F.coalesce("told_isr", "before.isr"),
+            "isr_before_ref": F.coalesce("told_ref", "before.state_ref"),
+            "isr_before_stated": F.col("told_isr").isNotNull(),
             "metadata_level": level_at(F.col("clock")),
             "created": _created(),
             "unclean_permitted": unclean_permitted(F.col("topic")),
@@ -73,7 +86,9 @@ def metadata(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
         }
     )
-    return rows.withColumns(_standing()).drop(*FOLDED, "before", "sightings")
+    return rows.withColumns(_standing()).drop(
+        *FOLDED, "before", "sightings", "deletions", "created_once", "began_ms", "told_isr", "told_ref"
+    )
 
 
 def _created() -> Column:
@@ -94,6 +109,22 @@ def _same_topic_id() -> Column:
     comes = F.exists(here, lambda s: s["since"] > before["time_ms"])
     told = (F.col("scope") == CONTROLLER) & (before["node"] == place["node"])
     return F.coalesce(told & spans & ~comes, F.lit(False))
+
+
+def _began_ms() -> Column:
+    """Since when the controller writes the partition's states, or wrote the one before; by its own clock."""
+    before = F.col("before.state_ref")
+    elected = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= F.col("time_ms")))
+    own = F.when(before["node"] == F.col("node"), before["time_ms"])
+    return F.when(F.col("scope") == CONTROLLER, F.coalesce(own, F.array_max(elected["time_ms"])))
+
+
+def _deleted_before() -> Column:
+    """A controller deletes topics itself; its broker loses a replica that it had in the ISR with the topic."""
+    here = F.filter("deletions", lambda d: d["node"] == F.col("node"))
+    since = F.filter(here, lambda d: (d["until"] >= F.col("began_ms")) & (d["since"] <= F.col("time_ms")))
+    of_topic = F.exists(since, lambda d: ~d["of_log"] | F.array_contains(F.col("before.isr"), F.col("node")))
+    return F.coalesce(of_topic, F.lit(False))
 
 
 def _controller() -> Column:

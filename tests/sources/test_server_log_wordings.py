@@ -35,6 +35,7 @@ LOGGERS = {
     "Cache": "kafka.server.epoch.LeaderEpochFileCache",
     "Cache3.5": "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache",
     "ZK": "kafka.controller.KafkaController",
+    "DELETION": "kafka.controller.TopicDeletionManager",
     "KafkaServer": "kafka.server.KafkaServer",
     "Lifecycle": "kafka.server.BrokerLifecycleManager",
     "Replication": "org.apache.kafka.controller.ReplicationControlManager",
@@ -423,6 +424,15 @@ ZOOKEEPER: list[Case] = [
     ),
     ("ZK", CONTROLLER + "Resigned", "CONTROLLER_RESIGNED", BY_1),
     ("ZK", CONTROLLER + "Shutting down broker 3", "BROKER_SHUTTING_DOWN", {**BY_1, "broker_id": 3}),
+    *(
+        (
+            "DELETION",
+            f"[Topic Deletion Manager 1]{comma} Deletion of topic a.b-c successfully completed",
+            "TOPIC_DELETION_COMPLETED",
+            {**BY_1, "topic": "a.b-c"},
+        )
+        for comma in ("", ",")  # up to 2.0 with one
+    ),
     (
         "ZK",
         CONTROLLER + "Updated leader epoch for partition t-0 to 3",

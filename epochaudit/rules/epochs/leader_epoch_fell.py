@@ -29,9 +29,11 @@ class LeaderEpochFell(Rule):
 
     ## What is allowed
     A topic created again has a new topic id and starts at 0. A controller's lines name topics without id: a state at
-    leader and partition epoch 0 starts anew, and passes where the name is known to have had several ids, else it is
-    unverifiable. Jumps by more than one are gaps in the evidence. Refused LeaderAndIsr requests, and the order in which
-    brokers received accepted ones, say nothing.
+    leader and partition epoch 0 starts anew, and passes where the name is known to have had several ids, or where the
+    controller's own host tells of a deletion since the state before: DeleteTopics answered 0, "Deletion of topic ...
+    successfully completed", an UpdateMetadata with leader -2, or the log of a replica that was in the ISR scheduled for
+    deletion. Else it is unverifiable. Jumps by more than one are gaps in the evidence. Refused LeaderAndIsr requests, and
+    the order in which brokers received accepted ones, say nothing.
 
     ## Example
     The controller reports orders-0 in leader epoch 6, then in leader epoch 5 with a later partition epoch.
@@ -58,7 +60,7 @@ class LeaderEpochFell(Rule):
             unverifiable(col("leader_epoch").isNull(), "the partition's first record is not in the evidence"),
             passed(col("previous_leader_epoch").isNull()),
             passed(col("leader_epoch") >= col("previous_leader_epoch")),
-            passed(col("starts_anew") & col("recreated")),
+            passed(col("starts_anew") & (col("recreated") | col("deleted_before"))),
             unverifiable(col("starts_anew"), "nothing proves that the topic was created again"),
             unverifiable(nameless, "without topic ids the topic's incarnations cannot be told apart"),
             otherwise=violation(),

@@ -55,7 +55,7 @@ class PartitionEpochFell(Rule):
             passed(before.isNull()),
             passed(epoch > before),
             passed((epoch == before) & (col("leader_epoch") == col("previous_leader_epoch"))),
-            passed(col("starts_anew") & col("recreated")),
+            passed(col("starts_anew") & (col("recreated") | col("deleted_before"))),
             unverifiable(col("starts_anew"), "nothing proves that the topic was created again"),
             otherwise=violation(),
         )

@@ -28,8 +28,10 @@ class UncleanElectionNotAllowed(Rule):
     relies on its not happening; whoever has, on being able to see it.
 
     ## Evidence needed
-    KRaft: the metadata log. ZooKeeper: the controllers' state-change.log with no ISR change missing before the election. The
-    setting from the topic's configuration (ConfigRecord, CreateTopics) or from the start of the servers.
+    KRaft: the metadata log. ZooKeeper: the controllers' state-change.log, and the ISR of the partition epoch just before the
+    election, which need not be in it: UpdateMetadata and LeaderAndIsr that were accepted, answers to AlterPartition (2.7+) and
+    the leader's own lines ("ISR updated", "starts at") state it, too. The setting from the topic's configuration
+    (ConfigRecord, CreateTopics) or from the start of the servers.
 
     ## What is allowed
     A permitted unclean election, marked: it passes. What it lost is reported by TR-06. A reassignment that completes
@@ -45,13 +47,13 @@ class UncleanElectionNotAllowed(Rule):
     PartitionChangeBuilder.electLeader; PartitionRegistration; Election.leaderForOffline; KIP-320, Motivation; KIP-704.
     """
 
-    evidence = {"the election": "state_ref", "the state before": "previous_ref"}
+    evidence = {"the election": "state_ref", "the ISR before": "isr_before_ref"}
     expected = (
-        "a leader of ISR {previous_isr}, as unclean elections were not permitted, or an unclean election that is marked"
+        "a leader of ISR {isr_before}, as unclean elections were not permitted, or an unclean election that is marked"
     )
     observed = "leader {leader} with ISR {isr}, leaderRecoveryState {leader_recovery_state}"
     because = (
-        "{topic}-{partition} had leader {previous_leader} and ISR {previous_isr} in leader epoch {previous_leader_epoch}",
+        "{topic}-{partition} had leader {previous_leader} and ISR {isr_before} in leader epoch {previous_leader_epoch}",
         "leader epoch {leader_epoch} has leader {leader}, ISR {isr}, leaderRecoveryState {leader_recovery_state}",
         "unclean elections of the topic were permitted: {unclean_permitted}",
     )
@@ -63,11 +65,12 @@ class UncleanElectionNotAllowed(Rule):
         marked = col("leader_recovery_state") == RECOVERING
         alone = F.coalesce((F.size("isr") == 1) & (F.get("isr", F.lit(0)) == col("leader")), F.lit(False))
         must_mark = (col("scope") == RECORD) & (col("metadata_level") >= RECOVERY_STATE_LEVEL)
-        certain = (col("scope") == RECORD) | (col("partition_epoch") == col("previous_partition_epoch") + 1)
+        adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
+        certain = (col("scope") == RECORD) | adjacent | col("isr_before_stated")
         unseen = ~F.coalesce(certain | marked, F.lit(False))
         return first_of(
             unverifiable(
-                col("previous_isr").isNull() | col("isr").isNull(),
+                col("isr_before").isNull() | col("isr").isNull(),
                 "the partition's earlier states are not in the evidence",
             ),
             passed(~F.coalesce(marked, F.lit(False)) & _clean()),
@@ -87,21 +90,21 @@ class UncleanElectionNotAllowed(Rule):
 
 def _of_last_known_leader() -> Column:
     """The record that elects may itself take the leader out of the eligible replicas: its process had been killed."""
-    none_eligible = (F.size("previous_isr") == 0) & (F.size("elr") == 0)
+    none_eligible = (F.size("isr_before") == 0) & (F.size("elr") == 0)
     return F.coalesce(none_eligible & (col("previous_last_known_elr") == F.array("leader")), F.lit(False))
 
 
 def _may_have_led_last() -> Column:
     led_last = F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))
-    return (F.size("previous_isr") == 0) & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
+    return (F.size("isr_before") == 0) & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
 
 
 def _clean() -> Column:
     leader = col("leader")
-    of_elr = (F.size("previous_isr") == 0) & F.array_contains("previous_elr", leader)
+    of_elr = (F.size("isr_before") == 0) & F.array_contains("previous_elr", leader)
     reassigned = (col("scope") == RECORD) & (col("replicas") != col("previous_replicas"))
     return (
-        F.array_contains("previous_isr", leader)
+        F.array_contains("isr_before", leader)
         | F.coalesce(of_elr, F.lit(False))
         | F.coalesce(reassigned & F.array_contains("isr", leader), F.lit(False))
     )

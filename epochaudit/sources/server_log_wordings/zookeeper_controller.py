@@ -70,9 +70,17 @@ MARKED: Final = {
             rb"\[Controller id=\d+\] (?P<controller_id>\d+) successfully elected as the controller"
             rb"(?:\. Epoch incremented to (?P<controller_epoch>\d+) and epoch zk version is now \d+)?",
         ),
-    )
+    ),
+    b"TopicDeletionManager": (
+        b" successfully completed",
+        Wording(  # up to 2.0 with a comma
+            "TOPIC_DELETION_COMPLETED",
+            rb"\[Topic Deletion Manager (?P<controller_id>\d+)\],? Deletion of topic (?P<topic>[\w.-]+) successfully"
+            rb" completed",
+        ),
+    ),
 }
-"""By class: what a message holds that begins with the id of the elected."""
+"""By class: what a message holds that begins with the id of the elected, or whose prefix ends in several ways."""
 
 TOLD: Final[Told] = {
     b"KafkaController": {
