@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.kip570.stale_leader_and_isr_accepted import refused_at_the_accepted_epoch
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -20,7 +21,8 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
     Applying it twice restarts fetchers and can truncate again; more often it shows a broker that lost its state.
 
     ## Evidence needed
-    Request log, and state-change.log for the installed epoch.
+    Request log, and state-change.log for the installed epoch. Up to 2.5 a follower has no line there: a refusal at the epoch
+    that the process had accepted before passes.
 
     ## What is allowed
     11 here is no error of the cluster: every controller fail-over re-sends all partitions and is answered so. 0 is right
@@ -52,7 +54,10 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
             (col("event_type") == "LEADER_AND_ISR")
             & (col("request_error_code") == 0)
             & col("error_code").isin(0, 11)
-            & (col("leader_epoch") == col("installed_leader_epoch"))
+            & (
+                F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
+                | refused_at_the_accepted_epoch()
+            )
         )
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -13,6 +13,14 @@ from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, pass
 FIRST_WITH_FOLLOWER_LINES: Final = 2_006_000
 
 
+def refused_at_the_accepted_epoch() -> Column:
+    """Up to 2.5, where a follower has no line: the process had accepted the same epoch, and so held it when it refused it."""
+    held = col("accepted_in_process") & (col("leader_epoch") == col("accepted_leader_epoch"))
+    older = F.coalesce(col("installed_leader_epoch") < col("leader_epoch"), F.lit(True))
+    silent = col("kafka_version") < FIRST_WITH_FOLLOWER_LINES
+    return F.coalesce((col("error_code") == 11) & silent & held & older, F.lit(False))
+
+
 @rule("LI-01", frame="control", kip="KIP-570", severity=CRITICAL, since="0.8")
 class StaleLeaderAndIsrAccepted(Rule):
     """A LeaderAndIsr with an older leader epoch was accepted.
@@ -27,7 +35,7 @@ class StaleLeaderAndIsrAccepted(Rule):
     ## Evidence needed
     Request log, and state-change.log for the epoch that was installed ("starts at leader epoch"): a LeaderAndIsr may be
     answered 0 without being installed, when the new leader is not alive. Up to 2.5 a follower has no such line; there, a
-    refusal below an epoch that the broker had accepted is taken for the fence.
+    refusal below an epoch that the broker had accepted is taken for the fence, and one at that epoch for LI-02's.
 
     ## What is allowed
     The first LeaderAndIsr after a restart or after a deletion of the replica is accepted at any epoch: the broker keeps
@@ -62,6 +70,7 @@ class StaleLeaderAndIsrAccepted(Rule):
             & (col("request_error_code") == 0)
             & col("error_code").isin(0, 3, 11)
             & ~F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
+            & ~refused_at_the_accepted_epoch()
         )
 
     def verdict(self) -> tuple[Branch, ...]:
