@@ -25,7 +25,7 @@ ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADE
 KRAFT_CONTROLLER: Final = ("CONTROLLER_ACTIVE", "BROKER_REGISTRATION")
 LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTING_DOWN")
 ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
-SETTINGS: Final = ("CREATE_TOPICS", "CONFIG_VALUE", "CONFIG_CHANGED")
+SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
 MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
@@ -73,7 +73,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     """
     log = metadata_log(events)
     told = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *LIVE_BROKERS, *ISR_LINES)
-    settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING)
+    settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING) & ~_refused()
     others = events.where(told | settings | _by_hand() | _stated_level()).select(*_OTHERS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
@@ -182,6 +182,11 @@ def _by_hand() -> Column:
     """An administrator asked for an unclean election (ElectLeaders, election type 1)."""
     asked = (F.col("event_type") == "ELECT_LEADERS") & (F.col("value") == "1")
     return F.coalesce(asked, F.lit(False))
+
+
+def _refused() -> Column:
+    none = F.lit(0)
+    return (F.coalesce("request_error_code", none) != 0) | (F.coalesce("error_code", none) != 0)
 
 
 def _stated_level() -> Column:

@@ -569,6 +569,23 @@ def test_topics_created_with_their_configurations_and_deleted_by_name_or_id() ->
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("api", "version"), [("ALTER_CONFIGS", 2), ("INCREMENTAL_ALTER_CONFIGS", 1)])
+def test_settings_of_topics_and_brokers_that_are_changed(api: str, version: int) -> None:
+    setting = {"name": "unclean.leader.election.enable", "value": "true"}
+    owners = ((2, "t"), (4, "3"), (4, ""), (32, "group"))
+    asked: dict[str, object] = {
+        "resources": [{"resourceType": kind, "resourceName": name, "configs": [setting]} for kind, name in owners]
+    }
+    answer = {"responses": [{"errorCode": kind, "resourceType": kind, "resourceName": name} for kind, name in owners]}
+    told = [
+        (r.get("topic"), r.get("broker_id"), r["error_code"], r["value"]) for r in rows(api, version, asked, answer)
+    ]
+    assert told == [("t", None, 2, "true"), (None, 3, 4, "true"), (None, None, 4, "true")]
+    assert "name" not in row(api, version, {**asked, "validateOnly": True}, answer)
+    taken_away = {"resourceType": 2, "resourceName": "t", "configs": [{**setting, "configOperation": 1, "value": None}]}
+    assert "value" not in row(api, version, {"resources": [taken_away]}, answer)
+
+
 def test_elections_with_their_type() -> None:
     results = {
         "errorCode": 0,

@@ -36,6 +36,10 @@ LOGGERS = {
     "Cache3.5": "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache",
     "ZK": "kafka.controller.KafkaController",
     "DELETION": "kafka.controller.TopicDeletionManager",
+    "Overrides": "kafka.server.DynamicConfigManager",
+    "Overrides3.3": "kafka.server.ZkConfigManager",
+    "Creation": "kafka.zk.AdminZkClient",
+    "Publisher": "kafka.server.metadata.DynamicConfigPublisher",
     "KafkaServer": "kafka.server.KafkaServer",
     "Lifecycle": "kafka.server.BrokerLifecycleManager",
     "Replication": "org.apache.kafka.controller.ReplicationControlManager",
@@ -401,6 +405,9 @@ FOLDERS: list[Case] = [
 ]
 
 BY_1: dict[str, object] = {"controller_id": 1}
+OF_T: dict[str, object] = {"topic": "t"}
+OF_3: dict[str, object] = {"broker_id": 3}
+UNCLEAN: dict[str, object] = {"name": "unclean.leader.election.enable", "value": "true"}
 ZOOKEEPER: list[Case] = [
     (
         "ZK",
@@ -897,6 +904,43 @@ RECORDS: list[Case] = [
         QUORUM + "Replayed ConfigRecord for ConfigResource(type=BROKER, name='3') which set configuration min.insync.replicas to 2",
         "CONFIG_CHANGED",
         {**SET_TO_2, "broker_id": 3},
+    ),
+    *(
+        ("ZK", CONTROLLER + f"Unclean leader election has been enabled {whose}", "CONFIG_CHANGED", {**BY_1, **UNCLEAN, **topic})
+        for whose, topic in (("by default", {}), ("for topic a.b-c", {"topic": "a.b-c"}))
+    ),
+    *(
+        (logger, message, "CONFIG_CHANGED", told)
+        for logger, message, told in (
+            (
+                "Overrides",
+                "Processing override for entityPath: topics/t-0 with config: Map(a -> 9, unclean.leader.election.enable -> true)",
+                {**UNCLEAN, "topic": "t-0"},
+            ),
+            ("Overrides3.3", "Processing override for entityPath: topics/t with config: HashMap()", OF_T),
+            ("Overrides", "Processing override for entityPath: brokers/3 with config: Map(a -> b)", OF_3),
+            (
+                "Overrides",
+                "Processing override for entityPath: brokers/<default> with config: Map(unclean.leader.election.enable -> true)",
+                UNCLEAN,
+            ),
+            (
+                "Creation",
+                "Creating topic t with configuration {min.insync.replicas=1, unclean.leader.election.enable=true} and initial"
+                " partition assignment HashMap(0 -> ArrayBuffer(1, 2))",
+                {**UNCLEAN, "topic": "t"},
+            ),
+            (
+                "Publisher",
+                "[DynamicConfigPublisher broker id=3] Updating topic t with new configuration : unclean.leader.election.enable -> true",
+                {**UNCLEAN, "topic": "t"},
+            ),
+            (
+                "Publisher",
+                "[DynamicConfigPublisher broker id=3] Updating topic t with new configuration : min.insync.replicas -> 1",
+                OF_T,
+            ),
+        )
     ),
     *(
         ("Features", message, "FEATURE_REPLAYED", {**BY_100, "name": name, "value": value})

@@ -235,6 +235,23 @@ LINES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("api", "configs", "answers"),
+    [
+        ("ALTER_CONFIGS", "config_entries=[{config_name=a,config_value=b,c}]", "resources"),
+        ("ALTER_CONFIGS", "configs=[{name=a,value=b,c}]", "responses"),
+        ("INCREMENTAL_ALTER_CONFIGS", "configs=[{name=a,config_operation=0,value=b,c}]", "responses"),
+    ],
+)
+def test_settings_that_are_changed(api: str, configs: str, answers: str) -> None:
+    asked = "{resources=[{resource_type=2,resource_name=t," + configs + "}],validate_only=false}"
+    answered = (
+        "{throttle_time_ms=0," + answers + "=[{error_code=0,error_message=null,resource_type=2,resource_name=t}]}"
+    )
+    (found,) = rows(line(api, 0, asked, answered))
+    assert (found["topic"], found["name"], found["value"], found["error_code"]) == ("t", "a", "b,c", 0)
+
+
 def test_a_fetch_keeps_all_that_it_says() -> None:
     asked, forgotten, also_forgotten = decode(text_request_log, LINES["fetch"]).events
     assert asked == {

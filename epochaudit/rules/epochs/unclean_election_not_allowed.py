@@ -31,7 +31,8 @@ class UncleanElectionNotAllowed(Rule):
     KRaft: the metadata log. ZooKeeper: the controllers' state-change.log, and the ISR of the partition epoch just before the
     election, which need not be in it: UpdateMetadata and LeaderAndIsr that were accepted, answers to AlterPartition (2.7+) and
     the leader's own lines ("ISR updated", "starts at") state it, too. The setting from the topic's configuration
-    (ConfigRecord, CreateTopics) or from the start of the servers.
+    (ConfigRecord, CreateTopics, AlterConfigs, the controller's "Unclean leader election has been enabled", the brokers' lines
+    about changed settings) or from the start of the servers.
 
     ## What is allowed
     A permitted unclean election, marked: it passes. What it lost is reported by TR-06. A reassignment that completes

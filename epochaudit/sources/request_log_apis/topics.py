@@ -1,4 +1,7 @@
-"""An administrator's requests: CREATE_TOPICS 0-7, DELETE_TOPICS 0-6, ELECT_LEADERS 0-2."""
+"""An administrator's requests.
+
+CREATE_TOPICS 0-7, DELETE_TOPICS 0-6, ELECT_LEADERS 0-2, ALTER_CONFIGS 0-2, INCREMENTAL_ALTER_CONFIGS 0-1.
+"""
 
 from __future__ import annotations
 
@@ -133,8 +136,69 @@ def elect_leaders(_: int, request: ElectRequest, response: ElectResponse | None)
     return found or [(None, None, False, False, None, *kind)]
 
 
+_TOPIC: Final = 2
+_BROKER: Final = 4
+_DIGITS: Final = 10  # of numbers that fit surely
+
+
+class NewSetting(Json):
+    name: str
+    value: str | None = None
+    config_operation: Int32 = 0
+
+
+class Configured(Json):
+    resource_type: Int32
+    resource_name: str
+    configs: list[NewSetting] = []
+
+
+class ConfigureRequest(Json):
+    resources: list[Configured]
+    validate_only: bool = False
+
+
+class ConfiguredAnswer(Json):
+    error_code: Int32
+    resource_type: Int32
+    resource_name: str
+
+
+class ConfigureResponse(Json):
+    responses: list[ConfiguredAnswer]
+
+
+CONFIGURE_COLUMNS: Final = ("topic", "broker_id", "in_request", "in_response", "error_code", "name", "value")
+
+
+def alter_configs(_: int, request: ConfigureRequest, response: ConfigureResponse | None) -> Iterable[Row]:
+    """One row per setting of a topic or of one or all brokers; value null where the setting is taken away.
+
+    A request that only asks whether the settings are valid gives a row without any.
+    """
+    answers = () if response is None else response.responses
+    codes = {(answer.resource_type, answer.resource_name): answer.error_code for answer in answers}
+    found: list[Row] = []
+    for resource in () if request.validate_only else request.resources:
+        if resource.resource_type not in (_TOPIC, _BROKER):
+            continue
+        is_topic, owner = resource.resource_type == _TOPIC, resource.resource_name
+        code = codes.get((resource.resource_type, owner))
+        broker = int(owner) if not is_topic and owner.isdecimal() and len(owner) < _DIGITS else None
+        subject = (owner if is_topic else None, broker, True, code is not None, code)
+        found.extend(
+            (*subject, setting.name, setting.value if setting.config_operation == 0 else None)
+            for setting in resource.configs
+        )
+    return found or [(None, None, False, False, None, None, None)]
+
+
 APIS: Final = (
     Api("CREATE_TOPICS", 7, Completed[CreateRequest, CreateResponse], CREATE_COLUMNS, create_topics),
     Api("DELETE_TOPICS", 6, Completed[DeleteRequest, DeleteResponse], DELETE_COLUMNS, delete_topics),
     Api("ELECT_LEADERS", 2, Completed[ElectRequest, ElectResponse], ELECT_COLUMNS, elect_leaders),
+    *(
+        Api(name, highest, Completed[ConfigureRequest, ConfigureResponse], CONFIGURE_COLUMNS, alter_configs)
+        for name, highest in (("ALTER_CONFIGS", 2), ("INCREMENTAL_ALTER_CONFIGS", 1))
+    ),
 )

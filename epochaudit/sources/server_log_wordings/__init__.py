@@ -19,11 +19,12 @@ from epochaudit.sources.server_log_wordings import (
     logs,
     partitions,
     processes,
+    settings,
     zookeeper_controller,
 )
 from epochaudit.sources.server_log_wordings.parts import COLUMNS
 
-_TOPICS: Final = (processes, zookeeper_controller, kraft_controller, kraft_records, partitions, logs)
+_TOPICS: Final = (processes, zookeeper_controller, kraft_controller, kraft_records, partitions, logs, settings)
 
 BeginsWith = tuple[bytes, Wordings]
 

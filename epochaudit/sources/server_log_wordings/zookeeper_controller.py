@@ -94,6 +94,14 @@ TOLD: Final[Told] = {
                 CONTROLLER + rb"Ready to serve as the new controller with epoch (?P<controller_epoch>\d+)",
             ),
         ),
+        b"Unclean leader election has been enabled ": (
+            Wording(
+                "CONFIG_CHANGED",
+                CONTROLLER + rb"Unclean leader election has been enabled (?:by default|for topic (?P<topic>[\w.-]+))",
+                name="unclean.leader.election.enable",
+                value="true",
+            ),
+        ),
         b"Resigned (": (Wording("CONTROLLER_RESIGNED", CONTROLLER + rb"Resigned"),),
         b"Newly added brokers: ": (
             Wording(

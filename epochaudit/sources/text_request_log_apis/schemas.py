@@ -47,6 +47,8 @@ _ELECTION: Final = Text(
     flexible=2,
 )
 
+_CONFIGURED: Final = "throttle_time_ms responses|resources[error_code error_message$? resource_type resource_name$]"
+
 TEXTS: Final[dict[str, Text]] = {
     "FETCH": Text(
         (
@@ -168,6 +170,19 @@ TEXTS: Final[dict[str, Text]] = {
         ("topic_names|topics$# timeout_ms|timeout",),
         "throttle_time_ms:1+ responses|topic_error_codes[name|topic$- error_code error_message$?:5+]",
         flexible=4,
+    ),
+    "ALTER_CONFIGS": Text(
+        (
+            "resources[resource_type resource_name$ "
+            "configs|config_entries[name|config_name$ value|config_value$?]] validate_only!",
+        ),
+        _CONFIGURED,
+        flexible=2,
+    ),
+    "INCREMENTAL_ALTER_CONFIGS": Text(
+        ("resources[resource_type resource_name$ configs[name$ config_operation value$?]] validate_only!",),
+        _CONFIGURED,
+        flexible=1,
     ),
     "ELECT_LEADERS": _ELECTION,
     "ELECT_PREFERRED_LEADERS": _ELECTION,
