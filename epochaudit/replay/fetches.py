@@ -17,6 +17,7 @@ from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
 from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.unknown_topics import with_existence
 
 UNKNOWN_LEADER_EPOCH: Final = 75
 FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
@@ -40,7 +41,8 @@ def fetches(events: DataFrame) -> DataFrame:
     `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
     one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
     successor_topic_id and successor_ref, as in `with_held_epochs`; and for a follower's Fetch assigned: the replicas that were
-    ever assigned in leader_epoch, null if no state of that epoch is recorded.
+    ever assigned in leader_epoch, null if no state of that epoch is recorded; never_existed, as in `with_existence`, and
+    fate: what became of the replica that was asked for, in words.
     """
     mixed = (F.col("request_error_code") == FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
     answered = F.col("in_response") & F.col("partition").isNotNull()
@@ -64,7 +66,7 @@ def fetches(events: DataFrame) -> DataFrame:
         F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left"
     )
     return (
-        _with_newer_epochs(served, events)
+        _with_newer_epochs(with_existence(served, events), events)
         .withColumns(
             {
                 "group_id": F.lit(None).cast("string"),
@@ -74,10 +76,20 @@ def fetches(events: DataFrame) -> DataFrame:
                 "successor_ms": F.col("successor.ms"),
                 "successor_topic_id": F.col("successor.topic_id"),
                 "successor_ref": F.col("successor.ref"),
+                "fate": _fate(),
             }
         )
         .drop("topic_key", "assigned_epoch")
     )
+
+
+def _fate() -> Column:
+    asked = F.concat_ws(" ", F.lit("topic id"), "topic_id")
+    replaced = F.concat_ws(
+        " ", F.lit("its replica under"), asked, F.lit("had been replaced by one of"), "successor.topic_id"
+    )
+    absent = F.concat_ws(" ", F.lit("the metadata log, of which nothing is missing, creates no topic with"), asked)
+    return F.when(F.col("never_existed"), absent).otherwise(replaced)
 
 
 def _assigned(events: DataFrame) -> DataFrame:

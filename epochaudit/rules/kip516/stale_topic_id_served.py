@@ -17,7 +17,7 @@ INCONSISTENT_TOPIC_ID = 103
 
 @rule("TI-02", frame="fetches", kip="KIP-516", severity=CRITICAL, since="3.1")
 class StaleTopicIdServed(Rule):
-    """A Fetch for the id of a deleted topic was answered from its successor.
+    """A Fetch for the id of a deleted topic, or of none that ever existed, was answered with data.
 
     ## What it checks
     Fetch 13+ names topics by id. An id that is not in the broker's metadata must be answered 100 (UNKNOWN_TOPIC_ID), one
@@ -28,7 +28,9 @@ class StaleTopicIdServed(Rule):
     The reader would get records of another topic of the same name at offsets that mean nothing there.
 
     ## Evidence needed
-    The broker's request log and its "starts at leader epoch" lines, which tell the topic id of its replica from when on.
+    The broker's request log and its "starts at leader epoch" lines, which tell the topic id of its replica from when on. Of an
+    id that no line names, the metadata log tells that no topic ever had it, if nothing is missing of the log from offset 0 or a
+    snapshot half a minute before the Fetch to half a minute after it.
 
     ## What is allowed
     100 for an id that the broker has not been told of yet: a topic that was just created. Answers while the replica of one
@@ -50,7 +52,7 @@ class StaleTopicIdServed(Rule):
     expected = "error 103 (INCONSISTENT_TOPIC_ID) or 100 (UNKNOWN_TOPIC_ID) for topic id {topic_id}"
     observed = "error {code} with {records_size} bytes of records"
     because = (
-        "broker {node} had replaced its replica of {topic}-{partition} under topic id {topic_id} by one of {successor_topic_id}",
+        "of {topic}-{partition} at broker {node}: {fate}",
         "{client_id} fetched topic id {topic_id} (Fetch {api_version}) and was answered {code}",
     )
 
@@ -67,6 +69,7 @@ class StaleTopicIdServed(Rule):
             fenced(code == INCONSISTENT_TOPIC_ID),
             fenced((code == UNKNOWN_TOPIC_ID) & ~held & ~F.coalesce(col("held_later"), F.lit(False))),
             passed(held | (code == UNKNOWN_TOPIC_ID)),
+            violation(col("never_existed")),
             violation(col("arrival_ms") - LATE_MS > col("successor_ms")),
             unverifiable(
                 col("successor_ms").isNotNull(), "the replica of the next topic was just being started, or not yet"
