@@ -180,11 +180,13 @@ def _fetched(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", topic_key().alias("topic_key"), "partition", "replica_id", "replica_epoch", "error_code",
-        "current_leader_epoch", "fetch_offset", "arrival_ms", "session_id", ref().alias("fetch_ref"),
+        "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "session_id", ref().alias("fetch_ref"),
     )  # fmt: skip
     given = F.coalesce("current_leader_epoch", F.lit(-1))
     in_epoch = (given == -1) | (given == F.col("leader_epoch"))
-    in_time = F.col("arrival_ms").between(F.col("start_ms"), F.col("line_ms") + _SLACK_MS)
+    # a fetch that names the epoch may wait in the queue until the leader begins it
+    since = F.when(given == -1, F.col("arrival_ms")).otherwise(F.col("time_ms"))
+    in_time = (since >= F.col("start_ms")) & (F.col("arrival_ms") <= F.col("line_ms") + _SLACK_MS)
     met = rows.join(F.broadcast(wanted), ["cluster", "node", "topic_key", "partition", "replica_id"]).where(
         in_epoch & in_time
     )
