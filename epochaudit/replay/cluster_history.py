@@ -27,6 +27,7 @@ LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTIN
 ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
 SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
+ABORTED: Final = "ABORT_TRANSACTION_RECORD"
 MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
@@ -67,7 +68,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       unclean_told  settings of unclean.leader.election.enable, and unclean elections asked for by hand: array of
                     struct(topic, permitted), topic null for all topics
       migrates      the log tells of a migration from ZooKeeper that is under way
-      has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_end_ms, zookeeper
+      has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset is missing in between),
+      log_end_ms, zookeeper
       zookeeper_nodes, kraft_controllers   brokers that a controller commanded by requests, or that was one, and active
                     KRaft controllers: a migration has both
     """
@@ -95,10 +97,17 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
         F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
+        _is_whole().alias("log_whole"),
         (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
         F.collect_set("zookeeper_node").alias("zookeeper_nodes"),
         F.collect_set("kraft_controller").alias("kraft_controllers"),
     )
+
+
+def _is_whole() -> Column:
+    """Positions are twice the offsets. The records of a metadata transaction that was aborted are left out of the log."""
+    spans = (F.max("log_position") - F.min("log_position")) / 2 + 1
+    return F.coalesce((F.count("log_position") >= spans) | F.max("aborts"), F.lit(True))
 
 
 FOLDED: Final = (
@@ -143,6 +152,7 @@ def _facts() -> list[Column]:
         F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
+        (event_type == ABORTED).alias("aborts"),
         F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
         F.when(event_type.isin(*ZOOKEEPER_MODE), F.col("node")).alias("zookeeper_node"),

@@ -35,6 +35,7 @@ IGNORED: Final = "LEADER_AND_ISR_IGNORED"
 CREATED: Final = "PARTITION_CREATED"
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
+UNREADABLE: Final = "unreadable_lines"
 PROCESS: Final = (
     "PROCESS_STARTING",
     "PROCESS_SHUTTING_DOWN",
@@ -89,6 +90,7 @@ def control(events: DataFrame) -> DataFrame:
                             with installed_partition_epoch and the topic id it then had
       known_topic_id        the topic id that the broker last had for the partition, this row included
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion; held_topic_id the topic id it left
+      restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
       deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one
       metadata_*            the last UpdateMetadata for the partition: its leader, replicas and whether it came after the LeaderAndIsr
       metadata_leader_epoch that this process then had in its metadata cache, null if none; metadata_topic_id its topic id
@@ -96,6 +98,7 @@ def control(events: DataFrame) -> DataFrame:
       alive_*               the next LeaderAndIsr or UpdateMetadata that treats the partition as living
       highest_leader_epoch  that an accepted LeaderAndIsr or UpdateMetadata or a start of the partition had, in the whole capture
       handling_recorded     the lines that begin and end the handling of the LeaderAndIsr stand in one file
+      handling_garbled      a line in between could not be read
       applied_ref           the line in between that says what became of the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if it shows that the epoch of this one was installed
       reborn                the name had another topic id at this broker before
@@ -133,7 +136,7 @@ def _placed(events: DataFrame) -> DataFrame:
     by_time = Window.partitionBy("cluster", "node").orderBy(
         "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
     )
-    rows = _anchored(rows, F.struct(line.alias("line"), F.col("time_ms"), F.col("own_ref").alias("ref")))
+    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", F.col("own_ref").alias("ref"), "reason"))
     nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
     return rows.withColumns(
         {
@@ -288,7 +291,15 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
         }
     )
-    return rows.withColumns({**_held(), **_cached(), **_handled()})
+    rows = rows.withColumns({**_held(), **_cached(), **_handled()})
+    replaces = lai_accepted & (F.col("held_topic_id") != F.col("topic_id"))
+    return rows.withColumn("restores_topic_id", _restores(_latest(replaces, F.struct("seq", "held_topic_id"), before)))
+
+
+def _restores(replaced: Column) -> Column:
+    """The id is the one that the replica had before a LeaderAndIsr with another was accepted, and not deleted since."""
+    since = replaced["seq"] > F.coalesce("deleted.seq", F.lit(0))
+    return F.coalesce(since & (replaced["held_topic_id"] == F.col("topic_id")), F.lit(False))
 
 
 def _held() -> dict[str, Column]:
@@ -346,6 +357,7 @@ def _handled() -> dict[str, Column]:
     )
     return {
         "handling_recorded": F.coalesce(whole, F.lit(False)),
+        "handling_garbled": F.coalesce(ended["reason"] == UNREADABLE, F.lit(False)),
         "applied_ref": F.when(applied, F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == LEADER_EPOCH_REFUSED), F.col("following.ref")

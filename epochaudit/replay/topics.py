@@ -29,7 +29,8 @@ def topics(events: DataFrame) -> DataFrame:
       undeleted         ids that the name had before, of whose deletion before this one nothing is recorded
       previous_topic_id the first of these, else of all that came before; previous_ref where it is first stated
       deleted_by_name   a topic of the name was deleted, by a fact that states no id
-      in_log            this id and all undeleted ones are in the metadata log; log_complete as in `cluster_history`
+      in_log            this id and all undeleted ones are in the metadata log; log_complete, log_whole as in
+                        `cluster_history`
       witness           a broker that took control requests about an undeleted id and about this one, and whose process, by its
                         server.log, did not start in between; null: none
       revived           the metadata log creates the id again after it removed it
@@ -38,7 +39,7 @@ def topics(events: DataFrame) -> DataFrame:
         (F.col("known_topic_id") == F.col("topic_key"))
         | (F.col("known_topic_id").isNull() & ~F.col("recreated") & F.col("several_incarnations"))
     )
-    log = cluster_history(events).select("cluster", "log_complete")
+    log = cluster_history(events).select("cluster", "log_complete", "log_whole")
     rows = known.join(F.broadcast(log), "cluster", "left").join(F.broadcast(_processes(events)), "cluster", "left")
     rows = rows.withColumns(
         {

@@ -25,7 +25,8 @@ class InconsistentTopicIdAccepted(Rule):
 
     ## What is allowed
     An id missing on either side is consistent by definition. An accepted StopReplica with deletePartition ends the old id.
-    A failed log directory is answered 56 first.
+    A failed log directory is answered 56 first. Where another id was accepted, that is the breach: neither what repeats it nor
+    the next LeaderAndIsr with the former id is another.
 
     ## Example
     orders-0 holds id A; a LeaderAndIsr for orders-0 with id B is answered 0 without a deletion in between.
@@ -59,6 +60,7 @@ class InconsistentTopicIdAccepted(Rule):
         refused, held = col("error_code") == 103, col("held_topic_id")
         return first_of(
             fenced((held != col("topic_id")) & refused),
+            passed(col("restores_topic_id")),
             violation(held != col("topic_id")),
             violation((held == col("topic_id")) & refused),
             passed(held == col("topic_id")),

@@ -24,8 +24,8 @@ class TopicIdReplacedWithoutDeletion(Rule):
     before 2.8 still do (KAFKA-14190).
 
     ## Evidence needed
-    The metadata log from its beginning or from a snapshot; or a broker's request log with both ids and its server.log, which
-    shows that it ran all the time between.
+    The metadata log from its beginning or from a snapshot, with no offset missing; or a broker's request log with both ids and
+    its server.log, which shows that it ran all the time between.
 
     ## What is allowed
     Deletion and re-creation. Refused LeaderAndIsr requests say nothing about a topic's id.
@@ -59,6 +59,10 @@ class TopicIdReplacedWithoutDeletion(Rule):
             passed(col("other_ids") == 0),
             unverifiable(col("order_unknown"), "which of the name's topic ids came first is not in the evidence"),
             passed(F.size("undeleted") == 0),
+            unverifiable(
+                col("in_log") & col("log_complete") & ~col("log_whole"),
+                "offsets of the metadata log are missing, and the deletion may be there",
+            ),
             violation(col("in_log") & col("log_complete")),
             passed(col("deleted_by_name")),
             violation(col("witness").isNotNull()),
