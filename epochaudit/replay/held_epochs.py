@@ -46,8 +46,9 @@ def replica_starts(events: DataFrame) -> DataFrame:
     Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
     high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, proven, from_ms (the line),
     settled_ms (the epoch has surely taken effect; null if not proven), until_ms (no longer held after that: a later change
-    has settled, or the process started anew; null: held to the end) and successor (the next line, if it is of another
-    topic of the name: struct(ms, topic_id, ref)). A topic id that the line lacks is the one the node last named for the
+    has settled, or the process started anew; null: held to the end), successor (the next line, if it is of another
+    topic of the name: struct(ms, topic_id, ref)) and epoch_before (that of the line before, if it is in the same file and of
+    the same topic). A topic id that the line lacks is the one the node last named for the
     partition.
     Clock: the node's own log order, and its host's time.
     """
@@ -64,11 +65,12 @@ def replica_starts(events: DataFrame) -> DataFrame:
     lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
         event_type.isin(*STARTS) | (F.col("leaders_only") & F.col("followed"))
     )
-    following = (
-        Window.partitionBy("cluster", "node", "topic", "partition")
-        .orderBy(F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset"))
-        .rowsBetween(Window.unboundedPreceding, -1)
+    backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
     )
+    following = backwards.rowsBetween(Window.unboundedPreceding, -1)
+    before = F.lead(F.struct("leader_epoch", "topic_id", F.col("own_ref.file").alias("file"))).over(backwards)
+    in_one_file = (before["file"] == F.col("own_ref.file")) & before["topic_id"].eqNullSafe(F.col("topic_id"))
     next_start = F.last(F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))).over(
         following
     )
@@ -80,6 +82,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "proven": event_type.isin(*STARTS),
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
+            "epoch_before": F.when(in_one_file, before["leader_epoch"]),
         }
     ).drop("process_starts", "leaders_only", "followed", "handler_end_ms", "event_type")
 

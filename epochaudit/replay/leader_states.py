@@ -36,7 +36,8 @@ def leader_states(events: DataFrame) -> DataFrame:
 
     Columns: cluster, node (who states it; null for a record), event_type, topic, topic_id, several_incarnations (the name
     alone tells no topic), partition, leader_epoch, partition_epoch, leader (-1 none), isr, elr, leader_recovery_state,
-    previous_epoch, start_offset and high_watermark (of LEADER_STARTS), file_order, byte_offset, own_ref.
+    previous_epoch (of LEADER_STARTS; of FOLLOWER_STARTS that of the node's line before, as in `replica_starts`), start_offset
+    and high_watermark (of LEADER_STARTS), file_order, byte_offset, own_ref.
     Clock: leader epoch, then partition epoch; both count per topic id.
     """
     none = F.lit(None)
@@ -47,7 +48,7 @@ def leader_states(events: DataFrame) -> DataFrame:
             "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
             "elr": none.cast("array<int>"),
             "leader_recovery_state": none.cast("int"),
-            "previous_epoch": F.when(leads, F.col("previous_epoch")),
+            "previous_epoch": F.when(leads, F.col("previous_epoch")).otherwise(F.col("epoch_before")),
             "start_offset": F.when(leads, F.col("start_offset")),
             "high_watermark": F.when(leads, F.col("high_watermark")),
         }

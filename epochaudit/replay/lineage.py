@@ -78,6 +78,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
     state = F.struct("partition_epoch", "isr", "elr", "own_ref")
     line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
     exposure = F.struct("high_watermark", "leader_epoch", "own_ref")
+    # from 3.7 on a follower's line tells its own epoch for the one before
+    skips = (F.col("event_type") == "FOLLOWER_STARTS") & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
     merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
         F.max("topic").alias("topic"),
@@ -88,6 +90,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
         F.max(F.when(has_state, state)).alias("last_state"),
         F.max(F.when(F.col("leader_recovery_state") == RECOVERING, F.col("own_ref"))).alias("unclean_ref"),
         F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
+        F.collect_set(F.when(skips, F.struct("node", F.col("previous_epoch").alias("after")))).alias("skipped"),
     )
     return merged.withColumns(
         {
@@ -125,13 +128,15 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     Clean: the leader was a member of the ISR that stood one partition epoch before the epoch's first state (or of the ELR,
     when that ISR was empty). A leader that recovers from an unclean election says so (leaderRecoveryState). Without the
     state immediately before, the election is unknown: the ISR may have shrunk in between. An epoch was never begun if its
-    leader, in the line that begins a later one, names an earlier one as the one before: no record is of it.
+    leader, in the line that begins a later one, names an earlier one as the one before, or began to follow in a later one by
+    the line that comes after that of an earlier one: no record is of it.
     """
     previous = F.lag("last_state").over(_of_partition())
     later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
     begun = F.first(
         F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
     ).over(later)
+    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
     before, first = F.col("previous_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
@@ -141,6 +146,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "previous_state": previous,
                 "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition()),
                 "begun_later": begun,
+                "skipped_later": skipped,
             }
         )
         .withColumns(
@@ -153,10 +159,22 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce("unclean_ref", "first_state.own_ref"),
                 "previous_isr": before["isr"],
                 "never_begun": F.col("start_ref").isNull()
-                & F.coalesce(_passed_over(F.col("begun_later")), F.lit(False)),
+                & (
+                    F.coalesce(_passed_over(F.col("begun_later")), F.lit(False))
+                    | F.exists("skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False)))
+                ),
             }
         )
-        .drop("first_state", "last_state", "previous_state", "unclean_ref", "begun_after", "begun_later")
+        .drop(
+            "first_state",
+            "last_state",
+            "previous_state",
+            "unclean_ref",
+            "begun_after",
+            "begun_later",
+            "skipped",
+            "skipped_later",
+        )
     )
 
 
