@@ -21,6 +21,7 @@ from epochaudit.replay.unknown_topics import with_existence
 
 UNKNOWN_LEADER_EPOCH: Final = 75
 FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
+MINGLED: Final = "mingled"
 
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
@@ -37,8 +38,8 @@ def fetches(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
     api_version, replica_id, code (the top-level error code if there is one, else error_code), error_code, records_size,
     session_id, session_epoch, fetch_offset (null where left to the session), current_leader_epoch (of the request or
-    its session), epoch_source (request, session, or unknown: requests of the session are not recorded), what
-    `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
+    its session), epoch_source (request, session, mingled: the session came back to an epoch, or unknown: requests of it are not
+    recorded), what `with_held_epochs` and `with_deletions` add, and newer_epoch with newer_ref: the newest leader epoch above the held
     one in which a request for the partition had come to the node before the answer, and was answered 75; successor_ms,
     successor_topic_id and successor_ref, as in `with_held_epochs`; and for a follower's Fetch assigned: the replicas that were
     ever assigned in leader_epoch, null if no state of that epoch is recorded; never_existed, as in `with_existence`, and
@@ -126,7 +127,9 @@ def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
 def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Fills current_leader_epoch from the session's last request that listed the partition; adds epoch_source.
 
-    In a session the epoch of a partition changes rarely: what travels is one row per session, partition and epoch.
+    In a session the epoch of a partition changes rarely: what travels is one row per session, partition and epoch, with its
+    first and last listing. An epoch may come back, when a topic is created again under the name: where the listings of two
+    epochs run into each other, the source is mingled.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
     listing = of_types(events, "FETCH").where(
@@ -135,20 +138,32 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     listing = (
         listing.withColumn("topic_key", topic_key())
         .groupBy(*key, "current_leader_epoch")
-        .agg(F.min("session_epoch").alias("since"))
+        .agg(F.min("session_epoch").alias("since"), F.max("session_epoch").alias("until"))
         .groupBy(*key)
-        .agg(F.collect_list(F.struct("since", F.col("current_leader_epoch").alias("epoch"))).alias("listings"))
+        .agg(F.collect_list(F.struct("since", "until", F.col("current_leader_epoch").alias("epoch"))).alias("listings"))
     )
-    before = F.filter("listings", lambda listed: listed["since"] < F.col("session_epoch"))
+    now = F.col("session_epoch")
+    before = F.transform(  # the last listing in the epoch before this one stands between `at` and `to`
+        F.filter("listings", lambda listed: listed["since"] < now),
+        lambda listed: F.struct(
+            F.when(listed["until"] < now, listed["until"]).otherwise(listed["since"]).alias("at"),
+            F.least(listed["until"], now - 1).alias("to"),
+            listed["epoch"].alias("epoch"),
+        ),
+    )
     joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
     joined = joined.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
-    whole = F.col("session_broken").isNull()
+    last = F.array_max(before)
+    mingled = F.exists(before, lambda listed: (listed["epoch"] != last["epoch"]) & (listed["to"] > last["at"]))
+    mingled, whole = F.coalesce(mingled, F.lit(False)), F.col("session_broken").isNull()
     return (
-        joined.withColumn("last_listed", F.when(whole, F.array_max(before)))
+        joined.withColumn("last_listed", F.when(whole & ~mingled, last))
         .withColumns(
             {
                 "current_leader_epoch": F.col("last_listed.epoch"),
-                "epoch_source": F.when(F.col("last_listed").isNotNull(), "session").otherwise("unknown"),
+                "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
+                .when(whole & mingled, MINGLED)
+                .otherwise("unknown"),
                 "fetch_offset": F.lit(None).cast("bigint"),
             }
         )

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.fetches import sessions_lose_epochs
+from epochaudit.replay.fetches import MINGLED, sessions_lose_epochs
 from epochaudit.rules.kip320.leader_epoch_fence import may_be_older, older_than_held
 from epochaudit.rules.rule import HIGH, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
@@ -55,7 +55,7 @@ class OlderLeaderEpochServed(Rule):
     )
 
     def applies(self) -> Column:
-        return may_be_older() | (col("epoch_source") == "unknown") & col("error_code").isin(0, 74)
+        return may_be_older() | col("epoch_source").isin("unknown", MINGLED) & col("error_code").isin(0, 74)
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("current_leader_epoch") < col("held_min")
@@ -67,6 +67,9 @@ class OlderLeaderEpochServed(Rule):
             unverifiable(
                 col("epoch_source") == "unknown",
                 "the fetch session began before the capture, or requests of it are not recorded",
+            ),
+            unverifiable(
+                col("epoch_source") == MINGLED, "the fetch session came back to an epoch that it had stated before"
             ),
             *older_than_held(hinted=col("hinted_leader_epoch"), lost=lost),
             otherwise=passed(),
