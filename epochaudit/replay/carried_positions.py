@@ -74,6 +74,9 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "old_reads": F.flatten(old["reads"]),
+            "untold_reads": F.flatten(
+                F.filter("lives", lambda life: life["topic_id"].isNull() & own.isNotNull())["reads"]
+            ),
             "previous_topic_id": F.get(old, F.lit(0))["topic_id"],
             "marks": F.flatten(here["marks"]),
             "resumes": F.flatten(F.col("lives")["resumes"]),
@@ -93,19 +96,28 @@ def _entry(rows: DataFrame) -> DataFrame:
     at = F.struct("first.node", "first.file", "first.file_order", *(
         F.when(left, unlisted[name]).otherwise(one[name]).alias(name) for name in _ENTRY
     ))  # fmt: skip
-    listed = F.filter(
-        "old_reads",
-        lambda r: (
-            (r["node"] == one["node"]) & (unlisted["session_id"] > 0) & (r["last_session_id"] == unlisted["session_id"])
-        ),
-    )
-    in_session = F.array_max(
-        F.transform(listed, lambda r: F.struct(r["file_order"], r["last_byte_offset"], r["last_fetch_offset"]))
-    )
+    place = F.struct(one["file_order"], unlisted["byte_offset"])
+
+    def in_session(read: Column) -> Column:
+        here = (read["node"] == one["node"]) & (unlisted["session_id"] > 0)
+        return here & (read["last_session_id"] == unlisted["session_id"])
+
+    def asked(reads: Column) -> Column:
+        return F.transform(
+            reads, lambda r: F.struct(r["file_order"], r["last_byte_offset"], r["last_fetch_offset"], r["byte_offset"])
+        )
+
+    # a request that may have been for either topic may have told the session its position in the new one
+    untold = asked(F.filter("untold_reads", in_session))
+    untold = F.filter(untold, lambda r: F.struct(r["file_order"], r["byte_offset"]) < place)
+    last = F.array_max(F.concat(asked(F.filter("old_reads", in_session)), untold))
+    unclear = F.exists(untold, lambda r: F.struct(r["file_order"], r["last_byte_offset"]) > place)
     return rows.withColumns(
         {
             "left_to_session": left,
-            "fetch_offset": F.when(left, in_session["last_fetch_offset"]).otherwise(one["first_fetch_offset"]),
+            "fetch_offset": F.when(left, F.when(~unclear, last["last_fetch_offset"])).otherwise(
+                one["first_fetch_offset"]
+            ),
             "at": at,
         }
     ).withColumn("log_start_offset", F.greatest(F.coalesce("at.log_start_offset", F.lit(0)), F.lit(0)))
