@@ -23,7 +23,7 @@ from epochaudit.replay.cluster_history import (
     unclean_permitted,
 )
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.partition_states import CLEARED, CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.told_isrs import with_told_isrs
 
 _BEFORE: Final = ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr", "last_known_elr")
@@ -35,8 +35,9 @@ _HANDLING_MS: Final = 1000  # requests about the state before may still be under
 def metadata(events: DataFrame) -> DataFrame:
     """One row per statement of a partition's committed state: see `partition_states` for grain, clocks and state columns.
 
-    Needs: the events table. `node` is the controller that made the change (KRaft: the raft leader of the record's
-    epoch, null if the log does not name it), null elsewhere. Adds, beside the columns of `partition_states`:
+    States that a ClearElrRecord makes are no rows, but may be the state before. Needs: the events table. `node` is the
+    controller that made the change (KRaft: the raft leader of the record's epoch, null if the log does not name it), null
+    elsewhere. Adds, beside the columns of `partition_states`:
       previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr of the row before;
                             previous_ref its place
       starts_anew           a ZooKeeper state that stands at (0, 0), as only creation writes it
@@ -63,7 +64,7 @@ def metadata(events: DataFrame) -> DataFrame:
       ineligible_members    those that are fenced, shutting_down or unregistered, as texts "3 fenced"; ineligible_ref the
                             record of the first
     """
-    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR)
+    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).where(F.col("event_type") != CLEARED)
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
     rows = with_identity(
         rows, topic_incarnations(events), "recreated", "deleted_by_name", "created_once", "deletions", "sightings"
