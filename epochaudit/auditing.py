@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
@@ -34,6 +34,7 @@ from epochaudit.sources.staging import release as let_go
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2
+LISTED: Final = 2_000  # findings of one rule that a report lists; more are counted, and are in Audit.findings
 LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"  # a table that was kept by an executor that died since
 
 VERDICT_SCHEMA: Final = StructType(
@@ -70,6 +71,8 @@ class Audit:
     findings: one row per judged subject whose verdict is violation or exposed, or was asked for: cluster, node, topic,
     topic_id, partition, leader_epoch, client_id, group_id, correlation_id, rule, verdict, reason, severity, expected, observed,
     because, and evidence as array<struct<role, place>>, place being (node, file, split, byte_offset, line_in_split, time_ms).
+    listed: the findings that a report lists: all, or of each rule the first LISTED in the order of their subjects.
+    left_out: rule id -> how many findings of it are not listed, where some are not.
     failures: rule id -> why it could not be computed; its subjects, however many, count as one that is unverifiable.
     """
 
@@ -80,7 +83,9 @@ class Audit:
     splits: DataFrame
     verdicts: DataFrame
     findings: DataFrame
+    listed: DataFrame
     tallies: tuple[Tally, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
 
@@ -130,15 +135,19 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     events = read.events
     if steps:
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
-    judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, {*REPORTED, *show})
+    keep = {*REPORTED, *show}
+    judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, keep)
     release(events)
     nothing = spark.createDataFrame([], JUDGED_ROW)
     rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
     words = {id: of_rule for judgement in judgements for id, of_rule in judgement.words().items()}
-    findings = worded(rows.coalesce(cores(spark)), words)  # they are few, and each task starts a Python worker
     counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
+    found = {tally.rule: sum(tally.counts[verdict] for verdict in keep) for tally in tallies if tally.rule in words}
+    left_out = {rule: count - LISTED for rule, count in found.items() if count > LISTED}
+    rows = rows.coalesce(cores(spark))  # they are few, as a rule, and each task starts a Python worker
+    findings = worded(rows, words)
     return Audit(
         captures=read.captures,
         rules=rules,
@@ -147,10 +156,29 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         splits=read.splits,
         verdicts=_verdict_table(spark, tallies),
         findings=findings,
+        listed=worded(_first_of_each_rule(rows), words) if left_out else findings,
         tallies=tallies,
+        left_out=left_out,
         failures=failures,
         persisted=(read.rows,),
     )
+
+
+def _first_of_each_rule(rows: DataFrame) -> DataFrame:
+    """The first LISTED rows of each rule: what the driver holds does not grow with what was found."""
+    subject = (
+        "cluster",
+        "topic",
+        "partition",
+        "leader_epoch",
+        "node",
+        "correlation_id",
+        "client_id",
+        "group_id",
+        "topic_id",
+    )
+    order = Window.partitionBy("rule").orderBy(*subject, "arm", F.to_json("places"))
+    return rows.withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= LISTED).drop("nth")
 
 
 def bytes_of(captures: Iterable[Capture]) -> int:

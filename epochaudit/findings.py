@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import product
 from typing import Any, Final
 
 from epochaudit.evidence import Evidence, LineNumbers, Opener, Place, iso_time, read_lines
@@ -29,6 +30,7 @@ IDENTITY: Final = (
 )
 
 BREACHES: Final = (VIOLATION, EXPOSED)
+ANY: Final = ()  # in a key: whatever the topic or partition
 
 Row = Mapping[str, Any]
 
@@ -168,15 +170,13 @@ def in_order(finding: Finding) -> tuple[object, ...]:
 
 def _rooted(found: Sequence[Finding], caused_by: Mapping[str, Collection[str]]) -> Iterator[Finding]:
     """The findings that nothing else caused, with their consequences inside."""
+    first_cause = _first_causes(found)
     parents: dict[int, int] = {}
     for number, finding in enumerate(found):
-        causes = caused_by.get(finding.rule, ())
-        if causes and finding.verdict in BREACHES:
-            parent = next(
-                (n for n, cause in enumerate(found) if cause.rule in causes and _caused(cause, finding)), None
-            )
-            if parent is not None:
-                parents[number] = parent
+        if finding.verdict in BREACHES:
+            met = (first_cause.get((rule, key)) for rule in caused_by.get(finding.rule, ()) for key in _met(finding))
+            if causes := [cause for cause in met if cause is not None]:
+                parents[number] = min(causes)
     consequences: dict[int, list[Finding]] = defaultdict(list)
     for number in parents:
         root = number
@@ -188,18 +188,35 @@ def _rooted(found: Sequence[Finding], caused_by: Mapping[str, Collection[str]]) 
             yield replace(finding, consequences=tuple(consequences[number]))
 
 
-def _caused(cause: Finding, finding: Finding) -> bool:
-    """A breach caused another if both are about one partition and share a line, or if it is of the whole topic."""
-    if cause.verdict not in BREACHES or cause.cluster != finding.cluster:
-        return False
-    if cause.partition is not None and finding.partition not in (None, cause.partition):
-        return False
-    if cause.topic is not None and finding.topic not in (None, cause.topic):
-        return False
-    if cause.topic is not None and cause.partition is None and finding.topic is not None:
-        return True
-    shown = {(line.file, line.byte_offset, line.line) for line in cause.evidence}
-    return any((line.file, line.byte_offset, line.line) in shown for line in finding.evidence)
+# A breach causes others that share a line with it, of its own partition, or topic, or of none; and one of a whole topic
+# those of the topic wherever they are recorded. There may be ten thousands of one line: all is looked up by keys.
+
+
+def _first_causes(found: Sequence[Finding]) -> Mapping[tuple[str, object], int]:
+    """The number of the first breach by its rule and what those that it caused have of it."""
+    first: dict[tuple[str, object], int] = {}
+    for number, finding in enumerate(found):
+        if finding.verdict in BREACHES:
+            topics, partitions = {finding.topic, ANY}, {finding.partition, ANY}
+            keys: list[object] = [*product(_lines(finding), topics, partitions)]
+            if finding.partition is None and finding.topic is not None:
+                keys.append((finding.cluster, finding.topic))
+            for key in keys:
+                first.setdefault((finding.rule, key), number)
+    return first
+
+
+def _met(finding: Finding) -> Iterator[object]:
+    """The keys under which causes of a finding are to be found."""
+    topics = {ANY} if finding.topic is None else {finding.topic, None}
+    partitions = {ANY} if finding.partition is None else {finding.partition, None}
+    yield from product(_lines(finding), topics, partitions)
+    if finding.topic is not None:
+        yield finding.cluster, finding.topic
+
+
+def _lines(finding: Finding) -> set[object]:
+    return {(finding.cluster, line.file, line.byte_offset, line.line) for line in finding.evidence}
 
 
 def _with_ids(ordered: Iterable[Finding]) -> Iterable[Finding]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epochaudit.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
-from epochaudit.findings import Finding, Recording, findings
+from epochaudit.findings import Finding, Recording, findings, in_order
 from epochaudit.sources.opening import Stored, open_plain
 from tests.sources.batch_writer import TIME, batch, metadata
 
@@ -273,3 +275,46 @@ def test_a_breach_of_a_topic_causes_those_of_its_partitions_wherever_they_are_re
 def test_what_shares_nothing_with_a_breach_stays_a_finding_of_its_own(apart: dict[str, Any]) -> None:
     assert all(not finding.consequences for finding in found(row(rule="IS-01"), row(rule="IS-06") | apart))
     assert len(found(row(rule="IS-01"), row(rule="IS-06") | apart)) == 2
+
+
+def related(cause: Finding, finding: Finding) -> bool:
+    """The relation by which consequences are told, said plainly."""
+    if cause.rule not in CAUSED_BY.get(finding.rule, ()) or cause.cluster != finding.cluster:
+        return False
+    if "fenced" in (cause.verdict, finding.verdict):
+        return False
+    if cause.partition is not None and finding.partition not in (None, cause.partition):
+        return False
+    if cause.topic is not None and finding.topic not in (None, cause.topic):
+        return False
+    of_topic = cause.topic is not None and cause.partition is None and finding.topic is not None
+    shared = {(line.file, line.byte_offset) for line in cause.evidence}
+    return of_topic or any((line.file, line.byte_offset) in shared for line in finding.evidence)
+
+
+@given(
+    st.lists(
+        st.builds(
+            row,
+            rule=st.sampled_from(["IS-01", "IS-06", "LD-02", "TI-04", "EP-01"]),
+            verdict=st.sampled_from(["violation", "exposed", "fenced"]),
+            cluster=st.sampled_from(["c", "d"]),
+            topic=st.sampled_from([None, "s", "t"]),
+            partition=st.sampled_from([None, 0, 1]),
+            evidence=st.sampled_from([[], evidence(), evidence(byte_offset=11), evidence() + evidence(byte_offset=11)]),
+        ),
+        max_size=12,
+    )
+)
+def test_consequences_lie_in_what_caused_them_and_nowhere_else(rows: list[dict[str, Any]]) -> None:
+    roots = found(*rows)
+    flat = sorted((one for root in roots for one in (root, *root.consequences)), key=in_order)
+    assert len(flat) == len(rows)
+    for root in roots:
+        assert not any(related(cause, root) for cause in flat), "a root has no cause"
+        for one in root.consequences:
+            cause: Finding | None = next(cause for cause in flat if related(cause, one))
+            while cause and (further := next((other for other in flat if related(other, cause)), None)):
+                cause = further
+            assert cause is not None
+            assert cause.finding_id == root.finding_id

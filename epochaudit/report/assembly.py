@@ -32,9 +32,9 @@ Row = Mapping[str, Any]
 
 
 def report_of(audit: Audit) -> Report:
-    """The report of an audit: two small aggregates and the findings are collected, the findings' lines read back."""
+    """The report of an audit: two small aggregates and the listed findings are collected, their lines read back."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
-    rows = audit.findings.toArrow().to_pylist()
+    rows = audit.listed.toArrow().to_pylist()
     of_run().read = _read(splits)
     return Report(
         version=VERSION,
@@ -42,6 +42,7 @@ def report_of(audit: Audit) -> Report:
         rules=rule_results(audit.rules, audit.tallies),
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
         failures=audit.failures,
+        left_out=audit.left_out,
     )
 
 

@@ -46,6 +46,7 @@ class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
     failures: rule id -> why the rule could not be computed.
+    left_out: rule id -> how many findings of it are counted but not listed, where there are too many.
     """
 
     version: str
@@ -53,6 +54,7 @@ class Report:
     rules: tuple[RuleResult, ...]
     findings: tuple[Finding, ...]
     failures: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def count(self, verdict: str) -> int:
         """Subjects with that verdict over all rules; one request judged by two rules counts twice."""

@@ -35,6 +35,7 @@ def document(report: Report) -> dict[str, Any]:
             {**_finding(finding), "consequences": [_finding(one) for one in finding.consequences]}
             for finding in report.findings
         ],
+        "left_out": dict(report.left_out),
         "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
     }
 

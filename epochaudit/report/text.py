@@ -138,6 +138,9 @@ def _findings(page: Page, report: Report) -> None:
     if asked_for:
         page.heading("Shown on request")
         _groups(page, asked_for, results)
+    for rule, count in report.left_out.items():
+        page.blank()
+        page.say((f"{rule}: {count:,} more are counted but not listed", "bold yellow"), indent=2, hang=2)
 
 
 def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) -> None:

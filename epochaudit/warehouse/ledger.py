@@ -148,7 +148,8 @@ def record(
 ) -> None:
     """Write what a run found and judged; its row in `runs` comes last, so that only a completed run has one."""
     now = told_at(datetime.now(UTC))
-    rules = [rule.id for rule in audit.rules if rule.id not in audit.failures]
+    # one that is not listed is not overturned
+    rules = [rule.id for rule in audit.rules if rule.id not in audit.failures and rule.id not in audit.left_out]
     record_findings(directory, run.run_id, now, report, rules, {*REPORTED, *show})
     directory.append("verdicts", audit.verdicts.withColumn("run_id", F.lit(run.run_id)))
     breaches = report.count(VIOLATION) + report.count(EXPOSED)

@@ -90,7 +90,8 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         tallies=(Tally("SR-01", {"violation": 1, "unverifiable": 2}, {"no log": 2}),),
         events=rows(spark, EVENTS, events),
         splits=rows(spark, SPLITS, splits),
-        findings=rows(spark, FINDINGS, [finding]),
+        listed=rows(spark, FINDINGS, [finding]),
+        left_out={"IS-06": 2},
         failures={},
     )
     return report_of(cast(Any, audit))

@@ -12,7 +12,7 @@ from epochaudit.report.contents import Report
 
 def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> None:
     document = json.loads(json_report.render(report))
-    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings", "losses"]
+    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings", "left_out", "losses"]
     assert document["schema_version"] == 1
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
     assert list(document["capture"]) == [
@@ -44,6 +44,11 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "time",
         "text",
     ]
+
+
+def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
+    assert json_report.document(report)["left_out"] == {}
+    assert json_report.document(replace(report, left_out={"SR-01": 990_000}))["left_out"] == {"SR-01": 990_000}
 
 
 def test_what_was_lost_is_told_beside_the_findings(report: Report, finding: Finding) -> None:

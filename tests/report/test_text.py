@@ -124,3 +124,9 @@ def test_a_long_line_is_excerpted_around_the_topic(finding: Finding) -> None:
     assert shown.startswith("head head")
     assert "orders" in shown
     assert len(shown) < text.EXCERPT + 10
+
+
+def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
+    assert "not listed" not in text.render(report)
+    page = unwrapped(text.render(replace(report, left_out={"SR-01": 990_000})))
+    assert "SR-01: 990,000 more are counted but not listed" in page
