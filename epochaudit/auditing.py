@@ -24,7 +24,7 @@ from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.rules.wording import worded
-from epochaudit.session import copies, tuned_for
+from epochaudit.session import copies, is_remote, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import cores, read_captures
@@ -160,7 +160,7 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         tallies=tallies,
         left_out=left_out,
         failures=failures,
-        persisted=(read.rows,),
+        persisted=(read.rows, *(judgement.rows for judgement in judgements)),
     )
 
 
@@ -208,8 +208,7 @@ def _judged(
     def judged(name: str, rules: Sequence[Rule], *, again: bool = True) -> list[Judgement]:
         try:
             judgement = judge(FRAMES[name].of(events), rules, keep)
-            # a leaf like the tables it is made of: what is persisted Spark plans twice, and looks for in every later plan
-            rows = judgement.rows.localCheckpoint(storageLevel=copies(events.sparkSession))
+            rows = _computed(judgement.rows, events.sparkSession)
         except Exception as error:
             if again and LOST in str(error):
                 release(events)  # what was kept is computed anew
@@ -223,6 +222,18 @@ def _judged(
 
     with ThreadPoolExecutor(PLANNERS) as pool:
         return [one for of_frame in pool.map(judged, frames.keys(), frames.values()) for one in of_frame], failures
+
+
+def _computed(rows: DataFrame, spark: SparkSession) -> DataFrame:
+    """The rows, kept; their observations are filled.
+
+    A leaf like the tables that they are made of: what is persisted Spark plans twice, and looks for in every later plan.
+    """
+    if not is_remote(spark):
+        return rows.localCheckpoint(storageLevel=copies(spark))
+    kept = rows.persist(copies(spark))  # what a checkpoint observes does not reach a remote client
+    kept.write.format("noop").mode("overwrite").save()
+    return kept
 
 
 def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:
