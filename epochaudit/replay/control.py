@@ -35,7 +35,6 @@ IGNORED: Final = "LEADER_AND_ISR_IGNORED"
 CREATED: Final = "PARTITION_CREATED"
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
-UNREADABLE: Final = "unreadable_lines"
 PROCESS: Final = (
     "PROCESS_STARTING",
     "PROCESS_SHUTTING_DOWN",
@@ -98,7 +97,6 @@ def control(events: DataFrame) -> DataFrame:
       alive_*               the next LeaderAndIsr or UpdateMetadata that treats the partition as living
       highest_leader_epoch  that an accepted LeaderAndIsr or UpdateMetadata or a start of the partition had, in the whole capture
       handling_recorded     the lines that begin and end the handling of the LeaderAndIsr stand in one file
-      handling_garbled      a line in between could not be read
       applied_ref           the line in between that says what became of the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if it shows that the epoch of this one was installed
       reborn                the name had another topic id at this broker before
@@ -136,7 +134,7 @@ def _placed(events: DataFrame) -> DataFrame:
     by_time = Window.partitionBy("cluster", "node").orderBy(
         "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
     )
-    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", F.col("own_ref").alias("ref"), "reason"))
+    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", F.col("own_ref").alias("ref")))
     nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
     return rows.withColumns(
         {
@@ -357,7 +355,6 @@ def _handled() -> dict[str, Column]:
     )
     return {
         "handling_recorded": F.coalesce(whole, F.lit(False)),
-        "handling_garbled": F.coalesce(ended["reason"] == UNREADABLE, F.lit(False)),
         "applied_ref": F.when(applied, F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == LEADER_EPOCH_REFUSED), F.col("following.ref")

@@ -37,7 +37,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       fetched_offset   the highest fetch offset of these, with fetch_ref
       stated_epoch     the broker epoch that the accepted AlterPartition states for the member, with request_ref;
                        null or -1: none
-      epochs_fetched   the distinct replica epochs of these fetches, -1 for none
+      epochs_fetched   the distinct replica epochs of those that arrived in the leader epoch, -1 for none: an earlier one may
+                       come from the process before
       stated_offset    the highest fetch offset of those with the stated epoch
       refused_offset, epochs_refused  the same of those that were refused: a fetch that waits is accepted on arrival, and
                        refused if the leader changes before it is answered
@@ -198,7 +199,7 @@ def _fetched(events: DataFrame) -> DataFrame:
         .agg(
             F.count(F.when(served, 1)).alias("fetched"),
             F.max(F.when(served, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
-            F.collect_set(F.when(served, epoch)).alias("epochs_fetched"),
+            F.collect_set(F.when(served & (F.col("arrival_ms") >= F.col("start_ms")), epoch)).alias("epochs_fetched"),
             F.max(F.when(served & (epoch == F.col("stated_epoch")), F.col("fetch_offset"))).alias("stated_offset"),
             F.max(F.when(~served, F.col("fetch_offset"))).alias("refused_offset"),
             F.collect_set(F.when(~served, epoch)).alias("epochs_refused"),

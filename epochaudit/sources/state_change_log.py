@@ -228,16 +228,6 @@ _SKIPPED: Final = tuple(
     )
 )  # fmt: skip
 
-_BEGUN: Final = b"Handling LeaderAndIsr request correlationId "
-_ENDED: Final = b"Finished LeaderAndIsr request in "
-_ENDED_GARBLED: Final = _wordings(
-    Wording(
-        "LEADER_AND_ISR_FINISHED",
-        _BROKER + rb"Finished LeaderAndIsr request in \d+ms " + _HANDLED,
-        reason="unreadable_lines",
-    ),
-)
-
 _STOP_REPLICA: Final = {
     b"Handling StopReplica request correlationId ": _wordings(
         Wording("STOP_REPLICA_HANDLING", _BROKER + rb"Handling StopReplica request " + _HANDLED),
@@ -385,7 +375,6 @@ class StateChangeLog(Log4jLines):
 
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
         super().__init__(COLUMNS, file, sink)
-        self._garbled = False  # a line since the last one that begins the handling of a LeaderAndIsr
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         start = message_start(text)
@@ -402,16 +391,8 @@ class StateChangeLog(Log4jLines):
             if text.startswith(beginning, begin):
                 if beginning in _NOT_WITH and _NOT_WITH[beginning] in text:
                     break
-                if beginning == _BEGUN:
-                    self._garbled = False
-                elif beginning == _ENDED and self._garbled:
-                    wordings = _ENDED_GARBLED
                 return self._event(wordings, text, start, byte_offset, line_in_split)
         return LineOutcome.IGNORED
-
-    def _quarantine(self, text: bytes, byte_offset: int, line: int, reason: str) -> LineOutcome:
-        self._garbled = True
-        return super()._quarantine(text, byte_offset, line, reason)
 
 
 DECODER: type[LineDecoder] = StateChangeLog

@@ -35,15 +35,6 @@ def event(message: str, prefix: str = BROKER) -> dict[str, object]:
     return only_event(state_change_log, prefix + message + LOGGER)
 
 
-def test_the_end_of_a_handling_tells_of_unreadable_lines_since_it_began() -> None:
-    begin = BROKER + "Handling LeaderAndIsr request correlationId 3 from controller 1 for 4 partitions" + LOGGER
-    end = BROKER + "Finished LeaderAndIsr request in 8ms correlationId 3 from controller 1 for 4 partitions" + LOGGER
-    garbled = BROKER + "Leader h1-0 sta"
-    decoded = decode(state_change_log, garbled, begin, garbled, end, begin, end)
-    ended = [e.get("reason") for e in decoded.events if e["event_type"] == "LEADER_AND_ISR_FINISHED"]
-    assert ended == ["unreadable_lines", None]
-
-
 def test_an_event_says_where_and_when_it_was_written() -> None:
     line = BROKER + "Finished LeaderAndIsr request in 8ms correlationId 3 from controller 1 for 4 partitions" + LOGGER
     decoded = decode(state_change_log, "\tat a.stack.Trace(Trace.java:1)", line)

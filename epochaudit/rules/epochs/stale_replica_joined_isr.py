@@ -56,11 +56,12 @@ class StaleReplicaJoinedIsr(Rule):
         return (col("replica_id") != col("node")) & (col("stated_epoch") >= 0)
 
     def verdict(self) -> tuple[Branch, ...]:
-        own = F.array_contains("epochs_fetched", col("stated_epoch"))
+        own = col("stated_offset").isNotNull()
+        none = (col("fetched") == 0) | (~own & (F.size("epochs_fetched") == 0))
         behind = F.coalesce(col("stated_offset") < col("start_offset"), F.lit(False))
         return first_of(
-            unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
-            unverifiable(without_epoch(), "the replica's fetches state no broker epoch (below version 15)"),
+            unverifiable(none, "no fetch of the replica in this leader epoch is recorded (request log)"),
+            unverifiable(~own & without_epoch(), "the replica's fetches state no broker epoch (below version 15)"),
             fenced(own & ~behind & col("stale_refused")),
             passed(own & ~behind),
             passed(own & (col("fetched_offset") < col("start_offset"))),  # IS-15's

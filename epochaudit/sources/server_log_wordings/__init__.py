@@ -31,6 +31,7 @@ BeginsWith = tuple[bytes, Wordings]
 UNLESS: Final = {
     b"The request from broker ": b" yet be granted",
     b" below high watermark ": b"] Truncating future ",  # of a replica that moves between directories
+    b" successfully completed": b" Deletion successfully completed for replicas ",  # of a topic, at DEBUG
 }
 """Of a beginning or mark: what only those lines hold that tell nothing."""
 
