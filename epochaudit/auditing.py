@@ -24,7 +24,7 @@ from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.rules.wording import worded
-from epochaudit.session import copies, is_remote, tuned_for
+from epochaudit.session import copies, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import cores, read_captures
@@ -208,7 +208,8 @@ def _judged(
     def judged(name: str, rules: Sequence[Rule], *, again: bool = True) -> list[Judgement]:
         try:
             judgement = judge(FRAMES[name].of(events), rules, keep)
-            rows = _computed(judgement.rows, events.sparkSession)
+            rows = judgement.rows.persist(copies(events.sparkSession))
+            _compute(rows)
         except Exception as error:
             if again and LOST in str(error):
                 release(events)  # what was kept is computed anew
@@ -224,16 +225,13 @@ def _judged(
         return [one for of_frame in pool.map(judged, frames.keys(), frames.values()) for one in of_frame], failures
 
 
-def _computed(rows: DataFrame, spark: SparkSession) -> DataFrame:
-    """The rows, kept; their observations are filled.
+def _compute(rows: DataFrame) -> None:
+    """Run a persisted DataFrame once; its observations are filled.
 
-    A leaf like the tables that they are made of: what is persisted Spark plans twice, and looks for in every later plan.
+    Not a checkpoint, which would be planned once and not twice: Spark 4.2 fails on filters over the union of checkpoints
+    (its LogicalRDD keeps constraints on columns that it does not have), and findings are there to be filtered.
     """
-    if not is_remote(spark):
-        return rows.localCheckpoint(storageLevel=copies(spark))
-    kept = rows.persist(copies(spark))  # what a checkpoint observes does not reach a remote client
-    kept.write.format("noop").mode("overwrite").save()
-    return kept
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:

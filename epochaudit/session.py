@@ -108,14 +108,10 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def is_remote(spark: SparkSession) -> bool:
-    """A Spark Connect session, whose server may have a local master; but that is not this machine."""
-    return ".connect." in type(spark).__module__
-
-
 def on_this_machine(spark: SparkSession) -> bool:
     """Executors are threads of a JVM that this process has started: they have its files, and do not die without it."""
-    return not is_remote(spark) and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
+    is_remote = ".connect." in type(spark).__module__  # whose server may be on one machine, but that is not this one
+    return not is_remote and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
 
 
 def copies(spark: SparkSession) -> StorageLevel:

@@ -21,12 +21,12 @@ class Events:
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgement, and its rows, which are computed when they are kept."""
+    """A judgement whose rows are there at once."""
 
     rules: tuple[Any, ...]
     rows: Any = None
 
-    def localCheckpoint(self, **_: object) -> Judged:  # noqa: N802  Spark's name
+    def persist(self, *_: object) -> Judged:
         return self
 
 
@@ -64,12 +64,11 @@ def judged(events: Events) -> tuple[list[Any], dict[str, str]]:
 def test_what_an_executor_took_with_it_is_computed_anew(
     monkeypatch: pytest.MonkeyPatch, attempts: list[tuple[str, ...]]
 ) -> None:
-    def compute(rows: Judged, **_: object) -> Judged:
+    def compute(rows: object) -> None:
         if len(attempts) == 1:
             raise RuntimeError(f"Job aborted: [{auditing.LOST}] Checkpoint block rdd_1_0 not found!")
-        return rows
 
-    monkeypatch.setattr(Judged, "localCheckpoint", compute)
+    monkeypatch.setattr(auditing, "_compute", compute)
     found, failures = judged(Events())
     assert (attempts, len(found), failures) == ([("A", "B"), ("A", "B")], 1, {})
 
@@ -77,12 +76,11 @@ def test_what_an_executor_took_with_it_is_computed_anew(
 def test_a_rule_that_fails_takes_no_other_with_it(
     monkeypatch: pytest.MonkeyPatch, attempts: list[tuple[str, ...]]
 ) -> None:
-    def compute(rows: Judged, **_: object) -> Judged:
+    def compute(rows: object) -> None:
         if "B" in attempts[-1]:
             raise RuntimeError("no such column")
-        return rows
 
-    monkeypatch.setattr(Judged, "localCheckpoint", compute)
+    monkeypatch.setattr(auditing, "_compute", compute)
     found, failures = judged(Events())
     assert (attempts, len(found)) == ([("A", "B"), ("A",), ("B",)], 1)
     assert failures == {"B": "RuntimeError: no such column"}

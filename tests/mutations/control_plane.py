@@ -298,12 +298,11 @@ def request_for_former_incarnation_obeyed(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("TI-01", STALE, also=("LI-06", "TI-01"), fetches=False)
+@mutation("TI-01", STALE, also=("LI-06",), fetches=False)
 def other_topic_id_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr of the former topic of the same name is answered 0 instead of 103.
 
     LI-06: the replica does not start in the epoch of the former topic, else all that follows would disagree with it.
-    TI-01 again: the replica then has the former topic's id, with which the next request with the right one disagrees.
     """
     request = list(leader_and_isr(copy, INCONSISTENT_TOPIC_ID))[-1]
     for line in copy.lines(STATE_CHANGE_LOG, rf"received: {request.asked['topicStates'][0]['topicId']}", request.node):
