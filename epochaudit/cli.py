@@ -13,7 +13,10 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from epochaudit.rules.rule import Rule
 
 PAGE_WIDTH: Final = 100  # columns of a text report that does not go to a terminal
+PAGE_OR_JSON: Final = ("text", "json")
+ACCEPTED_FOR: Final = timedelta(days=90)
 WIDEST: Final = 120  # columns of one that does: longer lines are hard to read
 
 
@@ -135,6 +140,7 @@ def commands() -> None:
 @click.option(
     "--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1. [default: exposed]"
 )
+@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
 @click.option(
     "--show",
     multiple=True,
@@ -181,8 +187,18 @@ def audit(
     destinations = config.destinations(chosen)
     diagnostics.metrics = chosen.metrics
     selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
-    report = audited(captures, chosen, debug=diagnostics.debug)
+    accepted = _accepted(chosen)
+    report = accepted(audited(captures, chosen, debug=diagnostics.debug))
     return _concluded(report, chosen, destinations, diagnostics)
+
+
+def _accepted(chosen: config.Settings) -> Callable[[Report], Report]:
+    """What the baseline, if one is named, makes of a report. It is read now: a wrong entry is told before Spark starts."""
+    if chosen.baseline is None:
+        return lambda report: report
+    from epochaudit.baseline import read_baseline
+
+    return partial(read_baseline(Path(chosen.baseline)).applied, today=date.today())
 
 
 def _concluded(
@@ -190,8 +206,9 @@ def _concluded(
 ) -> int:
     """Deliver a report; the exit code that it means."""
     diagnostics.report = report
+    renderers = _renderers(chosen.fail_on)
     for format, output in destinations:
-        _deliver(_renderers()[format], report, output)
+        _deliver(renderers[format], report, output)
     if report.reaches(chosen.fail_on):
         return FINDINGS
     if report.failures:
@@ -218,6 +235,7 @@ def _property(item: str) -> tuple[str, str]:
 )
 @click.option("--output", multiple=True, metavar="FILE", help="Where the report goes; one for each --format, in order.")
 @click.option("--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
+@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @debug_option
@@ -225,8 +243,53 @@ def _property(item: str) -> tuple[str, str]:
 def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
     """Render the report of a warehouse's last run again, without reading logs."""
     chosen = config.settings(None, {**given, "conf": _properties(conf)})
-    destinations = config.destinations(chosen)
-    return _concluded(reported(warehouse, chosen, debug=diagnostics.debug), chosen, destinations, diagnostics)
+    destinations, accepted = config.destinations(chosen), _accepted(chosen)
+    report = accepted(reported(warehouse, chosen, debug=diagnostics.debug))
+    return _concluded(report, chosen, destinations, diagnostics)
+
+
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option(
+    "--reason", default="known when the baseline was written", show_default=True, help="Why they are accepted."
+)
+@click.option("--owner", help="Who accepts them. [default: the user]")
+@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day. [default: in 90 days]")
+@click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable.")
+@click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable.")
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@debug_option
+@click.pass_obj
+def baseline(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    reason: str,
+    owner: str | None,
+    expires: datetime | None,
+    output: str,
+    **given: Any,
+) -> int:
+    """Write the findings of a capture as accepted ones.
+
+    For `audit --baseline FILE`, which tells them, but does not fail for them. Go through the file: give each its own reason,
+    and take out what nobody should accept. The exit code is 0 whatever was found.
+    """
+    from epochaudit.baseline import written
+    from epochaudit.report.contents import Acceptance
+
+    chosen = config.settings(None, {**given, "conf": _properties(given["conf"])})
+    last = date.today() + ACCEPTED_FOR if expires is None else expires.date()
+    acceptance = Acceptance(reason, owner or getuser(), last)
+    report = audited(captures, chosen, debug=diagnostics.debug)
+    if report.left_out:
+        raise UsageError(
+            f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
+        )
+    _deliver(lambda found, **_: written(found.findings, acceptance), report, output)
+    return CLEAN
 
 
 @commands.command()
@@ -267,7 +330,7 @@ def maintain(
 
 @commands.command()
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("--format", type=click.Choice(config.FORMATS), default="text", show_default=True, help="Page or JSON.")
+@click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON.")
 @click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
@@ -367,10 +430,15 @@ def progress(stage: str) -> Iterator[None]:
         yield
 
 
-def _renderers() -> Mapping[str, Callable[..., str]]:
-    from epochaudit.report import json_report, text
+def _renderers(fail_on: str) -> Mapping[str, Callable[..., str]]:
+    from epochaudit.report import json_report, junit, sarif, text
 
-    return {"text": text.render, "json": lambda report, **_: json_report.render(report)}
+    return {
+        "text": text.render,
+        "json": lambda report, **_: json_report.render(report),
+        "sarif": lambda report, **_: sarif.render(report),
+        "junit": lambda report, **_: junit.render(report, fail_on=fail_on),
+    }
 
 
 def _deliver(render: Callable[..., str], report: Report | Diagnosis, output: str) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_FILE: Final = Path("epochaudit.toml")
-FORMATS: Final = ("text", "json")
+FORMATS: Final = ("text", "json", "sarif", "junit")
 FAIL_ON: Final = ("violation", "exposed", "unverifiable", "never")
 SHOWN_ON_REQUEST: Final = ("pass", "fenced", "unverifiable")
 
@@ -40,6 +40,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     fail_on: str = "exposed"
+    baseline: str | None = None
     warehouse: str | None = None
     metrics: str | None = None
     master: str | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Final
 
 from epochaudit.findings import Finding
@@ -42,11 +44,22 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
+class Acceptance:
+    """Who accepts a finding, why, and the last day on which it is accepted."""
+
+    reason: str
+    owner: str
+    expires: date
+
+
+@dataclass(frozen=True)
 class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
     failures: rule id -> why the rule could not be computed.
     left_out: rule id -> how many findings of it are counted but not listed, where there are too many.
+    accepted: finding id -> who accepts it; expired: ids of findings that were accepted until some day before; unmet: ids
+    of accepted findings that were not found.
     """
 
     version: str
@@ -55,6 +68,26 @@ class Report:
     findings: tuple[Finding, ...]
     failures: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, Acceptance] = field(default_factory=dict)
+    expired: AbstractSet[str] = frozenset()
+    unmet: AbstractSet[str] = frozenset()
+
+    def accepting(
+        self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmet: AbstractSet[str]
+    ) -> Report:
+        """The same report with some of its findings accepted."""
+        return replace(self, accepted=accepted, expired=frozenset(expired), unmet=frozenset(unmet))
+
+    def accepts(self, finding: Finding) -> bool:
+        """The finding and all that it caused are accepted."""
+        return all(one.finding_id in self.accepted for one in (finding, *finding.consequences))
+
+    def unaccepted(self, verdict: str, rule: str | None = None) -> int:
+        """Subjects with that verdict, of one rule or of all, less the accepted ones."""
+        count = sum(one.count(verdict) for one in self.rules if rule in (None, one.rule))
+        found = (one for root in self.findings for one in (root, *root.consequences))
+        accepted = (one for one in found if one.finding_id in self.accepted and one.verdict == verdict)
+        return count - sum(rule in (None, one.rule) for one in accepted)
 
     def count(self, verdict: str) -> int:
         """Subjects with that verdict over all rules; one request judged by two rules counts twice."""
@@ -80,5 +113,5 @@ class Report:
         return total
 
     def reaches(self, fail_on: str) -> bool:
-        """Whether any verdict is at or above the threshold of --fail-on."""
-        return any(self.count(verdict) for verdict in THRESHOLDS[fail_on])
+        """Whether any verdict that is not accepted is at or above the threshold of --fail-on."""
+        return any(self.unaccepted(verdict) > 0 for verdict in THRESHOLDS[fail_on])

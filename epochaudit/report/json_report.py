@@ -32,10 +32,11 @@ def document(report: Report) -> dict[str, Any]:
         "capture": _capture(report.inventory),
         "rules": [_rule(rule) for rule in report.rules],
         "findings": [
-            {**_finding(finding), "consequences": [_finding(one) for one in finding.consequences]}
+            {**_finding(finding, report), "consequences": [_finding(one, report) for one in finding.consequences]}
             for finding in report.findings
         ],
         "left_out": dict(report.left_out),
+        "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmet)},
         "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
     }
 
@@ -75,10 +76,12 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
     return {"rule": rule.rule, "name": rule.name, **counts, "unverifiable_reasons": dict(rule.unverifiable_reasons)}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    """Those that are consequences have no `consequences` themselves."""
+def _finding(finding: Finding, report: Report) -> dict[str, Any]:
+    """Those that are consequences have no `consequences` themselves. accepted: null, or by whom, why and until when."""
     fields = asdict(replace(finding, consequences=()))
     del fields["consequences"]
     fields["because"] = list(finding.because)
     fields["evidence"] = [asdict(line) for line in finding.evidence]
+    accepted = report.accepted.get(finding.finding_id)
+    fields["accepted"] = accepted and {**asdict(accepted), "expires": accepted.expires.isoformat()}
     return fields

@@ -45,8 +45,9 @@ def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
 
 def headline(report: Report) -> str:
     """The one line that answers the question, always with what was judged and what could not be."""
-    violations, exposed = report.count(VIOLATION), report.count(EXPOSED)
-    unverifiable = _unverifiable(report)
+    violations, exposed = report.unaccepted(VIOLATION), report.unaccepted(EXPOSED)
+    accepted = f"; {plural(len(report.accepted), 'finding')} accepted" if report.accepted else ""
+    unverifiable = accepted + _unverifiable(report)
     if violations or exposed:
         found = plural(violations, "violation")
         return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
@@ -130,7 +131,8 @@ def _read(page: Page, inventory: Inventory) -> None:
 
 def _findings(page: Page, report: Report) -> None:
     results = {rule.rule: rule for rule in report.rules}
-    flagged = [finding for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED)]
+    breaches = [finding for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED)]
+    flagged = [finding for finding in breaches if not report.accepts(finding)]
     asked_for = [finding for finding in report.findings if finding.verdict not in (VIOLATION, EXPOSED)]
     if flagged:
         page.heading("Findings")
@@ -138,9 +140,26 @@ def _findings(page: Page, report: Report) -> None:
     if asked_for:
         page.heading("Shown on request")
         _groups(page, asked_for, results)
+    _accepted(page, report, breaches)
     for rule, count in report.left_out.items():
         page.blank()
         page.say((f"{rule}: {count:,} more are counted but not listed", "bold yellow"), indent=2, hang=2)
+
+
+def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
+    """What the baseline says about the findings; those that count again are told, and those that are gone."""
+    if not (report.accepted or report.expired or report.unmet):
+        return
+    page.heading("Accepted by the baseline")
+    for finding in breaches:
+        if report.accepts(finding):
+            accepted = report.accepted[finding.finding_id]
+            why = f": {accepted.reason} ({accepted.owner}, until {accepted.expires.isoformat()})"
+            page.say((f"{finding.rule} {finding.verdict}", "bold"), (f"  {_where(finding)}{why}", ""), indent=2, hang=2)
+    if report.expired:
+        page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
+    if report.unmet:
+        page.say((f"accepted, but not found: {len(report.unmet):,}", ""), indent=2)
 
 
 def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) -> None:
@@ -249,7 +268,11 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 
 
 def _next(page: Page, report: Report) -> None:
-    flagged = _unique(finding.rule for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED))
+    flagged = _unique(
+        finding.rule
+        for finding in report.findings
+        if finding.verdict in (VIOLATION, EXPOSED) and not report.accepts(finding)
+    )
     page.heading("What to do next")
     for rule in flagged[:3]:
         page.say(

@@ -12,7 +12,16 @@ from epochaudit.report.contents import Report
 
 def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> None:
     document = json.loads(json_report.render(report))
-    assert list(document) == ["schema_version", "tool", "capture", "rules", "findings", "left_out", "losses"]
+    assert list(document) == [
+        "schema_version",
+        "tool",
+        "capture",
+        "rules",
+        "findings",
+        "left_out",
+        "baseline",
+        "losses",
+    ]
     assert document["schema_version"] == 1
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
     assert list(document["capture"]) == [
@@ -33,7 +42,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
             "leader_epoch",
         ),
         *("client", "group", "correlation_id", "expected", "observed", "because", "evidence"),
-        *("first_offset", "last_offset", "consequences"),
+        *("first_offset", "last_offset", "accepted", "consequences"),
     ]
     assert list(document["findings"][0]["evidence"][0]) == [
         "role",

@@ -1,0 +1,85 @@
+"""JUnit XML: a rule fails, is skipped or passes as the exit code would have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from epochaudit.findings import Finding
+from epochaudit.report import junit
+from epochaudit.report.contents import Acceptance, Report, RuleResult
+from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE
+
+
+def suite_of(report: Report, fail_on: str = "exposed") -> Element:
+    suites = fromstring(junit.render(report, fail_on=fail_on).encode())  # noqa: S314  our own document
+    (suite,) = suites
+    assert suites.attrib == suite.attrib
+    return suite
+
+
+def outcomes(suite: Element) -> dict[str, str]:
+    kinds = ("failure", "error", "skipped")
+    cases = suite.findall("testcase")
+    return {case.attrib["name"][:5]: next((k for k in kinds if case.find(k) is not None), "pass") for case in cases}
+
+
+def test_rules_fail_pass_or_are_skipped(report: Report) -> None:
+    suite = suite_of(report)
+    assert outcomes(suite) == {"FF-01": "pass", "SR-01": "failure", "TI-01": "skipped"}
+    assert {name: suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "3", "failures": "1", "errors": "0", "skipped": "1",
+    }  # fmt: skip
+
+
+def test_a_failure_tells_the_finding_with_its_lines(report: Report, finding: Finding) -> None:
+    failure = suite_of(report).find("testcase/failure")
+    assert failure is not None
+    assert failure.attrib["type"] == "violation"
+    text = failure.text or ""
+    assert finding.finding_id in text
+    assert "broker-2/kafka-request.log:96 the StopReplica request and its answer" in text
+
+
+def test_unverifiable_is_no_pass(report: Report) -> None:
+    only = RuleResult("SR-02", "n", "t", "KIP-570", "low", {UNVERIFIABLE: 2}, {"no log": 2})
+    suite = suite_of(replace(report, rules=(only,), findings=()))
+    assert outcomes(suite) == {"SR-02": "skipped"}
+    told = suite.find("testcase/skipped")
+    assert told is not None
+    assert told.attrib["message"] == "2 unverifiable: no log"
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "outcome"),
+    [("violation", "pass"), ("exposed", "failure"), ("unverifiable", "failure"), ("never", "pass")],
+)
+def test_the_threshold_decides(report: Report, fail_on: str, outcome: str) -> None:
+    exposed = RuleResult("SR-03", "n", "t", "KIP-570", "low", {EXPOSED: 1})
+    assert outcomes(suite_of(replace(report, rules=(exposed,), findings=()), fail_on)) == {"SR-03": outcome}
+
+
+def test_a_rule_that_failed_is_an_error(report: Report) -> None:
+    assert outcomes(suite_of(replace(report, failures={"FF-01": "it broke"})))["FF-01"] == "error"
+
+
+def test_accepted_findings_fail_nothing(report: Report, finding: Finding) -> None:
+    accepted = {finding.finding_id: Acceptance("a drill", "storage", date(2027, 2, 20))}
+    assert outcomes(suite_of(replace(report, accepted=accepted)))["SR-01"] == "pass"
+
+
+def test_more_findings_than_are_shown_are_counted(report: Report, finding: Finding) -> None:
+    many = tuple(replace(finding, finding_id=f"{n:024x}") for n in range(25))
+    failure = suite_of(replace(report, findings=many, left_out={"SR-01": 100})).find("testcase/failure")
+    assert failure is not None
+    assert (failure.text or "").endswith("and 105 more")
+
+
+def test_whatever_stands_in_a_log_the_document_is_xml(report: Report, finding: Finding) -> None:
+    hostile = replace(finding, observed="]]></failure>\x00\x1b\ufffe\uffff&\ud800", topic="<topic>")
+    failure = suite_of(replace(report, findings=(hostile,))).find("testcase/failure")
+    assert failure is not None
+    assert "]]></failure>\\x00\\x1b\\ufffe\\uffff&\\ud800" in (failure.text or "")
