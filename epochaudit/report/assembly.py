@@ -12,6 +12,7 @@ from epochaudit.findings import Recording, findings
 from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
 from epochaudit.metrics import of_run
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.removals import removals_of
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.metadata_segment import MetadataSegment
 from epochaudit.version import VERSION
@@ -32,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 def report_of(audit: Audit) -> Report:
-    """The report of an audit: two small aggregates and the listed findings are collected, their lines read back."""
+    """The report of an audit: small aggregates and the listed findings are collected, their lines read back."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
     rows = audit.listed.toArrow().to_pylist()
     of_run().read = _read(splits)
@@ -43,6 +44,7 @@ def report_of(audit: Audit) -> Report:
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
         failures=audit.failures,
         left_out=audit.left_out,
+        removals=removals_of(audit, rows),
     )
 
 

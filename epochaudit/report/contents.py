@@ -53,6 +53,55 @@ class Acceptance:
 
 
 @dataclass(frozen=True)
+class Replica:
+    """A replica that had records of a history that was left.
+
+    log_end: where its log ended when it began to follow; null where it did not say (before 2.6). truncated_to: as its log
+    tells; null where it does not.
+    """
+
+    node: int
+    log_end: int | None
+    truncated_to: int | None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A consumer that had read, or committed, removed records: at most first_offset to last_offset."""
+
+    client: str | None
+    group: str | None
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A truncation: records first_offset to last_offset of a partition that the log of leader_epoch began without.
+
+    epochs: the leader epochs that they were written in. given_out: some lay below a high watermark that was told to clients;
+    null where it is not in the evidence. read_by: consumers that had read some of them.
+    """
+
+    cluster: str
+    topic: str
+    topic_id: str | None
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+    epochs: tuple[int, ...] = ()
+    given_out: bool | None = None
+    replicas: tuple[Replica, ...] = ()
+    read_by: tuple[Reader, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records at most."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True)
 class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
@@ -60,6 +109,7 @@ class Report:
     left_out: rule id -> how many findings of it are counted but not listed, where there are too many.
     accepted: finding id -> who accepts it; expired: ids of findings that were accepted until some day before; unmet: ids
     of accepted findings that were not found.
+    removals: the truncations by which records left the logs, harmful or not, where any were told of.
     """
 
     version: str
@@ -71,6 +121,7 @@ class Report:
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)
     expired: AbstractSet[str] = frozenset()
     unmet: AbstractSet[str] = frozenset()
+    removals: tuple[Removal, ...] = ()
 
     def accepting(
         self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmet: AbstractSet[str]

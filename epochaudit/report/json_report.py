@@ -13,7 +13,7 @@ from typing import Any, Final
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.report.losses import losses_of
+from epochaudit.report.losses import losses_of, truncations_of
 from epochaudit.rules.rule import VERDICTS
 
 SCHEMA_VERSION: Final = 1
@@ -38,6 +38,7 @@ def document(report: Report) -> dict[str, Any]:
         "left_out": dict(report.left_out),
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmet)},
         "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
+        "truncations": [{**asdict(one), "records": one.records} for one in truncations_of(report)],
     }
 
 

@@ -7,11 +7,11 @@ from the start (compaction, aborted transactions): that many at most.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from epochaudit.findings import BREACHES, Finding
-from epochaudit.report.contents import Report
+from epochaudit.report.contents import Reader, Removal, Replica, Report
 
 ELECTIONS: Final = "TR-06"  # judges what each leader epoch kept of what had been given out
 
@@ -32,7 +32,9 @@ class Loss:
     """Offsets first_offset to last_offset of a partition, which a leader epoch began without.
 
     given_out: they were below a high watermark that had been told to clients: acknowledged, and perhaps consumed. Where
-    that is not in the evidence only consumers show the loss. skipped: the consumers that never noticed.
+    that is not in the evidence only consumers show the loss. skipped: the consumers that never noticed. epochs: the leader
+    epochs that the records were written in; replicas: those that had them; read_by: the consumers that had read them, those
+    that noticed, too. All three as far as recorded.
     """
 
     cluster: str
@@ -45,6 +47,9 @@ class Loss:
     given_out: bool
     finding_ids: tuple[str, ...]
     skipped: tuple[Skipped, ...]
+    epochs: tuple[int, ...] = ()
+    replicas: tuple[Replica, ...] = ()
+    read_by: tuple[Reader, ...] = ()
 
     @property
     def records(self) -> int:
@@ -68,7 +73,13 @@ def losses_of(report: Report) -> tuple[Loss, ...]:
             consumers = [one for one in passed_over if one.finding_id not in told and _overlap(finding, one)]
             told |= {one.finding_id for one in consumers}
             losses.append(_loss(consumers, consumers, given_out=False))
-    return tuple(losses)
+    return tuple(_with_removals(loss, report.removals) for loss in losses)
+
+
+def truncations_of(report: Report) -> tuple[Removal, ...]:
+    """The truncations that no loss is about: where nothing had been given out, they are harmless."""
+    losses = losses_of(report)
+    return tuple(one for one in report.removals if not any(_same(loss, one) for loss in losses))
 
 
 def elections_judged(report: Report) -> tuple[int, int]:
@@ -77,6 +88,27 @@ def elections_judged(report: Report) -> tuple[int, int]:
     if result is None:
         return 0, 0
     return result.subjects - result.count("unverifiable"), result.count("unverifiable")
+
+
+def _with_removals(loss: Loss, removals: Iterable[Removal]) -> Loss:
+    about = [removal for removal in removals if _same(loss, removal)]
+    return replace(
+        loss,
+        epochs=tuple(sorted({epoch for removal in about for epoch in removal.epochs})),
+        replicas=tuple(replica for removal in about for replica in removal.replicas),
+        read_by=tuple(reader for removal in about for reader in removal.read_by),
+    )
+
+
+def _same(loss: Loss, removal: Removal) -> bool:
+    """The removal is by the leader epoch of the loss, or by an earlier one where only consumers show the loss."""
+    about = (loss.cluster, loss.topic, loss.partition) == (removal.cluster, removal.topic, removal.partition)
+    about = about and (None in (loss.topic_id, removal.topic_id) or loss.topic_id == removal.topic_id)
+    if not about or loss.leader_epoch is None:
+        return False
+    if loss.given_out:
+        return loss.leader_epoch == removal.leader_epoch and loss.first_offset == removal.first_offset
+    return removal.leader_epoch <= loss.leader_epoch and loss.first_offset == removal.first_offset
 
 
 def _overlap(one: Finding, other: Finding) -> bool:

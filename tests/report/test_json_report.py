@@ -21,6 +21,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "left_out",
         "baseline",
         "losses",
+        "truncations",
     ]
     assert document["schema_version"] == 1
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}

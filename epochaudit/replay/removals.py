@@ -1,0 +1,110 @@
+"""What truncations took away, for the loss report: two queries over the partitions that something was removed from.
+
+No frame: no rule judges this. It is asked after the verdicts, and only where they tell of truncations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import client_host, of_types
+from epochaudit.replay.held_epochs import STARTS
+from epochaudit.replay.truncations import TRUNCATING
+
+OLD_HISTORY: Final = (
+    "cluster string, topic string, topic_id string, partition int, number int, leader_epoch int, old_node int, "
+    "since_ms bigint, until_ms bigint"
+)
+_OF_GROUPS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH")
+_CONSUMER: Final = -1
+
+
+def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
+    """One row per partition of which a replica gave up records, and per partition of these topics: what its replicas wrote.
+
+    A replica that begins to follow in a leader epoch states where its log ends. If an epoch since the one that it had begun
+    before starts below that, what lies between is of a history that was left. The line before has to be in the same file, so
+    that none can be missing. Before 2.6 followers write no such line.
+    Clock: each node's own log; between nodes the leader epoch.
+    Columns: cluster, topic, partition, lines: array of struct(node, time_ms, event_type, topic_id, leader_epoch, start_offset
+    (of a truncation where to), high_watermark, epoch_before), by node and time. epoch_before: of the line before of a follower,
+    null if that is in another file.
+    """
+    starts, cuts = of_types(events, *STARTS), of_types(events, TRUNCATING).where(F.col("reason") == "leader_epoch")
+    own_log = Window.partitionBy("cluster", "topic", "partition", "node").orderBy("file_order", "byte_offset")
+    before = F.lag(F.struct("leader_epoch", "file")).over(own_log)
+    follows = F.col("event_type") == "FOLLOWER_STARTS"
+    starts = starts.where(F.col("topic").isNotNull() & F.col("leader_epoch").isNotNull()).withColumn(
+        "epoch_before", F.when(follows & (before["file"] == F.col("file")), before["leader_epoch"])
+    )
+    cuts = cuts.withColumns({"epoch_before": F.lit(None).cast("int"), "start_offset": F.col("offset")})
+    line = F.struct(
+        "node", "time_ms", "event_type", "topic_id", "leader_epoch", "start_offset", "high_watermark", "epoch_before",
+    )  # fmt: skip
+    lines = F.array_sort(F.collect_list(line))
+    rows = starts.unionByName(cuts).groupBy("cluster", "topic", "partition").agg(lines.alias("lines"))
+    leaders = F.filter("lines", lambda one: one["event_type"] == "LEADER_STARTS")
+    followers = F.filter("lines", lambda one: one["epoch_before"] < one["leader_epoch"])
+    gave_up = F.exists(
+        "followers",
+        lambda follower: F.exists(
+            "leaders",
+            lambda leader: (
+                (leader["leader_epoch"] > follower["epoch_before"])
+                & (leader["leader_epoch"] <= follower["leader_epoch"])
+                & (leader["start_offset"] < follower["start_offset"])
+            ),
+        ),
+    )
+    rows = rows.withColumns({"leaders": leaders, "followers": followers})
+    wanted = F.coalesce(gave_up, F.lit(False)) | F.col("topic").isin(*topics)
+    return rows.where(wanted).select("cluster", "topic", "partition", "lines")
+
+
+def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_ids: Collection[str]) -> DataFrame:
+    """What was read, and committed, of histories that were left: `old` has the columns of OLD_HISTORY.
+
+    A row of `old` is a history, by its number, as one of its leaders served it: the node's answers since_ms to until_ms.
+    leader_epoch: the epoch that left it. topics and topic_ids are all that it names. Fetches are aggregated where they are read.
+    Clock: the host of the node. Commits are placed by the leader epoch that they name, not by a clock.
+    Columns: number, node, client_id, client_host, group_id (null of fetches), by_consumer, high_watermark (the highest
+    told), first_offset and last_offset (lowest and highest fetched at), delivered_at (the highest at which records came),
+    committed_offset (the highest with an epoch of that history).
+    """
+    fetch = F.col("event_type") == "FETCH"
+    named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
+    # an incremental Fetch whose answer passes over the partition was accepted, and had nothing to deliver
+    nothing_new = fetch & F.col("in_request") & ~F.col("in_response") & (F.col("request_error_code") == 0)
+    accepted = (F.col("error_code") == 0) | (nothing_new & (F.col("session_epoch") > 0))
+    rows = of_types(events, "FETCH", *_OF_GROUPS).where(named & F.col("partition").isNotNull() & accepted)
+    rows = rows.select(
+        "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", client_host().alias("client_host"),
+        "group_id", "time_ms", "fetch_offset", "high_watermark", "records_size", "offset",
+        F.coalesce("committed_leader_epoch", "response_leader_epoch").alias("committed_epoch"),
+        (F.coalesce("replica_id", F.lit(_CONSUMER)) == _CONSUMER).alias("by_consumer"),
+    ).alias("told")  # fmt: skip
+    topic_id = F.col("told.topic_id") == F.col("old.topic_id")
+    within = (
+        (F.col("node") == F.col("old_node"))
+        & (F.col("time_ms") > F.col("since_ms"))
+        & (F.col("time_ms") <= F.col("until_ms"))
+    )
+    same = (
+        (F.col("told.cluster") == F.col("old.cluster"))
+        & (F.col("told.partition") == F.col("old.partition"))
+        & F.coalesce(topic_id, F.col("told.topic") == F.col("old.topic"))
+        & (~fetch | within)
+    )
+    met = rows.join(F.broadcast(old.alias("old")), same)
+    of_history = (F.col("committed_epoch") >= 0) & (F.col("committed_epoch") < F.col("leader_epoch"))
+    return met.groupBy("number", "node", "client_id", "client_host", "group_id", "by_consumer").agg(
+        F.max("high_watermark").alias("high_watermark"),
+        F.min("fetch_offset").alias("first_offset"),
+        F.max("fetch_offset").alias("last_offset"),
+        F.max(F.when(F.col("records_size") > 0, F.col("fetch_offset"))).alias("delivered_at"),
+        F.max(F.when(of_history, F.col("offset"))).alias("committed_offset"),
+    )
