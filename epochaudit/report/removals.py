@@ -149,7 +149,7 @@ def _readers(removal: Removal, told: Iterable[Row]) -> Iterator[Reader]:
         reader = _reader(removal, None, group, removal.first_offset, end)
         if reader is not None and not any(group == known for known, _ in found):
             found[group, ""] = reader
-    yield from (found[key] for key in sorted(found))
+    yield from (found[key] for key in sorted(found, key=lambda key: (not key[0], key)))
 
 
 def _reader(removal: Removal, client: str | None, group: str | None, first: int, end: int) -> Reader | None:

@@ -5,26 +5,19 @@ The content is the same on a terminal and in a file; a terminal adds colour and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
-from epochaudit.report.contents import Reader, Removal, Report, RuleResult
-from epochaudit.report.losses import Loss, Skipped, elections_judged, losses_of, truncations_of
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.loss_text import say_losses
 from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
-SHOWN_LOSSES: Final = 10
-SHOWN_CONSUMERS: Final = 8
-WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
-    True: "took records from below a high watermark that clients had been told, though no finding tells of it",
-    False: "took records that no client had been told of: nothing that was acknowledged by all replicas",
-    None: "took records of which it is not in the evidence whether clients had been told of them",
-}
 EXCERPT: Final = 400  # characters of an evidence line
 
 VERDICT_STYLE: Final = {
@@ -40,7 +33,7 @@ def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
     """The page, at most `width` columns wide, with terminal colours if asked for."""
     page = Page(width, colour=colour)
     _verdict(page, report)
-    _losses(page, report)
+    say_losses(page, report)
     _read(page, report.inventory)
     _findings(page, report)
     _coverage(page, report)
@@ -76,87 +69,6 @@ def _verdict(page: Page, report: Report) -> None:
     line = headline(report)
     style = {"✗": "bold red", "✓": "bold green"}.get(line[0], "bold yellow")
     page.say((line, style), hang=2)
-
-
-def _losses(page: Page, report: Report) -> None:
-    page.heading("Was data lost?")
-    losses = losses_of(report)
-    judged, unjudged = elections_judged(report)
-    for loss in losses[:SHOWN_LOSSES]:
-        _loss(page, loss)
-    if len(losses) > SHOWN_LOSSES:
-        page.say((f"and {len(losses) - SHOWN_LOSSES:,} more (see --format json)", "dim"), indent=2)
-    kept = f"{plural(judged, 'leader epoch')} judged"
-    missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
-    if losses:
-        page.say((f"{kept}{missing}", ""), indent=2, hang=2)
-    elif judged:
-        page.say((f"none that had been given out to clients: {kept}{missing}", ""), indent=2, hang=2)
-    else:
-        page.say((f"not known: no leader epoch could be judged{missing}", "bold yellow"), indent=2, hang=2)
-    for given_out, what in WHAT_TRUNCATED.items():
-        _truncations(page, what, [one for one in truncations_of(report) if one.given_out is given_out])
-
-
-def _loss(page: Page, loss: Loss) -> None:
-    partition = "" if loss.partition is None else f"-{loss.partition}"
-    where = f"{loss.topic or loss.topic_id}{partition} of {loss.cluster}"
-    stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {plural(loss.records, 'record')} at most"
-    how = ", below a high watermark that clients had been told" if loss.given_out else ""
-    since = "" if loss.leader_epoch is None or not loss.given_out else f" since leader epoch {loss.leader_epoch}"
-    page.say((where, "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
-    if loss.epochs or loss.replicas:
-        page.say((_of_what(loss), ""), indent=4, hang=2)
-    for verb, readers in (("had read them", loss.read_by), ("read on without noticing", loss.skipped)):
-        if readers:
-            page.say((f"{verb}: {_named(readers, loss)}", ""), indent=4, hang=2)
-
-
-def _truncations(page: Page, what: str, found: Sequence[Removal]) -> None:
-    if found:
-        page.say((f"{plural(len(found), 'truncation')} {what}", ""), indent=2, hang=2)
-    for one in found[:SHOWN_LOSSES]:
-        stretch = offsets(one.first_offset, one.last_offset)
-        page.say(
-            (
-                f"{one.topic}-{one.partition} of {one.cluster}: {stretch}, gone since leader epoch {one.leader_epoch}",
-                "",
-            ),
-            (f"; {_of_what(one)}" if one.epochs or one.replicas else "", ""),
-            (f"; had read them: {_named(one.read_by, one)}" if one.read_by else "", ""),
-            indent=4,
-            hang=2,
-        )
-    if len(found) > SHOWN_LOSSES:
-        page.say((f"and {len(found) - SHOWN_LOSSES:,} more (see --format json)", "dim"), indent=4)
-
-
-def _of_what(removed: Loss | Removal) -> str:
-    """`written in leader epochs 0, 1; truncated by broker 1 (its log ended at 30)`."""
-    epochs = ", ".join(map(str, removed.epochs))
-    written = f"written in leader epoch{'s' if len(removed.epochs) > 1 else ''} {epochs}" if epochs else ""
-    brokers = [
-        f"broker {one.node}" + ("" if one.log_end is None else f" (its log ended at {one.log_end})")
-        for one in removed.replicas
-    ]
-    return "; ".join(part for part in (written, f"truncated by {', '.join(brokers)}" if brokers else "") if part)
-
-
-def _named(consumers: Sequence[Reader | Skipped], removed: Loss | Removal) -> str:
-    """Clients and their groups, with the offsets where they are not all that was removed."""
-    names = []
-    for one in consumers[:SHOWN_CONSUMERS]:
-        name = f"{one.client} ({one.group})" if one.client and one.group else one.client or f"group {one.group}"
-        part = (one.first_offset, one.last_offset)
-        whole = part == (removed.first_offset, removed.last_offset)
-        names.append(name if whole else f"{name} {offsets(*part)}")
-    more = f" and {len(consumers) - SHOWN_CONSUMERS:,} more" if len(consumers) > SHOWN_CONSUMERS else ""
-    return f"{', '.join(names)}{more}"
-
-
-def offsets(first: int, last: int) -> str:
-    """`offset 94`, `offsets 10 to 29`."""
-    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def _read(page: Page, inventory: Inventory) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from epochaudit.findings import Finding
-from epochaudit.report.contents import Report, RuleResult
-from epochaudit.report.losses import Skipped, elections_judged, losses_of
+from epochaudit.report.contents import Reader, Removal, Replica, Report, RuleResult
+from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of
 from epochaudit.report.text import render
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
@@ -77,7 +77,7 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
     assert "orders-0 of west: offsets 10 to 29, 20 records at most, gone since leader epoch 3" in page
-    assert "read on without noticing: a (g)" in page
+    assert "read on without noticing: a (g) skipped 10 to 24" in page
     assert "4 leader epochs judged; of 2 more it could not be judged" in page
     assert elections_judged(judged) == (4, 2)
 
@@ -88,3 +88,64 @@ def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Re
     )
     assert "none that had been given out to clients: 4 leader epochs judged" in render(replace(judged, findings=()))
     assert "not known: no leader epoch could be judged; of 2 more" in render(unjudged)
+
+
+REMOVED = Removal(
+    "west",
+    "orders",
+    None,
+    0,
+    leader_epoch=3,
+    first_offset=10,
+    last_offset=31,
+    epochs=(1, 2),
+    given_out=True,
+    replicas=(Replica(1, 32, 10), Replica(4, None, 10)),
+    read_by=(Reader("a", "g", 10, 29), Reader("b", "g", 12, 31), Reader(None, "h", 10, 31), Reader("c", None, 10, 31)),
+)
+
+
+def test_a_loss_names_the_epochs_the_replicas_and_all_who_had_read_the_records(
+    judged: Report, finding: Finding
+) -> None:
+    report = replace(judged, findings=(_removed(finding),), removals=(REMOVED,))
+    (loss,) = losses_of(report)
+    assert (loss.epochs, loss.replicas, loss.read_by) == ((1, 2), REMOVED.replicas, REMOVED.read_by)
+    assert truncations_of(report) == ()
+    page = " ".join(render(report).split())
+    assert "written in leader epochs 1, 2 truncated by broker 1 (its log ended at 32), broker 4" in page
+    assert "had read them: groups g (offsets 10 to 31), h (offsets 10 to 31); without a group c" in page
+
+
+def test_a_loss_that_only_a_consumer_shows_may_be_of_an_earlier_epoch(judged: Report, finding: Finding) -> None:
+    found = (_skipped(finding, "a", leader_epoch=4),)
+    (loss,) = losses_of(replace(judged, findings=found, removals=(REMOVED, replace(REMOVED, leader_epoch=5))))
+    assert loss.replicas == REMOVED.replicas
+
+
+@pytest.mark.parametrize(
+    "other", [{"partition": 1}, {"topic": "bills"}, {"cluster": "east"}, {"leader_epoch": 4}, {"first_offset": 11}]
+)
+def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding, other: dict[str, object]) -> None:
+    another = replace(REMOVED, **other)  # type: ignore[arg-type]
+    report = replace(judged, findings=(_removed(finding),), removals=(another,))
+    assert truncations_of(report) == (another,)
+    assert losses_of(report)[0].epochs == ()
+
+
+@pytest.mark.parametrize(
+    ("given_out", "told"),
+    [
+        (False, "1 truncation took records that clients had not been told of: harmless"),
+        (None, "1 truncation took records of which the evidence does not tell"),
+        (True, "1 truncation took records from below a high watermark that clients had been told; no finding"),
+    ],
+)
+def test_the_page_tells_truncations_apart(judged: Report, given_out: bool | None, told: str) -> None:
+    one = replace(REMOVED, given_out=given_out, last_offset=10, epochs=(2,), replicas=(Replica(1, 11, 10),), read_by=())
+    page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
+    assert told in page
+    assert (
+        "orders-0 of west: offset 10, gone since leader epoch 3; written in leader epoch 2; truncated by broker 1"
+        in page
+    )

@@ -68,7 +68,7 @@ def test_removals_are_told_with_their_epochs_replicas_and_readers(events: DataFr
         epochs=(1,),
         given_out=True,
         replicas=(Replica(1, 30, None),),
-        read_by=(Reader("b", None, 12, 12), Reader("a", "g", 10, 29), Reader(None, "h", 10, 20)),
+        read_by=(Reader("a", "g", 10, 29), Reader(None, "h", 10, 20), Reader("b", None, 12, 12)),
     )
     harmless, unknown = found[1], found[2]
     assert (harmless.first_offset, harmless.last_offset, harmless.epochs) == (5, 5, (0,))

@@ -1,0 +1,123 @@
+"""The answer to "was data lost?" as text: what is gone and who had read it, what was truncated without harm, what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from epochaudit.report.contents import Reader, Removal, Report
+from epochaudit.report.losses import Loss, Skipped, elections_judged, losses_of, truncations_of
+from epochaudit.report.page import Page, plural
+
+SHOWN: Final = 10
+SHOWN_NAMES: Final = 8
+
+WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
+    True: "took records from below a high watermark that clients had been told; no finding is about them",
+    None: "took records of which the evidence does not tell whether clients had been told of them",
+    False: "took records that clients had not been told of: harmless, but to producers that do not wait for all replicas",
+}
+"""By whether the records had been given out; the worst first."""
+
+_STYLES: Final[Mapping[bool | None, str]] = {True: "bold red", None: "bold yellow", False: ""}
+
+
+def say_losses(page: Page, report: Report) -> None:
+    """The section of the page that tells of losses."""
+    page.heading("Was data lost?")
+    losses = losses_of(report)
+    for loss in losses[:SHOWN]:
+        _loss(page, loss)
+    _more(page, len(losses))
+    judged, unjudged = elections_judged(report)
+    kept = f"{plural(judged, 'leader epoch')} judged"
+    missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
+    if losses:
+        page.say((f"{kept}{missing}", ""), indent=2, hang=2)
+    elif judged:
+        page.say((f"none that had been given out to clients: {kept}{missing}", ""), indent=2, hang=2)
+    else:
+        page.say((f"not known: no leader epoch could be judged{missing}", "bold yellow"), indent=2, hang=2)
+    truncations = truncations_of(report)
+    for given_out in WHAT_TRUNCATED:
+        _truncations(page, given_out, [one for one in truncations if one.given_out is given_out])
+
+
+def _loss(page: Page, loss: Loss) -> None:
+    stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {plural(loss.records, 'record')} at most"
+    how = ", below a high watermark that clients had been told" if loss.given_out else ""
+    since = "" if loss.leader_epoch is None or not loss.given_out else f" since leader epoch {loss.leader_epoch}"
+    page.say((_where(loss), "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
+    for line in _details(loss):
+        page.say((line, ""), indent=4, hang=2)
+    if loss.skipped:
+        page.say((f"read on without noticing: {_names(map(_skipped, loss.skipped))}", ""), indent=4, hang=2)
+
+
+def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -> None:
+    if not found:
+        return
+    what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
+    page.say((what, _STYLES[given_out]), indent=2, hang=2)
+    for one in found[:SHOWN]:
+        gone = f"{offsets(one.first_offset, one.last_offset)}, gone since leader epoch {one.leader_epoch}"
+        page.say(("; ".join([f"{_where(one)}: {gone}", *_details(one)]), ""), indent=4, hang=2)
+    _more(page, len(found))
+
+
+def _more(page: Page, count: int) -> None:
+    if count > SHOWN:
+        page.say((f"and {count - SHOWN:,} more (see --format json)", "dim"), indent=2)
+
+
+def _where(removed: Loss | Removal) -> str:
+    partition = "" if removed.partition is None else f"-{removed.partition}"
+    return f"{removed.topic or removed.topic_id}{partition} of {removed.cluster}"
+
+
+def _details(removed: Loss | Removal) -> list[str]:
+    """Of which epochs the records were, who had them, who had read them; as far as it is known."""
+    epochs, brokers = map(str, removed.epochs), removed.replicas
+    ends = (
+        f"broker {one.node}" + ("" if one.log_end is None else f" (its log ended at {one.log_end})") for one in brokers
+    )
+    written = f"written in leader epoch{'s' if len(removed.epochs) > 1 else ''} {', '.join(epochs)}"
+    details = [written] if removed.epochs else []
+    details += [f"truncated by {', '.join(ends)}"] if brokers else []
+    details += [f"had read them: {_readers(removed)}"] if removed.read_by else []
+    return details
+
+
+def _readers(removed: Loss | Removal) -> str:
+    """The groups, then the clients without one; with the offsets, where they had not read all that was removed."""
+    of_groups: dict[str, list[Reader]] = {}
+    for one in removed.read_by:
+        if one.group is not None:
+            of_groups.setdefault(one.group, []).append(one)
+    groups = [_part(name, of, removed) for name, of in of_groups.items()]
+    clients = [_part(one.client or "unknown", [one], removed) for one in removed.read_by if one.group is None]
+    told = [f"{'group' if len(groups) == 1 else 'groups'} {_names(groups)}"] if groups else []
+    told += [f"{'without a group ' if groups else ''}{_names(clients)}"] if clients else []
+    return "; ".join(told)
+
+
+def _part(name: str, readers: Sequence[Reader], removed: Loss | Removal) -> str:
+    first, last = min(one.first_offset for one in readers), max(one.last_offset for one in readers)
+    whole = (first, last) == (removed.first_offset, removed.last_offset)
+    return name if whole else f"{name} ({offsets(first, last)})"
+
+
+def _skipped(one: Skipped) -> str:
+    who = f"{one.client} ({one.group})" if one.group else f"{one.client}"
+    return f"{who} skipped {one.first_offset} to {one.last_offset}"
+
+
+def _names(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - SHOWN_NAMES:,} more" if len(every) > SHOWN_NAMES else ""
+    return f"{', '.join(every[:SHOWN_NAMES])}{more}"
+
+
+def offsets(first: int, last: int) -> str:
+    """`offset 94`, `offsets 10 to 29`."""
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
