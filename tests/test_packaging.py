@@ -40,6 +40,20 @@ def test_the_wheel_carries_every_module_and_nothing_else(wheel: Path) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"epochaudit"}
 
 
+def test_the_html_report_is_made_inside_the_archive(wheel: Path, tmp_path: Path) -> None:
+    program = (
+        "from epochaudit.report import html; from epochaudit.report.contents import Report; "
+        "from epochaudit.inventory import Inventory; print(html.__file__, html.render(Report('x', Inventory(), (), ())))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    place, page = ran.stdout.split(" ", 1)
+    assert place.startswith(str(wheel))
+    assert page.startswith("<!doctype html>")
+
+
 def test_contracts_are_found_inside_the_archive(wheel: Path, tmp_path: Path) -> None:
     program = "import epochaudit.events.schema as s; print(s.__file__, len(s.EVENTS), s.contract('findings').grain)"
     environment = {**os.environ, "PYTHONPATH": str(wheel)}

@@ -1,0 +1,158 @@
+"""The report as one HTML page: to be mailed, attached to a ticket, read on a phone, printed.
+
+The page needs no network and no script, and its policy forbids both. What logs say reaches it only as text: everything
+that the template prints is escaped for HTML, and made visible where it is a control or bidirectional character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined
+
+from epochaudit.evidence import Evidence
+from epochaudit.findings import BREACHES, Finding
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
+from epochaudit.report.losses import elections_judged, losses_of, truncations_of
+from epochaudit.report.neutral import neutral
+from epochaudit.report.page import plural, size_of
+from epochaudit.report.text import excerpt, headline
+from epochaudit.rules.rule import SEVERITIES, UNVERIFIABLE, VERDICTS
+
+SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
+SHOWN_CONSEQUENCES: Final = 50  # of a finding
+SHOWN_CONSUMERS: Final = 100  # of a loss
+SHOWN_FILES: Final = 1_000
+TEMPLATE: Final = "page.html.jinja"
+STANDING: Final = {"✗": "bad", "✓": "good"}  # by the mark that begins the headline
+MEANINGS: Final = (
+    ("violation", "accepted what had to be refused, refused with a wrong code, or reached a forbidden state"),
+    ("exposed", "the protocol version in use has no fence, and stale input was applied or data was lost"),
+    ("fenced", "stale or ineligible, and refused with the right code: the protocol worked"),
+    ("pass", "accepted, and rightly so"),
+    ("unverifiable", "the state, version or response needed is not in the evidence; it never counts as pass"),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The findings of one rule and verdict. `more`: how many of them are not shown."""
+
+    severity: str
+    rule: str
+    verdict: str
+    count: int
+    result: RuleResult | None
+    shown: tuple[Finding, ...]
+
+    @property
+    def more(self) -> int:
+        """How many findings are counted but not shown."""
+        return self.count - len(self.shown)
+
+
+def render(report: Report) -> str:
+    """The page, ending in a newline."""
+    breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
+    line = headline(report)
+    return _environment().from_string(_template()).render(
+        report=report,
+        headline=line,
+        standing=STANDING.get(line[0], "unsure"),
+        losses=losses_of(report),
+        truncations=_truncations(report),
+        elections=elections_judged(report),
+        flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
+        asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
+        accepted=[finding for finding in breaches if report.accepts(finding)],
+        met=[rule for rule in report.rules if rule.subjects],
+        unmet=[rule for rule in report.rules if not rule.subjects],
+        doubtful=[rule for rule in report.rules if rule.count(UNVERIFIABLE)],
+        verdicts=VERDICTS,
+        meanings=MEANINGS,
+        shown_files=SHOWN_FILES,
+        shown_consequences=SHOWN_CONSEQUENCES,
+        shown_consumers=SHOWN_CONSUMERS,
+    )  # fmt: skip
+
+
+def _template() -> str:
+    return (files("epochaudit.report") / TEMPLATE).read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    own = (plural, size_of, offsets, excerpt, where, place, quantity, most_first)
+    environment.globals.update({function.__name__: function for function in own})
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """What an expression of the template prints; text is neutralised before it is escaped."""
+    if value is None:
+        return ""
+    is_markup = hasattr(value, "__html__")  # what a macro made, of parts that were shown before
+    return neutral(value) if isinstance(value, str) and not is_markup else value
+
+
+def _truncations(report: Report) -> list[tuple[str, list[Any]]]:
+    found = truncations_of(report)
+    of_kind = [
+        (what, [one for one in found if one.given_out is given_out]) for given_out, what in WHAT_TRUNCATED.items()
+    ]
+    return [(what, listed) for what, listed in of_kind if listed]
+
+
+def _groups(report: Report, found: Sequence[Finding]) -> list[Group]:
+    """By severity, rule and verdict, the worst first."""
+    results = {rule.rule: rule for rule in report.rules}
+
+    def key(finding: Finding) -> tuple[int, str, int]:
+        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
+
+    groups = []
+    for (severity, rule, _), members in groupby(sorted(found, key=key), key=key):
+        own = tuple(members)
+        shown = own[:SHOWN_PER_RULE]
+        groups.append(Group(SEVERITIES[severity], rule, own[0].verdict, len(own), results.get(rule), shown))
+    return groups
+
+
+def where(finding: Finding) -> str:
+    """What a finding is about, beside its topic and partition: `node 2, leader epoch 3, client c`."""
+    named = (
+        ("node", finding.node),
+        ("leader epoch", finding.leader_epoch),
+        ("client", finding.client),
+        ("group", finding.group),
+        ("correlation id", finding.correlation_id),
+        ("cluster", finding.cluster),
+    )
+    return ", ".join(f"{name} {value}" for name, value in named if value is not None)
+
+
+def place(line: Evidence) -> str:
+    """`file:line` of a recorded line."""
+    return f"{line.file}:{line.line}" if line.line is not None else f"{line.file} at byte {line.byte_offset}"
+
+
+def quantity(number: int) -> str:
+    """`12,345`."""
+    return f"{number:,}"
+
+
+def most_first(reasons: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Reasons and their subjects, the most frequent first."""
+    return sorted(reasons, key=lambda item: (-item[1], item[0]))

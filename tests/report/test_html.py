@@ -1,0 +1,186 @@
+"""The HTML page: what it tells, that others' text cannot act in it, that it needs nothing else, that it is well formed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from epochaudit.findings import Finding
+from epochaudit.inventory import Inventory
+from epochaudit.report import html
+from epochaudit.report.contents import Acceptance, Reader, Removal, Replica, Report
+from epochaudit.report.text import headline
+
+HOSTILE = (
+    "</td><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=\x1b[2J\u202etopic&amp;{{ 7 * 7 }}{% raw %}"
+)
+VOID = frozenset({"meta", "br", "img", "link", "input", "hr", "base", "source", "area", "col", "embed", "track", "wbr"})
+
+
+class Page(HTMLParser):
+    """A page that is read strictly: its elements nest, ids are there once."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    def elements(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.seen if tag in tags]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def hostile(report: Report, finding: Finding) -> Report:
+    lines = tuple(replace(line, file=HOSTILE, role=HOSTILE, text=HOSTILE * 30) for line in finding.evidence)
+    bad = replace(
+        finding, topic=HOSTILE, client=HOSTILE, group=HOSTILE, cluster=HOSTILE, expected=HOSTILE, observed=HOSTILE,
+        because=(HOSTILE,), evidence=lines, topic_id=HOSTILE, first_offset=1, last_offset=2, rule="TR-06",
+    )  # fmt: skip
+    inventory = replace(report.inventory, clusters=(HOSTILE,), left_out={HOSTILE: 1})
+    files = tuple(replace(file, path=HOSTILE) for file in inventory.files)
+    found = replace(bad, consequences=(replace(bad, finding_id="b"),))
+    return replace(report, inventory=replace(inventory, files=files), findings=(found,), failures={HOSTILE: HOSTILE})
+
+
+def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
+    page = Page(html.render(report))
+    assert page.text.count(headline(report)) >= 2
+    assert [attributes.get("class") for attributes in page.elements("h1")] == ["bad"]
+
+
+def test_a_finding_is_told_with_its_lines(report: Report) -> None:
+    text = Page(html.render(report)).text
+    for told in (
+        "SR-01 Stale StopReplica accepted",
+        "partition error 74 (FENCED_LEADER_EPOCH)",
+        "broker 2 had installed leader epoch 3",
+        "broker-2/state-change.log:264",
+        "Follower orders-0 starts at leader epoch 3",
+    ):
+        assert told in text
+
+
+def test_what_could_not_be_judged_has_its_reasons(report: Report) -> None:
+    assert (
+        "SR-01 2 no state-change.log for the broker SR-01 1 the response was not logged"
+        in Page(html.render(report)).text
+    )
+
+
+def test_a_report_without_subjects_is_not_a_clean_one() -> None:
+    page = Page(html.render(Report("0.1.0", Inventory(), (), ())))
+    assert "Nothing was judged" in page.text
+    assert [attributes.get("class") for attributes in page.elements("h1")] == ["unsure"]
+
+
+def test_text_of_others_stays_text(report: Report, finding: Finding) -> None:
+    text = html.render(hostile(report, finding))
+    page = Page(text)
+    harmless = {tag for tag, _ in Page(html.render(report)).seen} | {"h3", "ul", "li"}
+    assert {tag for tag, _ in page.seen} <= harmless
+    assert not any(name.startswith("on") for _, attributes in page.seen for name in attributes)
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "\\x1b[2J\\u202etopic" in page.text
+    assert not set(text) & {"\x1b", "\u202e"}
+
+
+def test_the_page_needs_nothing_from_elsewhere(report: Report, finding: Finding) -> None:
+    page = Page(html.render(hostile(report, finding)))
+    assert not page.elements("script", "link", "img", "iframe", "object", "embed", "base", "form")
+    assert all((attributes.get("href") or "").startswith("#") for attributes in page.elements("a"))
+    assert not any("src" in attributes or "style" in attributes for _, attributes in page.seen)
+    [policy] = [a["content"] for a in page.elements("meta") if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert not re.search(r"url\(|@import", html.render(report))
+
+
+def test_it_can_be_walked_without_eyes(report: Report) -> None:
+    """One h1, no level of headings left out, headers that say of what they are one, links that lead somewhere."""
+    page = Page(html.render(report))
+    levels = [int(tag[1]) for tag, _ in page.seen if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all(attributes.get("scope") in ("row", "col") for attributes in page.elements("th"))
+    ids = [attributes["id"] for _, attributes in page.seen if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {(a.get("href") or "")[1:] for a in page.elements("a")} <= set(ids)
+    assert page.elements("html")[0]["lang"] == "en"
+
+
+def contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_all_that_is_written_can_be_read_by_day_by_night_and_on_paper(report: Report) -> None:
+    palettes = re.findall(r":root \{(.*?)\}", html.render(report), re.DOTALL)
+    assert len(palettes) == 3
+    for palette in palettes:
+        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", palette))
+        inks = set(colours) - {"ground", "raised", "line"}
+        assert len(inks) == 7
+        for ink in inks:
+            for ground in ("ground", "raised"):
+                assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+def test_many_findings_of_a_rule_are_counted(report: Report, finding: Finding) -> None:
+    many = tuple(replace(finding, finding_id=f"{number:024x}") for number in range(html.SHOWN_PER_RULE + 7))
+    page = Page(html.render(replace(report, findings=many)))
+    assert "7 more SR-01 violation, in the JSON report." in page.text
+    assert len(page.elements("article")) == html.SHOWN_PER_RULE
+
+
+def test_accepted_findings_are_told_with_who_accepts_them(report: Report, finding: Finding) -> None:
+    known = {finding.finding_id: Acceptance("known since the last upgrade", "kafka team", date(2027, 1, 31))}
+    text = Page(html.render(report.accepting(known, expired=frozenset(), unmet=frozenset({"x"})))).text
+    assert "known since the last upgrade kafka team 2027-01-31" in text
+    assert "Accepted, but not found: 1" in text
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_loss_is_told_before_everything_else(report: Report, finding: Finding, first: int) -> None:
+    lost = replace(finding, rule="TR-06", first_offset=first, last_offset=29)
+    reader = replace(lost, rule="TR-01", finding_id="r", client="c1", group="g1", first_offset=10)
+    removal = Removal(
+        "west", "orders", None, 0, 2, first, 29, (0, 1), True, (Replica(1, 30, 10),), (Reader("c2", None, 10, 12),)
+    )
+    harmless = replace(removal, leader_epoch=1, partition=7, given_out=False)
+    text = Page(html.render(replace(report, findings=(lost, reader), removals=(removal, harmless)))).text
+    assert "Read on without noticing: c1 (g1), offsets 10 to 29" in text
+    assert "written in leader epochs 0, 1; truncated by broker 1 (its log ended at 30)" in text
+    assert "Had read them: c2, offsets 10 to 12" in text
+    assert "orders-7 of west" in text
+    assert f"offsets {first} to 29, {30 - first} records at most, gone since leader epoch 2" in text
+    assert text.index("records at most") < text.index("the StopReplica carries leader epoch 2")
