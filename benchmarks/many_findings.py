@@ -13,13 +13,11 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from rule_pass import peaks
+from rule_pass import CAPTURES, peaks
 
 from epochaudit import auditing
 from epochaudit.report import json_report
@@ -28,8 +26,6 @@ from epochaudit.rules.judge import Judgement, Tally
 from epochaudit.rules.rule import VIOLATION
 from epochaudit.session import session
 from epochaudit.sources.discovery import discover
-
-CAPTURES: Final = Path(__file__).parent.parent / "tests" / "captures"
 
 
 class Multiplied(Judgement):
@@ -62,7 +58,7 @@ def main() -> None:
 def measure(name: str, findings: int) -> None:
     """An audit that found at least so much, and its report; seconds are those of the report."""
     capture = discover(str(CAPTURES / f"{name}.tar.xz"))
-    spark = session(bytes_to_read=0)
+    spark = session(plain_bytes=0)
     judged = auditing._judged
 
     def many(*given: Any) -> Any:
@@ -87,7 +83,7 @@ def _multiplied(judgement: Judgement) -> Multiplied:
     rows: DataFrame = judgement.rows
     copies = rows.sparkSession.range(Multiplied.times).select(F.col("id").cast("int").alias("copy"))
     many = rows.crossJoin(copies).withColumn("correlation_id", F.col("copy")).drop("copy")
-    return Multiplied(many, judgement.rules, judgement.arms, replace(judgement).observation)
+    return Multiplied(many, judgement.rules, judgement.arms, judgement.observation)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Final
 
 from amplify import amplify
 
-from epochaudit.auditing import audit, bytes_of, reading
+from epochaudit.auditing import audit, plain_bytes_of, reading
 from epochaudit.session import session
 from epochaudit.sources.discovery import discover
 
@@ -48,8 +48,8 @@ def measure(name: str, topics: int, consumers: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         amplify(str(CAPTURES / f"{name}.tar.xz"), Path(folder) / name, topics, consumers)
         capture = discover(str(Path(folder) / name))
-        size = bytes_of([capture])
-        spark = session(bytes_to_read=size)
+        size = plain_bytes_of([capture])
+        spark = session(plain_bytes=size)
         small = discover(str(CAPTURES / f"{name}.tar.xz"))
         reading(spark, [small]).events.count()  # so that classes and workers are there
         before = cpu_seconds()

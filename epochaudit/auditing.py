@@ -111,15 +111,15 @@ def audit(
     rules = selected(select, ignore)
     found = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
     metrics = of_run()
-    with metrics.stage("reading"):  # where executors do not share this machine's disk, the judging reads
-        read = reading(spark, found)
-    with metrics.stage("judging"):
-        return judged(read, rules, show)
+    with tuned_for(spark, plain_bytes_of(found)):
+        with metrics.stage("reading"):  # where executors do not share this machine's disk, the judging reads
+            read = reading(spark, found)
+        with metrics.stage("judging"):
+            return judged(read, rules, show)
 
 
 def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
     """The captures' logs, to be read once."""
-    tuned_for(spark, bytes_of(captures))
     read = read_captures(spark, captures)
     steps = F.size("statistics.clock_steps")
     return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, steps)
@@ -181,9 +181,9 @@ def _first_of_each_rule(rows: DataFrame) -> DataFrame:
     return rows.withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= LISTED).drop("nth")
 
 
-def bytes_of(captures: Iterable[Capture]) -> int:
-    """Size, as they lie on disk, of the captures' files that are read."""
-    return sum(file.size for capture in captures for file in capture.files if is_read(file))
+def plain_bytes_of(captures: Iterable[Capture]) -> int:
+    """Size of the captures' files that are read, about: of a compressed one only the stored size is known."""
+    return sum(file.stored.plain_size(file.compression) for one in captures for file in one.files if is_read(file))
 
 
 def _read(read: Reading, frames: Iterable[str]) -> tuple[int, list[str]]:

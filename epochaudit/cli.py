@@ -375,9 +375,10 @@ def _audited_into(location: str, captures: Sequence[str], chosen: config.Setting
     from epochaudit.sources.discovery import inspected
 
     seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
-    size = sum(file.stored.size for one in seen for file in one.files)
+    size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
+    size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
     with progress("starting Spark"), metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=size, debug=debug)
+        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=size, debug=debug)
     with progress(f"auditing {', '.join(captures)} into {location}"):
         return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 
@@ -388,7 +389,7 @@ def reported(location: str, chosen: config.Settings, *, debug: bool) -> Report:
     from epochaudit.session import session
 
     with progress("starting Spark"):
-        spark = session(chosen.master, chosen.conf, warehouse=True, bytes_to_read=0, debug=debug)
+        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=0, debug=debug)
     with progress(f"reading {location}"):
         return warehouse.reported(spark, location)
 
@@ -403,13 +404,13 @@ def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) 
 
 
 def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Audit:
-    from epochaudit.auditing import audit, bytes_of
+    from epochaudit.auditing import audit, plain_bytes_of
     from epochaudit.session import session
     from epochaudit.sources.discovery import discover
 
     found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
     with progress("starting Spark"), metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, bytes_to_read=bytes_of(found), debug=debug)
+        spark = session(chosen.master, chosen.conf, plain_bytes=plain_bytes_of(found), debug=debug)
     with progress(f"auditing {', '.join(captures)}"):
         return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 

@@ -45,6 +45,7 @@ ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",  # times are printed as the logs print them
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for every column costs seconds
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.broadcastTimeout": "36000",  # a small table may be made of all logs: on a busy machine that takes its time
 }
 DELTA: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -67,7 +68,15 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-}
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.{rule}" for rule in (
+            "catalyst.optimizer.PruneFilters", "catalyst.optimizer.RemoveRedundantAliases", "catalyst.optimizer.FoldablePropagation",
+            "catalyst.optimizer.OptimizeCsvJsonExprs", "catalyst.optimizer.UnwrapCastInBinaryComparison",
+            "execution.datasources.PushVariantIntoScan",
+        )
+    ),
+}  # fmt: skip
 
 
 class SessionError(Exception):
@@ -79,12 +88,12 @@ def session(
     conf: Mapping[str, str] | None = None,
     *,
     warehouse: bool = False,
-    bytes_to_read: int | None = None,
+    plain_bytes: int | None = None,
     debug: bool = False,
 ) -> SparkSession:
     """The active session (spark-submit, a notebook), else a new one on `master`, by default this machine.
 
-    `warehouse` adds Delta Lake; `bytes_to_read`, if known, lets a small audit start lighter.
+    `warehouse` adds Delta Lake; `plain_bytes`, of the logs to be judged, if known, lets a small audit start lighter.
     Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
     through. Raises SessionError and JavaError.
     """
@@ -96,7 +105,7 @@ def session(
         return _with_delta(given) if warehouse else given
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
-    small = SMALL_RUN if bytes_to_read is not None and bytes_to_read < SMALL_CAPTURE else {}
+    small = {**SMALL_RUN, **SMALL_PLANS} if plain_bytes is not None and plain_bytes < SMALL_CAPTURE else {}
     here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
     settings = {**here, **ALWAYS, **small, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
@@ -128,22 +137,36 @@ def jvm_cpu_seconds(spark: SparkSession) -> float:
         return 0.0
 
 
-def tuned_for(spark: SparkSession, bytes_to_read: int) -> None:
-    """Settings that depend on the capture's size; a setting that the session refuses stays as it is.
+@contextmanager
+def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
+    """Settings that depend on the size of what is read or judged, while that is done: the session may be somebody else's.
 
-    The number of shuffle partitions is lowered to what the capture needs, never raised above what was set.
+    The number of shuffle partitions is lowered to what the size needs, never raised above what was set. A setting that
+    the session refuses stays as it is.
     """
     if (jvm := getattr(spark, "_jvm", None)) is not None:
         from epochaudit.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
 
         look_up_once(jvm)
-    needed = max(2, -(-bytes_to_read // BYTES_OF_A_PARTITION))
+    needed = max(2, -(-plain_bytes // BYTES_OF_A_PARTITION))
     settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
-    if bytes_to_read < SMALL_CAPTURE:
+    if plain_bytes < SMALL_CAPTURE:
         settings |= SMALL_PLANS
+    before = {key: spark.conf.get(key, None) for key in settings}
+    _configure(spark, settings)
+    try:
+        yield
+    finally:
+        _configure(spark, before)
+
+
+def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
     for key, value in settings.items():
         with suppress(Exception):  # a Connect server may forbid a key: that is slower, but not wrong
-            spark.conf.set(key, value)
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
 
 
 def _configured(master: str | None, settings: Mapping[str, str]) -> SparkSession.Builder:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import DataFrame, SparkSession
 
-from epochaudit.session import session
+from epochaudit.session import SMALL_PLANS, session
 from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
 
 settings.register_profile("default", max_examples=25)
@@ -30,7 +30,7 @@ def capture_names() -> list[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session as the command line starts it, with Delta Lake: a process has one set of Spark extensions."""
-    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True)
+    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS}, warehouse=True)
     yield spark
     spark.stop()
 

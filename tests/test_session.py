@@ -44,15 +44,30 @@ def test_an_active_session_without_delta_is_refused_before_the_audit(
 def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
     spark: SparkSession, megabytes: int, set_before: str, partitions: str
 ) -> None:
-    changed = (PARTITIONS, *SMALL_PLANS)
-    before = {key: spark.conf.get(key) for key in changed}
+    before = spark.conf.get(PARTITIONS)
     try:
         spark.conf.set(PARTITIONS, set_before)
-        tuned_for(spark, megabytes * 1024 * 1024)
-        assert spark.conf.get(PARTITIONS) == partitions
+        with tuned_for(spark, megabytes * 1024 * 1024):
+            assert spark.conf.get(PARTITIONS) == partitions
+        assert spark.conf.get(PARTITIONS) == set_before
     finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
+        spark.conf.set(PARTITIONS, before)
+
+
+@pytest.mark.parametrize(("megabytes", "applied"), [(1, True), (100, False)])
+def test_what_spares_a_small_audit_is_not_left_behind_in_the_session(
+    spark: SparkSession, megabytes: int, applied: bool
+) -> None:
+    other = spark.newSession()
+    unset = "spark.sql.optimizer.excludedRules"
+    for key in SMALL_PLANS:
+        other.conf.unset(key)
+    other.conf.set("spark.sql.codegen.wholeStage", "true")
+    before = {key: other.conf.get(key, None) for key in SMALL_PLANS}
+    with tuned_for(other, megabytes * 1024 * 1024):
+        assert all(other.conf.get(key, None) == value for key, value in SMALL_PLANS.items()) is applied
+    assert {key: other.conf.get(key, None) for key in SMALL_PLANS} == before
+    assert before[unset] is None
 
 
 def test_spark_starts_and_works_without_a_word() -> None:

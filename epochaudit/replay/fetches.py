@@ -90,7 +90,8 @@ def _fate() -> Column:
         " ", F.lit("its replica under"), asked, F.lit("had been replaced by one of"), "successor.topic_id"
     )
     absent = F.concat_ws(" ", F.lit("the metadata log, of which nothing is missing, creates no topic with"), asked)
-    return F.when(F.col("never_existed"), absent).otherwise(replaced)
+    told = F.when(F.col("never_existed"), absent).when(F.col("successor").isNotNull(), replaced)
+    return told.otherwise(F.lit("no line tells that its replica gave way to another"))
 
 
 def _assigned(events: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ MAGIC: Final = {
     b"BZh": "bz2",
     b"\xfd7zXZ\x00": "xz",
 }
+EXPANDS: Final = 20  # times that a request log is longer than compressed: 15 to 25 with gzip
 DAMAGED: Final = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 SMALL_READ: Final = 1 << 12
 
@@ -44,6 +45,10 @@ class Stored:
     size: int
     tar_offset: int | None = None
     tar_compression: str | None = None
+
+    def plain_size(self, compression: str | None) -> int:
+        """About how many bytes it holds, the file itself being compressed so or not."""
+        return self.size * (1 if compression is None else EXPANDS)
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from pyspark.sql import SparkSession
 
-from epochaudit.auditing import bytes_of, judged
+from epochaudit.auditing import judged, plain_bytes_of
 from epochaudit.metrics import of_run
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
@@ -85,27 +85,27 @@ def audited(
     with metrics.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, one) for one in _one_per_cluster(seen)]
-    tuned_for(spark, bytes_of(cluster.capture for cluster in clusters))
-    with metrics.stage("reading"), explained(location):
-        written, parts, now = _read(directory, run, clusters)
-    judgement = Judged.of(now, rules, show)
-    read = _totals(written, clusters)
-    with explained(location):
-        known = earlier_report(directory, judgement)
-    if known is not None:
-        metrics.read = read
-        return known
-    with metrics.stage("judging"):
-        audit = judged(held(directory, [_kept(cluster, parts) for cluster in clusters], parts), rules, show)
-    with metrics.stage("gathering"), explained(location):
-        report = with_kept_texts(directory, report_of(audit))
-    metrics.read = read  # tonight, not what is judged
-    with metrics.stage("writing"), explained(location):
-        if generations(directory, now) != now:
-            raise overtaken(location)
-        record(directory, run, judgement, audit, report, metrics, show)
-    audit.release()
-    return report
+    with tuned_for(spark, plain_bytes_of(cluster.capture for cluster in clusters)):
+        with metrics.stage("reading"), explained(location):
+            written, parts, now = _read(directory, run, clusters)
+        judgement = Judged.of(now, rules, show)
+        read = _totals(written, clusters)
+        with explained(location):
+            known = earlier_report(directory, judgement)
+        if known is not None:
+            metrics.read = read
+            return known
+        with metrics.stage("judging"):
+            audit = judged(held(directory, [_kept(cluster, parts) for cluster in clusters], parts), rules, show)
+        with metrics.stage("gathering"), explained(location):
+            report = with_kept_texts(directory, report_of(audit))
+        metrics.read = read  # tonight, not what is judged
+        with metrics.stage("writing"), explained(location):
+            if generations(directory, now) != now:
+                raise overtaken(location)
+            record(directory, run, judgement, audit, report, metrics, show)
+        audit.release()
+        return report
 
 
 def _totals(written: Written, clusters: Sequence[_Cluster]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.auditing import Reading, bytes_of
+from epochaudit.auditing import Reading, plain_bytes_of
 from epochaudit.events.schema import columns, spark_schema
 from epochaudit.session import SMALL_CAPTURE
 from epochaudit.sources.capture import Capture
@@ -98,25 +98,31 @@ def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple
         for file in capture.files
         for part in parts.get((file.cluster, file.path), ())
     ]
-    of_parts = F.broadcast(spark.createDataFrame(facts, FACTS))
+    of_parts = spark.createDataFrame(facts, FACTS)
     clusters = [capture.cluster for capture in captures]
-
-    def rows(table: str) -> DataFrame:
-        stored = directory.table(table).where(F.col("cluster").isin(*clusters))
-        known = stored.withColumnRenamed("node", "own_node").drop("file").join(of_parts, "part")
-        own = F.col("source") == OWN_NODES if "source" in stored.columns else F.lit(False)
-        return known.withColumn("node", F.when(own, F.col("own_node")).otherwise(F.col("node")))
-
-    events, quarantine, splits = (rows(table) for table in ROWS)
-    events = events.withColumn("event_id", event_id())
-    events, quarantine, splits = (
-        of.select(*(c.name for c in columns(table)))
-        for of, table in zip((events, quarantine, splits), ROWS, strict=True)
-    )
-    if bytes_of(captures) < SMALL_CAPTURE:
+    events, quarantine, splits = (counted(directory, table, of_parts, clusters) for table in ROWS)
+    if plain_bytes_of(captures) < SMALL_CAPTURE:
         events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
+
+
+def counted(
+    directory: Directory, table: str, of_parts: DataFrame, clusters: Collection[str] | None = None
+) -> DataFrame:
+    """The rows of events, quarantine or splits that count, with the columns of the table's contract. Grain: the table's.
+
+    `of_parts` has the columns of FACTS: the parts that count, and what their file is. `clusters` None: all.
+    """
+    stored = directory.table(table)
+    if clusters is not None:
+        stored = stored.where(F.col("cluster").isin(*clusters))
+    known = stored.withColumnRenamed("node", "own_node").drop("file").join(F.broadcast(of_parts), "part")
+    own = F.col("source") == OWN_NODES if table == "events" else F.lit(False)
+    known = known.withColumn("node", F.when(own, F.col("own_node")).otherwise(F.col("node")))
+    if table == "events":
+        known = known.withColumn("event_id", event_id())
+    return known.select(*(c.name for c in columns(table)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import ColumnDoc, columns, contract
+from epochaudit.sources.opening import listing
 
 LAYOUT: Final = 2  # of the directory as a whole: raised when an older program could not read or write it any more
 LAYOUT_PROPERTY: Final = "epochaudit.layout"
@@ -69,6 +70,14 @@ class Directory:
         writer = _as_described(table, rows).write.format("delta").mode("overwrite")
         once = {"txnAppId": application, "txnVersion": str(version)}
         writer.option("replaceWhere", f"cluster = {quoted(cluster)}").options(**once).save(self.path(table))
+
+
+def plain_bytes_in(location: str) -> int:
+    """About how many bytes of logs a warehouse keeps, 0 if there is none; without Spark, which is started accordingly."""
+    try:
+        return sum(file.plain_size("zstd") for file in listing(f"{location}/events"))
+    except (OSError, ValueError):  # what is wrong with it is told when it is used
+        return 0
 
 
 def opened(spark: SparkSession, location: str) -> Directory:

@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from epochaudit.session import session
+from epochaudit.session import SMALL_PLANS, session
 from tests.mutations.audited import outcomes
 from tests.mutations.page import PAGE, page
 from tests.mutations.planting import mutations
@@ -25,7 +25,7 @@ def main() -> None:
                 archive.extractall(Path(folder) / "captures", filter="data")
             return Path(folder) / "captures" / name
 
-        spark = session("local[*]", {})
+        spark = session("local[*]", SMALL_PLANS)
         PAGE.write_text(page(outcomes(spark, mutations(), base, Path(folder) / "planted")), "utf-8")
         spark.stop()
 

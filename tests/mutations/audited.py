@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from epochaudit.auditing import audit
 from epochaudit.findings import Finding, findings
 from epochaudit.report.assembly import recording
-from epochaudit.session import tuned_for
 from tests.mutations.editing import Copy
 from tests.mutations.planting import Mutation, Place
 
@@ -59,8 +58,7 @@ def outcomes(
 
 
 def _findings(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[Finding]]:
-    """The findings of each cluster. Many small captures are planned as a small one is: plans are the most of the cost."""
-    tuned_for(spark, bytes_to_read=0)
+    """The findings of each cluster. The session should have SMALL_PLANS: for many small captures, too, plans are most of the cost."""
     audited = audit(spark, *paths)
     splits = [row.asDict() for row in audited.splits.select("cluster", "file", "split", "lines").collect()]
     rows = audited.findings.toArrow().to_pylist()

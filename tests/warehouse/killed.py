@@ -57,7 +57,7 @@ def main(location: str, capture: str, when: str, step: str, milliseconds: str = 
             return (lethal if table == step else survived)(directory, table, *arguments, **named)
 
         setattr(Directory, name, change)
-    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True, bytes_to_read=0)
+    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True, plain_bytes=0)
     warehouse.audited(spark, location, [inspected(capture)], select=SELECT)
 
 
