@@ -72,7 +72,8 @@ def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_id
     leader_epoch: the epoch that left it. topics and topic_ids are all that it names. Fetches are aggregated where they are read.
     Clock: the host of the node. Commits are placed by the leader epoch that they name, not by a clock.
     Columns: number, node, client_id, client_host, group_id (null of fetches), by_consumer, high_watermark (the highest
-    told), first_offset and last_offset (lowest and highest fetched at), delivered_at (the highest at which records came),
+    told), first_offset and last_offset (lowest and highest fetched at; 0 if the first records came at an offset that the
+    request left to its session: it is from before), delivered_at (the highest at which records came),
     committed_offset (the highest with an epoch of that history).
     """
     fetch = F.col("event_type") == "FETCH"
@@ -101,9 +102,11 @@ def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_id
     )
     met = rows.join(F.broadcast(old.alias("old")), same)
     of_history = (F.col("committed_epoch") >= 0) & (F.col("committed_epoch") < F.col("leader_epoch"))
+    listed = F.min(F.when(F.col("fetch_offset").isNotNull(), F.col("time_ms")))
+    unlisted = F.min(F.when(F.col("fetch_offset").isNull() & (F.col("records_size") > 0), F.col("time_ms")))
     return met.groupBy("number", "node", "client_id", "client_host", "group_id", "by_consumer").agg(
         F.max("high_watermark").alias("high_watermark"),
-        F.min("fetch_offset").alias("first_offset"),
+        F.when(unlisted < listed, 0).otherwise(F.min("fetch_offset")).alias("first_offset"),
         F.max("fetch_offset").alias("last_offset"),
         F.max(F.when(F.col("records_size") > 0, F.col("fetch_offset"))).alias("delivered_at"),
         F.max(F.when(of_history, F.col("offset"))).alias("committed_offset"),

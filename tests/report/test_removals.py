@@ -14,8 +14,9 @@ from epochaudit.rules.judge import Tally
 from epochaudit.rules.rule import EXPOSED, PASS, UNVERIFIABLE
 from tests.replay.histories import history
 
-# Broker 1 leads in epochs 0 and 1, broker 2 in epoch 2 without the records from 10 on. Consumer a, of group g, reads them all, b
-# the first of them; c reads the new history at the same offsets. Partition 1: nobody was told of record 5.
+# Broker 1 leads in epochs 0 and 1, broker 2 in epoch 2 without the records from 10 on. Consumer a, of group g, reads them all,
+# b one of them, e up to 25 in a session that goes on; c reads the new history at the same offsets. Partition 1: nobody was told
+# of record 5.
 EVENTS = """
 | # | event_type | node | topic | partition | leader_epoch | start_offset | error_code | high_watermark | fetch_offset | records_size | client_id | group_id | offset | committed_leader_epoch | replica_id | in_request | in_response | session_epoch | request_error_code |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -24,6 +25,8 @@ EVENTS = """
 | c | FETCH | 1 | t | 0 | | | 0 | 30 | 0 | 900 | a | | | | -1 | | | | |
 | d | FETCH | 1 | t | 0 | | | | | 30 | | a | | | | -1 | true | false | 3 | 0 |
 | e | FETCH | 1 | t | 0 | | | 0 | 30 | 12 | 900 | b | | | | -1 | | | | |
+| e1 | FETCH | 1 | t | 0 | | | 0 | 30 | | 900 | e | | | | -1 | | | | |
+| e2 | FETCH | 1 | t | 0 | | | 0 | 30 | 25 | 0 | e | | | | -1 | | | | |
 | f | FETCH | 1 | t | 0 | | | 0 | 30 | 10 | 0 | d | | | | -1 | | | | |
 | g | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | a | g | 30 | 1 | | | | | |
 | h | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | x | h | 21 | 1 | | | | | |
@@ -68,7 +71,12 @@ def test_removals_are_told_with_their_epochs_replicas_and_readers(events: DataFr
         epochs=(1,),
         given_out=True,
         replicas=(Replica(1, 30, None),),
-        read_by=(Reader("a", "g", 10, 29), Reader(None, "h", 10, 20), Reader("b", None, 12, 12)),
+        read_by=(
+            Reader("a", "g", 10, 29),
+            Reader(None, "h", 10, 20),
+            Reader("b", None, 12, 12),
+            Reader("e", None, 10, 24),
+        ),
     )
     harmless, unknown = found[1], found[2]
     assert (harmless.first_offset, harmless.last_offset, harmless.epochs) == (5, 5, (0,))
