@@ -49,7 +49,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
       zookeeper, has_metadata_log   whether a ZooKeeper controller answered, or one that has a metadata log
       held_epochs      broker epochs under which the controller can have held the broker registered, -1 for not at all;
                        null: not in the evidence; held_ref the last record that says so (KRaft)
-      newest_epoch     (KRaft) the newest of them that is in the evidence, null: none, or unregistered
+      newest_epoch     (KRaft) the newest of them that is in the evidence, null: none, or unregistered after it
       covered          the evidence reaches beyond the answer: a later registration is in it
       replaced_live    (KRaft) the registration under broker_epoch was replaced while it was not fenced
       superseded       for a registration answered 0: the one before, struct(broker_epoch, standing, ref); superseded_live:
@@ -146,7 +146,9 @@ def _registered(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "held_epochs": F.when(zookeeper, live_epochs()).when(F.col("has_metadata_log"), of_log),
-            "newest_epoch": F.when(~zookeeper & ~F.array_contains(F.array_compact(held), nobody), F.array_max(held)),
+            "newest_epoch": F.when(
+                ~zookeeper & (F.try_element_at(met, F.lit(-1))["standing"] != UNREGISTERED), F.array_max(held)
+            ),
             "covered": zookeeper | F.coalesce(F.col("log_end_ms") >= F.col("to_ms"), F.lit(False)),
             "held_ref": F.try_element_at(met["ref"], F.lit(-1)),
             "replaced_live": F.exists(replaced, lambda live: F.coalesce(live, F.lit(False))),
