@@ -210,6 +210,8 @@ _PYTHON: Final = {
     ),
 }  # fmt: skip
 
+_TELLING: Final = {b"Topic ": b" topic_id changed from "}  # what tells a sentence whose first words others have, too
+
 
 def _librdkafka(event_type: str, pattern: bytes, **told: str) -> Wording:
     prefix = rb"%\d\|[\d.]+\|[A-Z]+\|(?P<client_id>[^|]*)#(?:consumer|producer)-\d+\| (?:\[thrd:[^\]]*\]: )?(?:\S+: )?"
@@ -217,7 +219,8 @@ def _librdkafka(event_type: str, pattern: bytes, **told: str) -> Wording:
 
 
 _RESET: Final = (
-    _RD_PARTITION + rb": offset reset \(at offset (?:\d+|[A-Z]+)(?: \(leader epoch -?\d+\))?, broker -?\d+\) to offset "
+    _RD_PARTITION + rb": offset reset \(at offset (?:\d+|[A-Z]+)(?: \(leader epoch -?\d+\))?, broker -?\d+\)"
+    rb" to (?:cached [A-Z]+ offset )?offset "
     + _RD_OFFSET % (b"offset", b"committed_leader_epoch") + rb": "
 )  # fmt: skip
 _FACILITIES: Final = {
@@ -305,7 +308,7 @@ class ClientLog(Log4jLines):
         start = text.rfind(b"[", 0, name) if name > 0 else message_start(text)
         begin = text.find(b"] ", start) + 2 if name > 0 else start
         for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
-            if text.startswith(beginning, begin):
+            if text.startswith(beginning, begin) and _TELLING.get(beginning, b"") in text:
                 return self._told(wordings, text, start, byte_offset, line_in_split)
         if looks_cut(text):
             return self._quarantine(text, byte_offset, line_in_split, fault(text))

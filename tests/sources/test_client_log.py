@@ -210,6 +210,17 @@ RD_CLIENT = {"client_id": "rd-error"}
             {"event_type": "CONSUMER_OFFSET_RESET", "committed_leader_epoch": -1, "value": "update: Success"},
         ),
         (
+            "OFFSET|rd-error#consumer-1| [thrd:main]: u [0]: offset reset (at offset INVALID (leader epoch -1), broker -1) to"
+            " cached BEGINNING offset offset 0 (leader epoch -1): no previously committed offset available: Local: No offset"
+            " stored",
+            {
+                "event_type": "CONSUMER_OFFSET_RESET",
+                "offset": 0,
+                "committed_leader_epoch": -1,
+                "value": "no previously committed offset available: Local: No offset stored",
+            },
+        ),
+        (
             "OFFSETVALID|rd-error#consumer-1| [thrd:main]: 127.0.0.1:9092/2: u [0]: offset and epoch validation succeeded: broker"
             " end offset 26 (offset leader epoch 0)",
             {"event_type": "CONSUMER_EPOCH_END", "offset": 26, "response_leader_epoch": 0},
@@ -268,6 +279,7 @@ def test_the_python_client(message: str, columns: dict[str, object]) -> None:
         RD + "FETCH|rd#consumer-1| [thrd:main]: Partition u [0] start fetching at offset 7 (leader epoch 0)",
         RD
         + "OFFSET|rd#consumer-1| [thrd:main]: GroupCoordinator/1: Enqueue OffsetCommitRequest(v9, 1/1 partition(s))): manual",
+        AT + "Topic u not found in cluster metadata (kafka.cluster)",
         "2026-11-21T04:29:45.694400087Z ASSIGNED",
         "",
     ],
