@@ -346,8 +346,11 @@ _LINES: Final = {
 }
 
 _NOT_WITH: Final = {
-    b"Handling LeaderAndIsr request correlationId ": b" starting the become-",  # per partition; its start tells more
-    b"Changed partition ": b" state from ",  # new, offline or non-existent: no leader and ISR
+    b"Handling LeaderAndIsr request correlationId ": (b" starting the become-",),  # per partition; its start tells more
+    b"Changed partition ": (
+        b" state from ",  # new, offline or non-existent: no leader and ISR
+        b" to OnlinePartition with leader ",  # up to 1.0: a leader without its epoch
+    ),
 }
 
 
@@ -389,7 +392,7 @@ class StateChangeLog(Log4jLines):
         begin = text.find(b"] ", start) + 2
         for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
             if text.startswith(beginning, begin):
-                if beginning in _NOT_WITH and _NOT_WITH[beginning] in text:
+                if any(mark in text for mark in _NOT_WITH.get(beginning, ())):
                     break
                 return self._event(wordings, text, start, byte_offset, line_in_split)
         return LineOutcome.IGNORED

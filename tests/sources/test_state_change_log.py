@@ -450,6 +450,7 @@ def test_the_controller_changes_a_partition(message: str, more: dict[str, object
         + "Stopped fetchers as part of become-follower request from controller 1 epoch 1 with correlation id 3 for 2"
         " partitions" + LOGGER,
         CONTROLLER + "Changed partition h1-0 state from OnlinePartition to OfflinePartition" + LOGGER,
+        CONTROLLER + "Changed partition h1-0 from OfflinePartition to OnlinePartition with leader 1" + LOGGER,
         CONTROLLER + "Received response UpdateMetadataResponseData(errorCode=0) for request UPDATE_METADATA" + LOGGER,
         "kafka.common.StateChangeFailedException: Failed to elect leader for partition t-0",
         "\tat kafka.controller.ZkPartitionStateMachine.handleStateChanges(PartitionStateMachine.scala:124)",
