@@ -94,6 +94,8 @@ def control(events: DataFrame) -> DataFrame:
       metadata_*            the last UpdateMetadata for the partition: its leader, replicas and whether it came after the LeaderAndIsr
       metadata_leader_epoch that this process then had in its metadata cache, null if none; metadata_topic_id its topic id
       metadata_overlaps     that request had not finished when this one arrived and only time orders the two
+      told_controller_epoch the controller epoch of an UpdateMetadata before, if it was the last and gave the partition a leader epoch;
+                            told_ref its place
       alive_*               the next LeaderAndIsr or UpdateMetadata that treats the partition as living
       highest_leader_epoch  that an accepted LeaderAndIsr or UpdateMetadata or a start of the partition had, in the whole capture
       handling_recorded     the lines that begin and end the handling of the LeaderAndIsr stand in one file
@@ -333,13 +335,17 @@ def _cached() -> dict[str, Column]:
     cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
     since_accepted = F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))
     by_time = (F.col("ordered_by") == "time") | (F.col("metadata.ordered_by") == "time")
+    overlaps = by_time & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
+    told = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.coalesce(overlaps, F.lit(False))
     return {
         "metadata_leader": F.col("metadata.leader"),
         "metadata_replicas": F.col("metadata.replicas"),
         "metadata_ref": F.col("metadata.ref"),
         "metadata_leader_epoch": F.when(cached, F.col("metadata.leader_epoch")),
         "metadata_topic_id": F.when(cached, F.col("metadata.topic_id")),
-        "metadata_overlaps": by_time & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms")),
+        "metadata_overlaps": overlaps,
+        "told_controller_epoch": F.when(told, F.col("metadata.controller_epoch")),
+        "told_ref": F.when(told, F.col("metadata.ref")),
         "deletion_announced": F.coalesce(being_deleted & since_accepted, F.lit(False)),
     }
 

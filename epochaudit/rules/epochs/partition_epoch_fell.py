@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.partition_states import LEADER_AND_ISR
+from epochaudit.replay.partition_states import CONTROLLER, LEADER_AND_ISR
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -26,8 +26,9 @@ class PartitionEpochFell(Rule):
     The metadata log; or controllers' state-change.log, or brokers' request logs with LeaderAndIsr.
 
     ## What is allowed
-    A topic created again starts at 0, as for EP-01. A controller may report one state in two lines. Jumps are ISR
-    changes that its state-change.log does not report. Brokers may receive LeaderAndIsr in any order.
+    A topic created again starts at 0, as for EP-01. A controller may report one state in two lines, and up to 2.6 some of
+    its lines name no partition epoch. Jumps are ISR changes that its state-change.log does not report. Brokers may receive
+    LeaderAndIsr in any order.
 
     ## Example
     The controller reports orders-0 with partition epoch 9, then with partition epoch 7.
@@ -46,7 +47,8 @@ class PartitionEpochFell(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("scope") != LEADER_AND_ISR) | col("topic_id").isNotNull()
+        stated = (col("scope") != CONTROLLER) | col("partition_epoch").isNotNull()
+        return stated & ((col("scope") != LEADER_AND_ISR) | col("topic_id").isNotNull())
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, before = col("partition_epoch"), col("previous_partition_epoch")

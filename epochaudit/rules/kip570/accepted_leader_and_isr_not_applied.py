@@ -8,10 +8,10 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
-_LINES_OF_ALL_REPLICAS = 2_006_000  # before, followers start without a line
+_LINES_OF_THE_WHOLE_HANDLING = 2_007_000  # before, the end of it has no line, and up to 2.5 followers have none
 
 
-@rule("LI-06", frame="control", kip="KIP-516", severity=MEDIUM, since="2.6")
+@rule("LI-06", frame="control", kip="KIP-516", severity=MEDIUM, since="2.7")
 class AcceptedLeaderAndIsrNotApplied(Rule):
     """A LeaderAndIsr was answered 0 for a partition, and nothing became of it.
 
@@ -59,7 +59,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
             & (col("error_code") == 0)
             & F.array_contains(col("replicas"), col("node"))
             & ~F.coalesce(installed_already, F.lit(False))
-            & (F.coalesce(col("kafka_version"), F.lit(_LINES_OF_ALL_REPLICAS)) >= _LINES_OF_ALL_REPLICAS)
+            & F.coalesce(col("kafka_version") >= _LINES_OF_THE_WHOLE_HANDLING, F.lit(True))
         )
 
     def verdict(self) -> tuple[Branch, ...]:

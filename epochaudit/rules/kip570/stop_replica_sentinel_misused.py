@@ -18,7 +18,7 @@ class StopReplicaSentinelMisused(Rule):
     ## What it checks
     Two values pass the leader epoch fence: -2 (the topic is being deleted) and -1 (the controller knows no epoch). -2 may
     be used only for a topic that is being deleted, which the controller announces first, by an UpdateMetadata with leader -2.
-    -1 may not be used by a controller that has sent a LeaderAndIsr for the partition.
+    -1 may not be used by a controller that has sent a LeaderAndIsr or an UpdateMetadata for the partition: it knew the epoch.
 
     ## Why it matters
     Nothing on the broker can stop such a request. With deletePartition the replica's log is deleted, even the leader's.
@@ -43,6 +43,7 @@ class StopReplicaSentinelMisused(Rule):
         "the StopReplica request and its answer": "request_ref",
         "the LeaderAndIsr in force": "accepted_ref",
         "the topic treated as living afterwards": "alive_ref",
+        "the UpdateMetadata with a leader epoch before it": "told_ref",
         "the broker's own line": "line_ref",
     }
     expected = "a real leader epoch: {topic} is not being deleted"
@@ -71,6 +72,7 @@ class StopReplicaSentinelMisused(Rule):
             violation(deleting & col("accepted_ref").isNotNull() & (lives_on | ~col("topic_deletion_seen"))),
             unverifiable(deleting, "whether the topic was being deleted is not in the evidence"),
             violation(col("accepted_controller_epoch") == col("controller_epoch")),
+            violation(col("told_controller_epoch") == col("controller_epoch")),
             otherwise=unverifiable(None, "whether this controller knew the leader epoch is not in the evidence"),
         )
 
