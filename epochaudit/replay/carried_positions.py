@@ -152,13 +152,14 @@ def _origin(rows: DataFrame) -> DataFrame:
         return F.exists("marks", lambda m: (m["kind"] == kind) & before(m))
 
     reset = F.exists("marks", lambda m: (m["kind"] == "reset") & before(m) & (m["answered_offset"] == o))
+    diverged = ~F.col("left_to_session") & (F.col("first.diverging_epoch") >= 0)
     return rows.withColumns(
         {
             "origin": F.array_max(own_ref),
             "resume": F.array_max(F.filter("resumes", lambda c: c["answered_offset"] == o)),
-            "detected": F.when(reset, "a new position from ListOffsets").when(
-                seen("out_of_range"), "an out-of-range answer"
-            ),
+            "detected": F.when(reset, "a new position from ListOffsets")
+            .when(seen("out_of_range"), "an out-of-range answer")
+            .when(diverged, "the leader's comparison with lastFetchedEpoch"),
             "refused": seen("refused"),
             "created_ref": F.get(stated, F.lit(0))["ref"],
         }

@@ -26,8 +26,9 @@ class PositionCarriedAcrossRecreation(Rule):
     came first: "starts at leader epoch" lines and control requests, or the metadata log. Before 2.8 nothing does.
 
     ## What is allowed
-    A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, or the offset that
-    the consumer's group had committed (the coordinator drops it with the topic). A position that the consumer never had
+    A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, an answer that tells
+    where the epoch it had read last ends in the new log (Fetch 12), or the offset that the consumer's group had committed
+    (the coordinator drops it with the topic). A position that the consumer never had
     in the old topic proves nothing, nor does a first fetch that is recorded only in a later leader epoch of the new one.
 
     ## Example

@@ -27,8 +27,9 @@ class SuccessorReachedByName(Rule):
     leader epoch" lines and control requests, 2.8 or later.
 
     ## What is allowed
-    A fetch at the start of the new log, a new position from ListOffsets, and an out-of-range answer before. A position that
-    the consumer never had in the old topic proves nothing. ListOffsets, OffsetForLeaderEpoch and commits by name are judged
+    A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, and an answer that
+    tells where the epoch it had read last ends (Fetch 12). A position that the consumer never had in the old topic proves
+    nothing. ListOffsets, OffsetForLeaderEpoch and commits by name are judged
     where their positions are used; StopReplica by SR-07.
 
     ## Example
