@@ -16,9 +16,10 @@ from epochaudit.replay.held_epochs import STARTS
 from epochaudit.replay.truncations import TRUNCATING
 
 OLD_HISTORY: Final = (
-    "cluster string, topic string, topic_id string, partition int, number int, leader_epoch int, old_node int, "
+    "cluster string, topic string, topic_id string, partition int, number int, first_epoch int, leader_epoch int, old_node int, "
     "since_ms bigint, until_ms bigint"
 )
+TRUNCATIONS: Final = (TRUNCATING, "LOG_TRUNCATED")  # what a fetcher meant to do, from 3.1 on; what was done
 _OF_GROUPS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH")
 _CONSUMER: Final = -1
 
@@ -26,50 +27,52 @@ _CONSUMER: Final = -1
 def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
     """One row per partition of which a replica gave up records, and per partition of these topics: what its replicas wrote.
 
-    A replica that begins to follow in a leader epoch states where its log ends. If an epoch since the one that it had begun
-    before starts below that, what lies between is of a history that was left. The line before has to be in the same file, so
-    that none can be missing. Before 2.6 followers write no such line.
-    Clock: each node's own log; between nodes the leader epoch.
-    Columns: cluster, topic, partition, lines: array of struct(node, time_ms, event_type, topic_id, leader_epoch, start_offset
-    (of a truncation where to), high_watermark, epoch_before), by node and time. epoch_before: of the line before of a follower,
-    null if that is in another file.
+    A replica that begins to follow states where its log ends, and after that where it truncates it to: what lies between it gave
+    up. Before 2.6 followers do not state it. Whether a log was truncated is not told by leader epochs alone: a follower may be
+    elected before it could follow.
+    Clock: each node's host; between nodes the leader epoch.
+    Columns: cluster, topic, partition, lines: array of struct(node, time_ms, event_type, topic_id, leader_epoch, start_offset,
+    high_watermark, log_end, epoch_before), by node and time. Of a truncation: start_offset, where to; leader_epoch null; log_end,
+    where the log had ended when it began to follow in the epoch of the line before.
     """
-    starts, cuts = of_types(events, *STARTS), of_types(events, TRUNCATING).where(F.col("reason") == "leader_epoch")
-    own_log = Window.partitionBy("cluster", "topic", "partition", "node").orderBy("file_order", "byte_offset")
-    before = F.lag(F.struct("leader_epoch", "file")).over(own_log)
-    follows = F.col("event_type") == "FOLLOWER_STARTS"
-    starts = starts.where(F.col("topic").isNotNull() & F.col("leader_epoch").isNotNull()).withColumn(
-        "epoch_before", F.when(follows & (before["file"] == F.col("file")), before["leader_epoch"])
+    starts, cuts = of_types(events, *STARTS), of_types(events, *TRUNCATIONS).where(F.col("offset") >= 0)
+    cut = F.col("event_type").isin(*TRUNCATIONS)
+    own_log = Window.partitionBy("cluster", "topic", "partition", "node").orderBy(
+        "time_ms", "cut", "file_order", "byte_offset"
     )
-    cuts = cuts.withColumns({"epoch_before": F.lit(None).cast("int"), "start_offset": F.col("offset")})
+    begun = F.struct("event_type", "leader_epoch", "start_offset")
+    last = F.last(F.when(~cut, begun), ignorenulls=True).over(own_log.rowsBetween(Window.unboundedPreceding, -1))
+    follows = last["event_type"] == "FOLLOWER_STARTS"
+    lines = starts.where(F.col("leader_epoch").isNotNull()).unionByName(cuts).where(F.col("topic").isNotNull())
+    lines = lines.withColumn("cut", cut)
+    lines = lines.withColumns(
+        {
+            "epoch_before": F.when(~cut, last["leader_epoch"]),
+            "log_end": F.when(cut & follows, last["start_offset"]),
+            "start_offset": F.when(cut, F.col("offset")).otherwise(F.col("start_offset")),
+            "leader_epoch": F.when(~cut, F.col("leader_epoch")),
+        }
+    )
     line = F.struct(
-        "node", "time_ms", "event_type", "topic_id", "leader_epoch", "start_offset", "high_watermark", "epoch_before",
+        "node", "time_ms", "cut", "event_type", "topic_id", "leader_epoch", "start_offset", "high_watermark", "log_end", "epoch_before",
     )  # fmt: skip
-    lines = F.array_sort(F.collect_list(line))
-    rows = starts.unionByName(cuts).groupBy("cluster", "topic", "partition").agg(lines.alias("lines"))
-    leaders = F.filter("lines", lambda one: one["event_type"] == "LEADER_STARTS")
-    followers = F.filter("lines", lambda one: one["epoch_before"] < one["leader_epoch"])
-    gave_up = F.exists(
-        "followers",
-        lambda follower: F.exists(
-            "leaders",
-            lambda leader: (
-                (leader["leader_epoch"] > follower["epoch_before"])
-                & (leader["leader_epoch"] <= follower["leader_epoch"])
-                & (leader["start_offset"] < follower["start_offset"])
-            ),
-        ),
+    return (
+        lines.groupBy("cluster", "topic", "partition")
+        .agg(
+            F.array_sort(F.collect_list(line)).alias("lines"),
+            F.max(F.col("start_offset") < F.col("log_end")).alias("gave_up"),
+        )
+        .where(F.col("gave_up") | F.col("topic").isin(*topics))
+        .select("cluster", "topic", "partition", "lines")
     )
-    rows = rows.withColumns({"leaders": leaders, "followers": followers})
-    wanted = F.coalesce(gave_up, F.lit(False)) | F.col("topic").isin(*topics)
-    return rows.where(wanted).select("cluster", "topic", "partition", "lines")
 
 
 def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_ids: Collection[str]) -> DataFrame:
     """What was read, and committed, of histories that were left: `old` has the columns of OLD_HISTORY.
 
     A row of `old` is a history, by its number, as one of its leaders served it: the node's answers since_ms to until_ms.
-    leader_epoch: the epoch that left it. topics and topic_ids are all that it names. Fetches are aggregated where they are read.
+    first_epoch: of the records; leader_epoch: the epoch that left it. topics and topic_ids are all that it names. Fetches are
+    aggregated where they are read.
     Clock: the host of the node. Commits are placed by the leader epoch that they name, not by a clock.
     Columns: number, node, client_id, client_host, group_id (null of fetches), by_consumer, high_watermark (the highest
     told), first_offset and last_offset (lowest and highest fetched at; 0 if the first records came at an offset that the
@@ -101,7 +104,7 @@ def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_id
         & (~fetch | within)
     )
     met = rows.join(F.broadcast(old.alias("old")), same)
-    of_history = (F.col("committed_epoch") >= 0) & (F.col("committed_epoch") < F.col("leader_epoch"))
+    of_history = (F.col("committed_epoch") >= F.col("first_epoch")) & (F.col("committed_epoch") < F.col("leader_epoch"))
     listed = F.min(F.when(F.col("fetch_offset").isNotNull(), F.col("time_ms")))
     unlisted = F.min(F.when(F.col("fetch_offset").isNull() & (F.col("records_size") > 0), F.col("time_ms")))
     return met.groupBy("number", "node", "client_id", "client_host", "group_id", "by_consumer").agg(

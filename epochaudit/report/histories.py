@@ -6,31 +6,32 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Final
 
 from epochaudit.report.contents import Removal, Replica
 
 LEADS: Final = "LEADER_STARTS"
-TRUNCATES: Final = "FOLLOWER_TRUNCATING"
+BY_FETCHER: Final = "FOLLOWER_TRUNCATING"
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a replica: it began a leader epoch with start_offset, or truncated its log to it.
+    """A line of a replica: it began a leader epoch with start_offset or, if it names no epoch, truncated its log to it.
 
-    epoch_before: the leader epoch that a follower had begun before, null where a line between may be missing.
+    epoch_before: the leader epoch that it had begun before. log_end: of a truncation, where the log had ended before it.
     """
 
     node: int
     time_ms: int
+    cut: bool
     event_type: str
     topic_id: str | None
     leader_epoch: int | None
     start_offset: int | None
     high_watermark: int | None = None
+    log_end: int | None = None
     epoch_before: int | None = None
 
 
@@ -82,16 +83,22 @@ class History:
         )
 
     def given_up(self) -> list[Removal]:
-        """What replicas had beyond the start of an epoch that they had not begun when they began to follow in a later one."""
+        """What replicas truncated of their logs, by the first leader epoch that can have begun without it."""
         ends: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        for line in self._begun:
-            if line.epoch_before is None:
-                continue
-            since = [(_offset(s), e) for e, s in self.starts.items() if line.epoch_before < e <= _epoch(line)]
-            if since and min(since)[0] < _offset(line):
-                start, epoch = min(since)
-                own = ends[epoch, start]
-                own[line.node] = max(_offset(line), own.get(line.node, 0))
+        began: Line | None = None
+        lowest: dict[Line, Line] = {}  # a replica may truncate in several steps
+        for line in self.lines:
+            if not line.cut:
+                began = line
+            elif began is not None and began.node == line.node and _offset(line) < (line.log_end or 0):
+                known = lowest.get(began)
+                if known is None or _offset(line) < _offset(known):
+                    lowest[began] = line
+        for began, line in lowest.items():
+            before = _epoch(began) - 1 if began.epoch_before is None else began.epoch_before
+            since = [e for e, s in self.starts.items() if before < e <= _epoch(began) and _offset(s) <= _offset(line)]
+            own = ends[min(since, default=_epoch(began)), _offset(line)]
+            own[line.node] = max(line.log_end or 0, own.get(line.node, 0))
         return [self.removal(epoch, start, max(of.values()) - 1, of) for (epoch, start), of in sorted(ends.items())]
 
     def removal(self, leader_epoch: int, first_offset: int, last_offset: int, ends: Mapping[int, int]) -> Removal:
@@ -110,17 +117,22 @@ class History:
             replicas=tuple(Replica(node, ends.get(node), cut.get(node)) for node in nodes),
         )
 
-    def _truncated(self, leader_epoch: int, first_offset: int) -> dict[int, int]:
-        """To which offset each node truncated when it began to follow in that leader epoch or a later one, if it was that one."""
+    def _truncated(self, leader_epoch: int, offset: int) -> dict[int, int]:
+        """The nodes that truncated to this offset when they began to follow in that leader epoch or a later one.
+
+        Before 2.6 followers do not write when they begin: there a node counts that had led, and had not yet begun such an epoch.
+        """
         cut: dict[int, int] = {}
-        for before, line in pairwise(self.lines):
-            if line.event_type == TRUNCATES and line.node == before.node and line.start_offset == first_offset:
-                began = next(
-                    (one for one in reversed(self.lines) if one.node == line.node and one.time_ms <= line.time_ms
-                     and one.leader_epoch is not None), None,
-                )  # fmt: skip
-                if began is not None and _epoch(began) >= leader_epoch:
-                    cut.setdefault(line.node, first_offset)
+        for line in self.lines:
+            if not line.cut or line.start_offset != offset:
+                continue
+            own = [one for one in self.lines if one.node == line.node and one.leader_epoch is not None]
+            before = [one for one in own if one.time_ms <= line.time_ms]
+            after = [_epoch(one) for one in own if one.time_ms > line.time_ms]
+            tells = any(one.event_type != LEADS for one in own)
+            follows = _epoch(before[-1]) >= leader_epoch if tells and before else not tells and bool(before)
+            if follows and (not after or after[0] >= leader_epoch):
+                cut[line.node] = offset
         return cut
 
 
@@ -130,7 +142,12 @@ def of_one_topic(row: Row) -> Iterator[History]:
     Followers do not name the topic id. A node's leader epochs fall when the topic was created anew; what can't be told to be of
     one topic is left out.
     """
-    runs = list(_runs(Line(**line) for line in row["lines"]))
+    lines = [Line(**line) for line in row["lines"]]
+    if any(
+        line.event_type == BY_FETCHER for line in lines
+    ):  # the other line may be of a replica that moves between directories
+        lines = [line for line in lines if not line.cut or line.event_type == BY_FETCHER]
+    runs = list(_runs(lines))
     ids = {line.topic_id for run in runs for line in run if line.topic_id is not None}
     again = len(runs) > len({run[0].node for run in runs})
     if len(ids) <= 1 and not again:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from epochaudit.report.contents import Reader, Removal, Report
-from epochaudit.report.losses import Loss, Skipped, elections_judged, losses_of, truncations_of
+from epochaudit.report.losses import Loss, elections_judged, losses_of, truncations_of
 from epochaudit.report.page import Page, plural
 
 SHOWN: Final = 10
@@ -50,8 +50,13 @@ def _loss(page: Page, loss: Loss) -> None:
     page.say((_where(loss), "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
     for line in _details(loss):
         page.say((line, ""), indent=4, hang=2)
-    if loss.skipped:
-        page.say((f"read on without noticing: {_names(map(_skipped, loss.skipped))}", ""), indent=4, hang=2)
+    skipped: dict[str, list[str]] = {}
+    for one in loss.skipped:
+        who = f"{one.client} ({one.group})" if one.group else f"{one.client}"
+        skipped.setdefault(offsets(one.first_offset, one.last_offset), []).append(who)
+    for stretch, consumers in skipped.items():
+        told = f"read on without noticing, and skipped {stretch} of what was written anew: {_names(consumers)}"
+        page.say((told, ""), indent=4, hang=2)
 
 
 def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -> None:
@@ -105,11 +110,6 @@ def _part(name: str, readers: Sequence[Reader], removed: Loss | Removal) -> str:
     first, last = min(one.first_offset for one in readers), max(one.last_offset for one in readers)
     whole = (first, last) == (removed.first_offset, removed.last_offset)
     return name if whole else f"{name} ({offsets(first, last)})"
-
-
-def _skipped(one: Skipped) -> str:
-    who = f"{one.client} ({one.group})" if one.group else f"{one.client}"
-    return f"{who} skipped {one.first_offset} to {one.last_offset}"
 
 
 def _names(names: Iterable[str]) -> str:

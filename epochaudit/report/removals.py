@@ -43,7 +43,7 @@ def removals_of(audit: Audit, found: Iterable[Row]) -> tuple[Removal, ...]:
     known = [one for row in in_question.limit(LISTED).toArrow().to_pylist() for one in of_one_topic(row)]
     removed = [(history, removal) for history in known for removal in removals(history, breaches)][:LISTED]
     windows = [
-        (*window, removal.leader_epoch, node, since, until)
+        (*window, min(removal.epochs, default=0), removal.leader_epoch, node, since, until)
         for number, (history, removal) in enumerate(removed)
         for window in [(history.cluster, history.topic, history.topic_id, history.partition, number)]
         for node, since, until in old_answers(history, removal)

@@ -9,12 +9,13 @@ import pytest
 from epochaudit.report.contents import Removal, Replica
 from epochaudit.report.histories import History, of_one_topic
 
-LEADS, FOLLOWS, TRUNCATES = "LEADER_STARTS", "FOLLOWER_STARTS", "FOLLOWER_TRUNCATING"
+LEADS, FOLLOWS, TRUNCATES = "LEADER_STARTS", "FOLLOWER_STARTS", "LOG_TRUNCATED"
 
 
 def _line(node: int, at: int, kind: str, epoch: int | None, offset: int, **more: Any) -> dict[str, Any]:
     told = {"node": node, "time_ms": at, "event_type": kind, "leader_epoch": epoch, "start_offset": offset}
-    return {"topic_id": None, "high_watermark": None, "epoch_before": None, **told, **more}
+    more = {"topic_id": None, "high_watermark": None, "epoch_before": None, "log_end": None, **more}
+    return {"cut": kind == TRUNCATES, **told, **more}
 
 
 def _histories(*lines: dict[str, Any]) -> list[History]:
@@ -30,13 +31,28 @@ def _given_up(*lines: dict[str, Any]) -> list[tuple[int, int, int, tuple[int, ..
     ]
 
 
-def test_what_a_returning_leader_had_beyond_the_start_of_the_epoch_is_gone() -> None:
+def test_before_26_a_former_leader_that_truncates_is_a_replica_that_had_them() -> None:
+    (history,) = _histories(
+        _line(1, 1, LEADS, 0, 0),
+        _line(1, 2, LEADS, 1, 10),
+        _line(1, 3, TRUNCATES, None, 10),
+        _line(2, 4, LEADS, 3, 10),
+        _line(1, 5, TRUNCATES, None, 10),
+        _line(1, 6, LEADS, 4, 50),
+    )
+    assert history.removal(3, 10, 29, {}).replicas == (Replica(1, None, 10),)
+    assert history.removal(4, 10, 29, {}).replicas == (Replica(1, None, 10),)
+    assert history.removal(3, 12, 29, {}).replicas == ()
+
+
+def test_what_a_returning_leader_truncates_is_gone() -> None:
     assert _given_up(
         _line(1, 1, LEADS, 0, 0),
         _line(1, 2, LEADS, 1, 10),
         _line(2, 3, LEADS, 3, 10),
         _line(1, 4, FOLLOWS, 3, 30, epoch_before=1),
-        _line(1, 5, TRUNCATES, None, 10),
+        _line(1, 5, TRUNCATES, None, 20, log_end=30),  # in two steps
+        _line(1, 6, TRUNCATES, None, 10, log_end=30),
     ) == [(3, 10, 29, (1,), (Replica(1, 30, 10),))]
 
 
@@ -45,10 +61,13 @@ def test_the_records_may_be_of_several_epochs_and_of_several_replicas() -> None:
         _line(1, 1, LEADS, 0, 0),
         _line(1, 2, LEADS, 1, 20),
         _line(1, 3, FOLLOWS, 2, 25, epoch_before=1),
+        _line(1, 4, TRUNCATES, None, 15, log_end=25),
         _line(2, 3, LEADS, 2, 15),
         _line(3, 1, FOLLOWS, 0, 0),
-        _line(3, 4, FOLLOWS, 2, 22, epoch_before=1),
-    ) == [(2, 15, 24, (0, 1), (Replica(1, 25, None), Replica(3, 22, None)))]
+        _line(3, 2, FOLLOWS, 2, 22, epoch_before=1),
+        _line(3, 3, FOLLOWS, 2, 22, epoch_before=2),  # once more, after a restart
+        _line(3, 4, TRUNCATES, None, 15, log_end=22),
+    ) == [(2, 15, 24, (0, 1), (Replica(1, 25, 15), Replica(3, 22, 15)))]
 
 
 def test_a_replica_that_comes_back_late_gave_them_up_to_the_epoch_that_began_without_them() -> None:
@@ -58,19 +77,27 @@ def test_a_replica_that_comes_back_late_gave_them_up_to_the_epoch_that_began_wit
         _line(2, 2, LEADS, 1, 10),
         _line(2, 3, LEADS, 2, 50),
         _line(1, 4, FOLLOWS, 2, 30, epoch_before=0),
-    ) == [(1, 10, 29, (0,), (Replica(1, 30, None),))]
+        _line(1, 5, TRUNCATES, None, 10, log_end=30),
+    ) == [(1, 10, 29, (0,), (Replica(1, 30, 10),))]
 
 
-@pytest.mark.parametrize(
-    "follower",
-    [
-        _line(1, 4, FOLLOWS, 1, 10, epoch_before=0),  # all that it has is in the new history
-        _line(1, 4, FOLLOWS, 1, 30, epoch_before=1),  # it has records of the epoch itself
-        _line(1, 4, FOLLOWS, 1, 30),  # it may have
-    ],
-)
-def test_what_is_no_truncation(follower: dict[str, Any]) -> None:
-    assert _given_up(_line(1, 1, LEADS, 0, 0), _line(2, 2, LEADS, 1, 10), follower) == []
+def test_a_leader_that_nobody_could_follow_truncates_what_it_wrote_alone() -> None:
+    """Broker 1 began to follow in epoch 1 and was elected again before it had truncated: its records stayed."""
+    assert _given_up(
+        _line(1, 1, LEADS, 0, 0),
+        _line(1, 2, FOLLOWS, 1, 27, epoch_before=0),
+        _line(1, 4, LEADS, 2, 27),
+        _line(2, 3, LEADS, 1, 19),
+        _line(2, 5, FOLLOWS, 2, 33, epoch_before=1),
+        _line(2, 6, TRUNCATES, None, 19, log_end=33),
+    ) == [(2, 19, 32, (1,), (Replica(2, 33, 19),))]
+
+
+@pytest.mark.parametrize("to", [{"start_offset": 30}, {"log_end": None}])
+def test_what_is_no_truncation(to: dict[str, Any]) -> None:
+    follower = _line(1, 4, FOLLOWS, 1, 30, epoch_before=0)
+    cut = _line(1, 5, TRUNCATES, None, 10, log_end=30) | to
+    assert _given_up(_line(1, 1, LEADS, 0, 0), _line(2, 2, LEADS, 1, 10), follower, cut) == []
 
 
 def test_epochs_that_were_left_before_are_not_those_of_the_records() -> None:
@@ -86,6 +113,7 @@ def test_topics_of_one_name_are_told_apart_by_id_and_nothing_is_said_of_lines_th
     first, second = _histories(
         _line(1, 1, LEADS, 0, 0, topic_id="A"),
         _line(1, 2, FOLLOWS, 1, 9, epoch_before=0),
+        _line(1, 3, TRUNCATES, None, 5, log_end=9),
         _line(1, 5, FOLLOWS, 0, 0, epoch_before=1),
         _line(1, 6, LEADS, 1, 4, topic_id="B"),
         _line(2, 2, LEADS, 1, 5, topic_id="A"),

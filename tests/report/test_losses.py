@@ -77,7 +77,7 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
     assert "orders-0 of west: offsets 10 to 29, 20 records at most, gone since leader epoch 3" in page
-    assert "read on without noticing: a (g) skipped 10 to 24" in page
+    assert "read on without noticing, and skipped offsets 10 to 24 of what was written anew: a (g)" in page
     assert "4 leader epochs judged; of 2 more it could not be judged" in page
     assert elections_judged(judged) == (4, 2)
 

@@ -33,14 +33,17 @@ EVENTS = """
 | i | LEADER_STARTS | 2 | t | 0 | 2 | 10 | | 10 | | | | | | | | | | | |
 | j | FETCH | 2 | t | 0 | | | 0 | 40 | 10 | 900 | c | | | | -1 | | | | |
 | k | FOLLOWER_STARTS | 1 | t | 0 | 2 | 30 | | 30 | | | | | | | | | | | |
+| k1 | LOG_TRUNCATED | 1 | t | 0 |  |  |  |  |  |  |  |  | 10 |  |  |  |  |  |  |
 | l | FETCH | 1 | t | 0 | | | 0 | 40 | 11 | 900 | c | | | | -1 | | | | |
 | m | LEADER_STARTS | 1 | t | 1 | 0 | 0 | | 0 | | | | | | | | | | | |
 | n | FETCH | 1 | t | 1 | | | 0 | 5 | 5 | 0 | | | | | 2 | | | | |
 | o | LEADER_STARTS | 2 | t | 1 | 1 | 5 | | 5 | | | | | | | | | | | |
 | p | FOLLOWER_STARTS | 1 | t | 1 | 1 | 6 | | 5 | | | | | | | | | | | |
+| p1 | LOG_TRUNCATED | 1 | t | 1 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  |
 | q | LEADER_STARTS | 1 | t | 2 | 0 | 0 | | 0 | | | | | | | | | | | |
 | r | LEADER_STARTS | 2 | t | 2 | 1 | 5 | | 0 | | | | | | | | | | | |
 | s | FOLLOWER_STARTS | 1 | t | 2 | 1 | 6 | | 0 | | | | | | | | | | | |
+| s1 | LOG_TRUNCATED | 1 | t | 2 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  |
 """  # noqa: E501
 
 SUBJECT = {"cluster": "case history", "topic": "t", "topic_id": None, "partition": 0, "leader_epoch": 2}
@@ -70,7 +73,7 @@ def test_removals_are_told_with_their_epochs_replicas_and_readers(events: DataFr
         last_offset=29,
         epochs=(1,),
         given_out=True,
-        replicas=(Replica(1, 30, None),),
+        replicas=(Replica(1, 30, 10),),
         read_by=(
             Reader("a", "g", 10, 29),
             Reader(None, "h", 10, 20),
