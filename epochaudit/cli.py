@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from epochaudit.diagnosis import Diagnosis
     from epochaudit.report.contents import Report
     from epochaudit.rules.rule import Rule
+    from epochaudit.timeline import Recorded, Timeline
 
 PAGE_WIDTH: Final = 100  # columns of a text report that does not go to a terminal
 PAGE_OR_JSON: Final = ("text", "json")
@@ -358,6 +360,72 @@ def doctor(
     return CLEAN
 
 
+@commands.command("timeline")
+@click.argument("subject", metavar="TOPIC-PARTITION")
+@click.argument("captures", metavar="CAPTURE...", nargs=-1)
+@click.option(
+    "--warehouse", metavar="DIR", help="What `audit --warehouse` read into this directory, instead of captures."
+)
+@click.option(
+    "--epoch",
+    "epochs",
+    multiple=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Only rows under or about this leader epoch; repeatable.",
+)
+@click.option(
+    "--from", "since", metavar="TIME", help="Only rows of this time or later: 2026-11-21T04:36, as hosts print it."
+)
+@click.option("--until", metavar="TIME", help="Only rows of this time or earlier.")
+@click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON.")
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@debug_option
+@click.pass_obj
+def timeline_of_partition(
+    diagnostics: Diagnostics,
+    /,
+    subject: str,
+    captures: tuple[str, ...],
+    warehouse: str | None,
+    epochs: tuple[int, ...],
+    since: str | None,
+    until: str | None,
+    format: str,
+    output: str,
+    **given: Any,
+) -> int:
+    """Show all that is recorded about one partition.
+
+    Merged over all nodes and clients, by leader epoch: elections, requests and their answers, refusals, truncations, commits,
+    and fetches as spans, each with its node, time, file and line. It says which order is certain. The exit code is 0.
+    """
+    from epochaudit import timeline
+    from epochaudit.report import timeline as page
+
+    topic, partition = timeline.subject_of(subject)
+    if bool(captures) == (warehouse is not None):
+        raise UsageError("name either CAPTURE... or --warehouse DIR")
+    times = [_moment("--from", since), _moment("--until", until)]
+    chosen = config.settings(None, {"master": given["master"], "conf": _properties(given["conf"])})
+    recorded = _recorded(captures, warehouse, chosen, debug=diagnostics.debug)
+    with progress(f"looking for {subject}"):
+        found = timeline.timeline(recorded, topic, partition)
+    if epochs or any(times):
+        found = timeline.narrowed(found, epochs, *times)
+    _deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), found, output)
+    return CLEAN
+
+
+def _moment(option: str, text: str | None) -> str | None:
+    """A time as the reports print it, or the beginning of one."""
+    if text is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d{1,3})?)?)?)?", text):
+        raise UsageError(f"{option} {text!r} is no time; write for example 2026-11-21T04:36 or 2026-11-21T04:36:42.500")
+    return None if text is None else text.replace(" ", "T")
+
+
 def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
     """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named."""
     if chosen.warehouse is not None:
@@ -403,6 +471,22 @@ def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) 
         return diagnosis_of(result)
 
 
+def _recorded(captures: Sequence[str], location: str | None, chosen: config.Settings, *, debug: bool) -> Recorded:
+    """What was recorded, of captures or in a warehouse, on Spark."""
+    from epochaudit import warehouse
+    from epochaudit.auditing import plain_bytes_of
+    from epochaudit.session import session
+    from epochaudit.sources.discovery import discover
+    from epochaudit.timeline import recorded_in
+
+    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    size = plain_bytes_of(found) if location is None else warehouse.plain_bytes_in(location)
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=location is not None, plain_bytes=size, debug=debug)
+    with progress(f"reading {', '.join(captures) or location}"):
+        return recorded_in(spark, found) if location is None else warehouse.recorded_in(spark, location)
+
+
 def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Audit:
     from epochaudit.auditing import audit, plain_bytes_of
     from epochaudit.session import session
@@ -432,17 +516,18 @@ def progress(stage: str) -> Iterator[None]:
 
 
 def _renderers(fail_on: str) -> Mapping[str, Callable[..., str]]:
-    from epochaudit.report import json_report, junit, sarif, text
+    from epochaudit.report import html, json_report, junit, sarif, text
 
     return {
         "text": text.render,
         "json": lambda report, **_: json_report.render(report),
         "sarif": lambda report, **_: sarif.render(report),
         "junit": lambda report, **_: junit.render(report, fail_on=fail_on),
+        "html": lambda report, **_: html.render(report),
     }
 
 
-def _deliver(render: Callable[..., str], report: Report | Diagnosis, output: str) -> None:
+def _deliver(render: Callable[..., str], report: Report | Diagnosis | Timeline, output: str) -> None:
     if output == "-":
         _print(render(report, width=_width(), colour=_colour()))
         return

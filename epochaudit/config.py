@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_FILE: Final = Path("epochaudit.toml")
-FORMATS: Final = ("text", "json", "sarif", "junit")
+FORMATS: Final = ("text", "json", "sarif", "junit", "html")
 FAIL_ON: Final = ("violation", "exposed", "unverifiable", "never")
 SHOWN_ON_REQUEST: Final = ("pass", "fenced", "unverifiable")
 

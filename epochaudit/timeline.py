@@ -168,7 +168,10 @@ def timeline(recorded: Recorded, topic: str, partition: int) -> Timeline:
 def narrowed(
     found: Timeline, epochs: Collection[int] = (), since: str | None = None, until: str | None = None
 ) -> Timeline:
-    """The rows under some leader epochs, or of a time as the hosts' clocks had it (ISO 8601, compared as it is printed)."""
+    """The rows under or about some leader epochs, and of a time as the hosts printed it (ISO 8601, or the beginning of it).
+
+    Raises TimelineError if there are none.
+    """
 
     def wanted(row: Row) -> bool:
         if epochs and row.leader_epoch not in epochs and row.stated_epoch not in epochs:
@@ -184,7 +187,13 @@ def narrowed(
         undated = narrow(life.undated) if since is None and until is None else ()
         return replace(life, sections=tuple(s for s in sections if s.rows), silent=narrow(life.silent), undated=undated)
 
-    return replace(found, lives=tuple(map(narrowed_life, found.lives)))
+    lives = tuple(life for life in map(narrowed_life, found.lives) if life.sections or life.silent or life.undated)
+    if not lives:
+        there = sorted({s.leader_epoch for life in found.lives for s in life.sections if s.leader_epoch is not None})
+        times = sorted(row.time for life in found.lives for s in life.sections for row in s.rows if row.time)
+        spans = f"times from {times[0]} to {times[-1]}" if times else "no times"
+        raise TimelineError(f"nothing is left of it; there are leader epochs {', '.join(map(str, there))} and {spans}")
+    return replace(found, lives=lives)
 
 
 def _unknown(events: DataFrame, topic: str, partition: int) -> str:

@@ -209,6 +209,12 @@ def test_some_of_the_rows_can_be_asked_for() -> None:
     assert [s.leader_epoch for s in narrowed(found, until="2026-11-21T04:23:21").lives[0].sections] == [0]
 
 
+def test_asking_for_what_is_not_there_tells_what_is() -> None:
+    found = Timeline("orders", 0, tuple(lives(fact("LEADER_STARTS", 1, 1, leader_epoch=4))))
+    with pytest.raises(TimelineError, match="there are leader epochs 4 and times from 2026-"):
+        narrowed(found, [9])
+
+
 def test_names_of_others_cannot_move_the_cursor() -> None:
     hostile = fact("FETCH", 1, 1, client_id="\x1b[2J\u202eevil", topic="orders", current_leader_epoch=0)
     found = Timeline("orders", 0, tuple(lives(hostile)))

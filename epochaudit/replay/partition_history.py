@@ -44,14 +44,14 @@ _NONE: Final = -1
 
 
 def topic_ids(events: DataFrame, topic: str) -> DataFrame:
-    """One row per cluster: the ids that are stated for a topic name, and whether there are records of a metadata log.
+    """One row per cluster that names a topic or has a metadata log.
 
-    Needs: cluster, source, topic, topic_id. Clock: none. Columns: cluster, topic_ids (array, null if it has none), has_log.
+    Needs: cluster, source, topic, topic_id. Clock: none. Columns: cluster, topic_ids (array of the ids that are stated for the
+    name), has_log (there are records of a metadata log).
     """
-    ids = F.collect_set(F.when(F.col("topic") == topic, F.col("topic_id")))
-    return events.groupBy("cluster").agg(
-        ids.alias("topic_ids"), F.max(F.col("source") == METADATA_LOG).alias("has_log")
-    )
+    named, log = F.col("topic") == topic, F.col("source") == METADATA_LOG
+    ids = F.collect_set(F.when(named, F.col("topic_id")))
+    return events.where(named | log).groupBy("cluster").agg(ids.alias("topic_ids"), F.max(log).alias("has_log"))
 
 
 def recorded_partitions(events: DataFrame) -> DataFrame:
@@ -83,7 +83,7 @@ def partition_history(
     here = of_topic & (F.col("partition").isNull() | (F.col("partition") == partition))
     feature = (F.col("event_type") == _OF_RECORDS[0]) & (F.col("name") == "metadata.version")
     apart = feature | F.col("event_type").isin(*OF_NODES, _OF_RECORDS[1])
-    found = rows.where(F.coalesce(here, F.lit(False)) | apart)
+    found = rows.where(here | apart)
     repeated = F.col("event_type").isin(*REPEATED)
     return _single(found.where(~repeated)).unionByName(_runs(found.where(repeated)))
 
@@ -125,13 +125,14 @@ def _runs(rows: DataFrame) -> DataFrame:
         }
     )
     asked = Window.partitionBy(*_ASKED).orderBy("file_order", "byte_offset", "partition_row")
+    stated = ("current_leader_epoch", "last_fetched_epoch")
     known = {
-        "current_leader_epoch": F.last("current_leader_epoch", ignorenulls=True).over(asked),
+        **{name: F.last(name, ignorenulls=True).over(asked) for name in stated},
         "known_offset": F.last(_offset(), ignorenulls=True).over(asked),
     }
     rows = rows.withColumns(known)
     like = F.struct(
-        "current_leader_epoch", F.coalesce("error_code", F.lit(0)), "request_error_code", "leader", "leader_epoch", "response_leader",
+        *stated, F.coalesce("error_code", F.lit(0)), "request_error_code", "leader", "leader_epoch", "response_leader",
         "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp", "replica_id",
         F.coalesce("forgotten", F.lit(False)),
         F.coalesce("diverging_epoch", F.lit(_NONE)),

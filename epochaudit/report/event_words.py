@@ -183,7 +183,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "DELETE_TOPICS": ("DeleteTopics of {client_id}", "topic id {topic_id}"),
     "FETCH": ("Fetch", "leader epoch {current_leader_epoch}", "last fetched epoch {last_fetched_epoch}"),
     "LIST_OFFSETS": ("ListOffsets {timestamp}", "leader epoch {current_leader_epoch}"),
-    "OFFSET_FOR_LEADER_EPOCH": ("asks where leader epoch {leader_epoch} ends", "leader epoch {current_leader_epoch}"),
+    "OFFSET_FOR_LEADER_EPOCH": ("asks where leader epoch {leader_epoch} ends", "current leader epoch {current_leader_epoch}"),
     "OFFSET_COMMIT": ("group {group_id} commits:", "leader epoch {committed_leader_epoch}"),
     "TXN_OFFSET_COMMIT": ("group {group_id} commits in a transaction:", "leader epoch {committed_leader_epoch}"),
     "CONTROLLED_SHUTDOWN": ("ControlledShutdown of broker {broker_id}",),

@@ -15,7 +15,8 @@ from epochaudit.auditing import audit
 from epochaudit.events.schema import columns, contract
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
-from epochaudit.sources.discovery import inspected
+from epochaudit.sources.discovery import discover, inspected
+from epochaudit.timeline import Recorded, recorded_in, timeline
 from epochaudit.warehouse import nightly, tables
 from epochaudit.warehouse.tables import TABLES, described
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, truncated
@@ -84,6 +85,20 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     assert [run["outcome"] for run in runs] == ["clean", "findings", "clean"]
     assert {row["day"] for row in rows(spark, location, "events") if row["time_ms"]} == {date(2026, 11, 21)}
     assert_described(spark, location)
+
+    # what it holds is what the logs hold
+    of_logs, of_tables = recorded_in(spark, [discover(str(folder))]), warehouse.recorded_in(spark, str(location))
+    assert lines_about(of_tables) == lines_about(of_logs)
+    assert len(lines_about(of_logs)) == 4
+
+
+def lines_about(recorded: Recorded) -> list[tuple[str, str | None, str, int | None]]:
+    """The timeline of t-0."""
+    return [
+        (row.host, row.time, row.event["file"], row.line)
+        for life in timeline(recorded, "t", 0).lives
+        for row in (*(row for section in life.sections for row in section.rows), *life.silent)
+    ]
 
 
 def assert_described(spark: SparkSession, location: Path) -> None:
