@@ -16,6 +16,30 @@ from epochaudit.rules.catalogue import catalogue
 from tests.conftest import capture_names
 from tests.expected import REPORTED, differences, not_required
 
+# What left the logs: topic, partition, the leader epoch without it, first and last offset, the epochs it was written in, the brokers
+# that truncated it, whether it had been given out, and the groups and clients that had read it.
+READERS = ("gkp", "grd", "j20-latest", "j20-live", "j20-none", "kp-earliest", "kp-latest", "rd-earliest", "rd-error")
+HOW = ("earliest", "live", "none")
+REMOVED = {
+    "kraft-k1-healthy": [("t1", 1, 2, 94, 94, [1], [1, 3], False, [])],
+    "kraft-unclean-truncation-4.1": [
+        (*("u", 0, 2, 10, 29, [0], [1], True), sorted([*READERS, "g20", "g41", "g848", *(f"j41-{how}" for how in HOW)]))
+    ],
+    "zk-healthy-3.9": [("h1", 1, 2, 61, 61, [1], [1, 2], False, [])],
+    **{
+        f"zk-unclean-truncation-{version}": [
+            (*("u", 0, 3, 10, 29, [1], [1], True), sorted([*READERS, "g20", "g39", *(f"j39-{how}" for how in HOW)]))
+        ]
+        for version in ("2.0", "3.9")
+    },
+    "zk-zombie-leader-3.9": [
+        ("z", 0, 1, 26, 26, [0], [1], False, []),
+        ("z", 0, 4, 179, 185, [3], [1, 3], False, []),
+        ("z", 0, 5, 182, 189, [4], [2], False, []),
+        ("z", 0, 9, 219, 232, [8], [2], False, []),
+    ],
+}
+
 CATALOGUE = [rule.id for rule in catalogue()]
 
 
@@ -39,6 +63,22 @@ def test_capture(
     assert code == (FINDINGS if any(finding["verdict"] in REPORTED for finding in report["findings"]) else CLEAN)
     assert_every_line_is_accounted_for(report["capture"])
     assert_evidence_can_be_checked_by_hand(report, capture(name))
+    assert removed(report, REMOVED.get(name, [])) == REMOVED.get(name, [])
+
+
+def removed(report: dict[str, Any], truth: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Losses, and truncations that lost nothing, of the partitions that the truth is about."""
+    partitions = {(topic, partition) for topic, partition, *_ in truth}
+    return [
+        (
+            *(one[name] for name in ("topic", "partition", "leader_epoch", "first_offset", "last_offset", "epochs")),
+            [replica["node"] for replica in one["replicas"]],
+            one["given_out"],
+            sorted(reader["group"] or reader["client"] for reader in one["read_by"]),
+        )
+        for one in report["losses"] + report["truncations"]
+        if (one["topic"], one["partition"]) in partitions
+    ]
 
 
 def assert_every_line_is_accounted_for(read: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from epochaudit.report.losses import Loss, elections_judged, losses_of, truncati
 from epochaudit.report.page import Page, plural
 
 SHOWN: Final = 10
-SHOWN_NAMES: Final = 8
+SHOWN_NAMES: Final = 20
 
 WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
     True: "took records from below a high watermark that clients had been told; no finding is about them",
