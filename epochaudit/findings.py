@@ -30,7 +30,7 @@ IDENTITY: Final = (
 )
 
 BREACHES: Final = (VIOLATION, EXPOSED)
-ANY: Final = ()  # in a key: whatever the topic or partition
+ANY: Final = ()  # in a key: whatever the topic, partition or client
 
 Row = Mapping[str, Any]
 
@@ -176,7 +176,7 @@ def _rooted(found: Sequence[Finding], caused_by: Mapping[str, Collection[str]]) 
         if finding.verdict in BREACHES:
             met = (first_cause.get((rule, key)) for rule in caused_by.get(finding.rule, ()) for key in _met(finding))
             if causes := [cause for cause in met if cause is not None]:
-                parents[number] = min(causes)
+                parents[number] = min(causes, key=lambda cause: (found[cause].client != finding.client, cause))
     consequences: dict[int, list[Finding]] = defaultdict(list)
     for number in parents:
         root = number
@@ -189,7 +189,8 @@ def _rooted(found: Sequence[Finding], caused_by: Mapping[str, Collection[str]]) 
 
 
 # A breach causes others that share a line with it, of its own partition, or topic, or of none; and one of a whole topic
-# those of the topic wherever they are recorded. There may be ten thousands of one line: all is looked up by keys.
+# those of the topic wherever they are recorded. Of several causes it is one of the finding's own client, if there is one.
+# There may be ten thousands of one line: all is looked up by keys.
 
 
 def _first_causes(found: Sequence[Finding]) -> Mapping[tuple[str, object], int]:
@@ -197,8 +198,8 @@ def _first_causes(found: Sequence[Finding]) -> Mapping[tuple[str, object], int]:
     first: dict[tuple[str, object], int] = {}
     for number, finding in enumerate(found):
         if finding.verdict in BREACHES:
-            topics, partitions = {finding.topic, ANY}, {finding.partition, ANY}
-            keys: list[object] = [*product(_lines(finding), topics, partitions)]
+            topics, partitions, clients = {finding.topic, ANY}, {finding.partition, ANY}, {finding.client, ANY}
+            keys: list[object] = [*product(_lines(finding), topics, partitions, clients)]
             if finding.partition is None and finding.topic is not None:
                 keys.append((finding.cluster, finding.topic))
             for key in keys:
@@ -210,7 +211,7 @@ def _met(finding: Finding) -> Iterator[object]:
     """The keys under which causes of a finding are to be found."""
     topics = {ANY} if finding.topic is None else {finding.topic, None}
     partitions = {ANY} if finding.partition is None else {finding.partition, None}
-    yield from product(_lines(finding), topics, partitions)
+    yield from product(_lines(finding), topics, partitions, (finding.client, ANY))
     if finding.topic is not None:
         yield finding.cluster, finding.topic
 

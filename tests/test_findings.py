@@ -260,6 +260,11 @@ def test_a_breach_of_a_topic_causes_those_of_its_partitions_wherever_they_are_re
     assert nested(cause, row(rule="EP-01", topic="other", evidence=elsewhere)) == {"TI-04": [], "EP-01": []}
 
 
+def test_of_several_causes_it_is_the_one_of_the_same_client() -> None:
+    roots = found(*(row(rule=rule, client_id=client) for rule in ("IS-01", "IS-06") for client in ("a", "b")))
+    assert [(root.client, [one.client for one in root.consequences]) for root in roots] == [("a", ["a"]), ("b", ["b"])]
+
+
 @pytest.mark.parametrize(
     "apart",
     [
