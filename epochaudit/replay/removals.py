@@ -67,6 +67,16 @@ def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
     )
 
 
+def only_topic_ids(events: DataFrame, topics: Collection[str]) -> DataFrame:
+    """One row per topic name that is recorded with one topic id only: cluster, topic, topic_id.
+
+    Lines of 2.8 to 3.2 tell replicas by name, and Fetch 13 (3.1) by topic id.
+    """
+    named = events.where(F.col("topic").isin(*topics) & F.col("topic_id").isNotNull())
+    ids = named.groupBy("cluster", "topic").agg(F.min("topic_id").alias("topic_id"), F.max("topic_id").alias("other"))
+    return ids.where(F.col("topic_id") == F.col("other")).drop("other")
+
+
 def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_ids: Collection[str]) -> DataFrame:
     """What was read, and committed, of histories that were left: `old` has the columns of OLD_HISTORY.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from epochaudit.replay.removals import OLD_HISTORY, answers, histories
+from epochaudit.replay.removals import OLD_HISTORY, answers, histories, only_topic_ids
 from epochaudit.report.contents import Reader, Removal
 from epochaudit.report.histories import History, Line, of_one_topic
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION
@@ -41,6 +41,7 @@ def removals_of(audit: Audit, found: Iterable[Row]) -> tuple[Removal, ...]:
         F.col("topic").isin(*topics).desc(), "cluster", "topic", "partition"
     )
     known = [one for row in in_question.limit(LISTED).toArrow().to_pylist() for one in of_one_topic(row)]
+    known = _with_topic_ids(audit, known)
     removed = [(history, removal) for history in known for removal in removals(history, breaches)][:LISTED]
     windows = [
         (*window, min(removal.epochs, default=0), removal.leader_epoch, node, since, until)
@@ -56,6 +57,15 @@ def removals_of(audit: Audit, found: Iterable[Row]) -> tuple[Removal, ...]:
     for row in answers(audit.events, old, sorted(names), sorted(ids)).toArrow().to_pylist():
         told[row["number"]].append(row)
     return tuple(with_answers(history, removal, told[number]) for number, (history, removal) in enumerate(removed))
+
+
+def _with_topic_ids(audit: Audit, known: Sequence[History]) -> list[History]:
+    nameless = sorted({history.topic for history in known if history.topic_id is None})
+    if not nameless:
+        return list(known)
+    rows = only_topic_ids(audit.events, nameless).toArrow().to_pylist()
+    ids = {(row["cluster"], row["topic"]): row["topic_id"] for row in rows}
+    return [replace(one, topic_id=ids.get((one.cluster, one.topic))) if one.topic_id is None else one for one in known]
 
 
 def _told_to_truncate(audit: Audit) -> bool:
@@ -115,7 +125,8 @@ def with_answers(history: History, removal: Removal, told: Sequence[Row]) -> Rem
     marks += [line.high_watermark for line in led if line.high_watermark is not None and _wrote(removal, line)]
     given_out = removal.given_out
     if given_out is None:
-        heard = bool(led) and any(row["group_id"] is None and row["node"] == led[-1].node for row in told)
+        writer = history.starts.get(max(removal.epochs, default=-1), led[-1] if led else None)
+        heard = writer is not None and any(row["group_id"] is None and row["node"] == writer.node for row in told)
         given_out = True if max(marks, default=-1) > removal.first_offset else False if heard else None
     return replace(removal, given_out=given_out, read_by=tuple(_readers(removal, told)))
 
