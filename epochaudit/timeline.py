@@ -359,7 +359,7 @@ def _filled(events: Sequence[Event], ids: Sequence[str]) -> list[str | None]:
     """
     if len(ids) < 2:
         return [ids[0] if ids else None] * len(events)
-    stating = [number for number, event in enumerate(events) if event["topic_id"] is not None]
+    stating = [number for number, event in enumerate(events) if _tells_topic_id(event)]
     filled: list[str | None] = []
     following = 0  # of the statements
     for number, event in enumerate(events):
@@ -367,11 +367,16 @@ def _filled(events: Sequence[Event], ids: Sequence[str]) -> list[str | None]:
             following += 1
         before = stating[following - 1] if following else None
         after = stating[following] if following < len(stating) else None
-        if after == number:
+        if event["topic_id"] is not None:
             filled.append(event["topic_id"])
         else:
             filled.append(_between(events, number, before, after, ids))
     return filled
+
+
+def _tells_topic_id(event: Event) -> bool:
+    """The host says which topic it has: not a client that asks for a former one, or lets go of it."""
+    return event["topic_id"] is not None and not event["error_code"] and not event["forgotten"]
 
 
 def _former(event: Event) -> str | None:

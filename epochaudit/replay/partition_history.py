@@ -85,7 +85,20 @@ def partition_history(
     apart = feature | F.col("event_type").isin(*OF_NODES, _OF_RECORDS[1])
     found = rows.where(here | apart)
     repeated = F.col("event_type").isin(*REPEATED)
-    return _single(found.where(~repeated)).unionByName(_runs(found.where(repeated)))
+    asked = found.where(repeated).withColumn("incarnation", F.lit(0))
+    if len(ids) > 1:
+        asked = _with_incarnations(found, found.where(repeated))
+    return _single(found.where(~repeated)).unionByName(_runs(asked))
+
+
+def _with_incarnations(rows: DataFrame, asked: DataFrame) -> DataFrame:
+    """Adds incarnation: how many ids of the name the node had stated by then, by its own clock. Who asks by name need not notice."""
+    own = F.col("topic_id").isNotNull() & F.col("node").isNotNull() & (F.coalesce("error_code", F.lit(0)) == 0)
+    first = rows.where(own).groupBy("cluster", "node", "topic_id").agg(F.min("time_ms").alias("since"))
+    of_node = first.groupBy("cluster", "node").agg(F.collect_list("since").alias("begun"))
+    joined = asked.join(F.broadcast(of_node), ["cluster", "node"], "left")
+    told = F.size(F.filter(F.coalesce("begun", F.array()), lambda since: since <= F.col("time_ms")))
+    return joined.withColumn("incarnation", told).drop("begun")
 
 
 def _offset() -> Column:
@@ -120,7 +133,7 @@ def _runs(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "asker": F.when(to_all, version).otherwise(asker),
-            "named": F.when(~to_all, named),
+            "named": F.when(~to_all, named),  # a broker may answer by either
             "client_id": F.when(~to_all, F.col("client_id")),
         }
     )
@@ -132,13 +145,14 @@ def _runs(rows: DataFrame) -> DataFrame:
     }
     rows = rows.withColumns(known)
     like = F.struct(
-        *stated, F.coalesce("error_code", F.lit(0)), "request_error_code", "leader", "leader_epoch", "response_leader",
+        *stated, "incarnation", F.coalesce("error_code", F.lit(0)), "request_error_code", "leader", "leader_epoch", "response_leader",
         "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp", "replica_id",
         F.coalesce("forgotten", F.lit(False)),
         F.coalesce("diverging_epoch", F.lit(_NONE)),
     )  # fmt: skip
     before = F.lag(F.struct(like.alias("like"), "known_offset")).over(asked)
-    rows = rows.withColumns({"like": like, "before": before})
+    position = F.when(F.col("event_type") == "FETCH", F.col("known_offset")).otherwise(_offset())
+    rows = rows.withColumns({"like": like, "before": before, "position_asked": position})
     goes_back = F.coalesce(F.col("known_offset") < F.col("before.known_offset"), F.lit(False))
     begins = ~F.col("like").eqNullSafe(F.col("before.like")) | goes_back
     rows = rows.withColumn("run", F.sum(begins.cast("int")).over(asked))
@@ -147,8 +161,8 @@ def _runs(rows: DataFrame) -> DataFrame:
         F.min(row).alias("first"),
         F.max(row).alias("last"),
         F.count("*").alias("requests"),
-        F.min(_offset()).alias("least"),
-        F.max(_offset()).alias("greatest"),
+        F.min("position_asked").alias("least"),
+        F.max("position_asked").alias("greatest"),
     )
     return runs.select(
         *(F.col(f"first.{name}") for name in (*PLACE, *CONTENT)), "requests", _last(F.col("last")).alias("last"), "least",
