@@ -61,6 +61,10 @@ class DataForUnassignedReplica(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         served, version = col("error_code") == 0, col("kafka_version")
         return first_of(
+            unverifiable(
+                col("leader_epoch").isNull() & col("held_min").isNotNull(),
+                "the leader epoch changed while the request was worked on, or the one at its arrival is not recorded",
+            ),
             unverifiable(col("leader_epoch").isNull(), "the leader epoch that the broker held is not recorded"),
             unverifiable(col("assigned").isNull(), "the replicas of the leader epoch are not in the evidence"),
             fenced(~served),
