@@ -104,6 +104,16 @@ def test_a_stale_request_stands_behind_what_its_host_knew_already() -> None:
     assert "leader epoch 3 is OLDER than 4, which node 2 knew" in " ".join(text.split())
 
 
+def test_a_sentinel_is_no_leader_epoch() -> None:
+    [life] = lives(
+        fact("LEADER_STARTS", 2, 1, leader_epoch=4, leader=2),
+        fact("STOP_REPLICA", 2, 2, leader_epoch=-2, delete_partition=True, correlation_id=7),
+    )
+    text = " ".join(page.render(Timeline("orders", 0, (life,))).split())
+    assert "leader epoch -2 (the topic is being deleted), delete yes: accepted" in text
+    assert "OLDER" not in text
+
+
 def test_a_refused_request_begins_no_leader_epoch() -> None:
     [life] = lives(
         fact("LEADER_STARTS", 1, 1, leader_epoch=4, leader=1),

@@ -194,6 +194,7 @@ _NOT_GIVEN: Final = frozenset(
     {"current_leader_epoch", "last_fetched_epoch", "committed_leader_epoch", "previous_epoch"}
 )
 NOT_GIVEN: Final = -1
+_SENTINELS: Final = {-1: "none", -2: "the topic is being deleted"}  # StopReplica's, which no leader epoch fences
 _MAY_BE_EMPTY: Final = frozenset({"added_brokers", "deleted_brokers", "bounced_brokers", "elr"})
 _TIMESTAMPS: Final = {-1: "latest", -2: "earliest", -3: "max timestamp", -4: "earliest local", -5: "latest tiered"}
 
@@ -210,7 +211,7 @@ def words(event: Event) -> str:
     if event.get("in_snapshot"):
         told = told.replace("record: partition created", "snapshot: partition").replace("record: ", "snapshot: ")
     if event.get("forgotten"):
-        told = "Fetch that takes the partition out of its session"
+        told, tail = "Fetch that takes the partition out of its session", ""
     return f"{who}{_counted(event)}{told}{tail}".replace(f"{AS_FOLLOWS},", AS_FOLLOWS).rstrip(AS_FOLLOWS)
 
 
@@ -240,6 +241,8 @@ def _says_nothing(name: str, value: Any) -> bool:
 def _shown(name: str, value: Any) -> str:
     if name == "leader" and value in (-1, -2):
         return "none" if value == -1 else "none, being deleted"
+    if name == "leader_epoch" and value in _SENTINELS:
+        return f"{value} ({_SENTINELS[value]})"
     if name == "timestamp":
         return _TIMESTAMPS.get(value, f"by timestamp {value}")
     if isinstance(value, bool):

@@ -55,7 +55,7 @@ def _life(page: Page, life: Life) -> None:
         page.heading(f"Cluster {life.cluster}: not told which topic of the name")
     known = [section for section in life.sections if section.leader_epoch is not None]
     if known:
-        page.table(("leader epoch", "rows", "from offset", "", "leader"), [_summary(section) for section in known])
+        page.table(("leader epoch", "rows", "from offset", "leader"), [_summary(section) for section in known])
     for section in life.sections:
         title = "Before any leader epoch was stated" if section.leader_epoch is None else _title(section)
         _rows(page, title, section.rows, section.leader_epoch)
@@ -69,7 +69,7 @@ def _leaders(section: Section) -> str:
 
 def _summary(section: Section) -> tuple[str, ...]:
     start = "" if section.start_offset is None else f"{section.start_offset:,}"
-    return str(section.leader_epoch), f"{len(section.rows):,}", start, "", _leaders(section) or "not told"
+    return str(section.leader_epoch), f"{len(section.rows):,}", start, _leaders(section) or "not told"
 
 
 def _title(section: Section) -> str:
@@ -125,7 +125,7 @@ def _style(row: Row) -> str:
     kind = row.event["event_type"]
     if kind in LOUD or (row.event["source"] == "request_log" and refused(row.event)):
         return "bold red"
-    return "bold" if kind in TURNS else ""
+    return "bold" if kind in TURNS or row.event["delete_partition"] else ""
 
 
 def _stale(row: Row, leader_epoch: int | None) -> str:
