@@ -26,9 +26,9 @@ FIELDS: Final = (
     "leader", "isr", "error_code", "request_error_code",
 )  # fmt: skip
 ORDER: Final = (
-    "Each row stands under the newest leader epoch that its host had stated by then. There, rows of one host are in its own order, "
-    "which is certain. A ~ begins a row after one of another host: only the times that the two hosts printed put them in this "
-    "order, which proves nothing."
+    "Each row stands under the newest leader epoch that its host had stated by then. There, rows of one host are in the order in "
+    "which it wrote them, requests when they were answered: that is certain, but for lines of two files within a millisecond. A ~ "
+    "begins a row after one of another host: only the times that the two hosts printed put them in this order, which proves nothing."
 )
 
 
