@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cmp_to_key
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,17 @@ from pyspark.sql import functions as F
 
 from epochaudit.auditing import reading
 from epochaudit.evidence import LineNumbers, iso_time
+from epochaudit.hosts import (
+    CLIENT_LOG,
+    METADATA_LOG,
+    Event,
+    by_host,
+    host_of,
+    ids_in_order,
+    ids_of_copies,
+    is_of_topic,
+    topics_told,
+)
 from epochaudit.replay.kept import release
 from epochaudit.replay.partition_history import partition_history, recorded_partitions, topic_ids
 from epochaudit.sources.clock_steps import corrected, corrections
@@ -30,13 +40,10 @@ if TYPE_CHECKING:
     from epochaudit.sources.capture import Capture
 
 SPLIT_COLUMNS: Final = ("cluster", "node", "file", "split", "lines", "clock_steps")
-METADATA_LOG: Final = "metadata_log"
-CLIENT_LOG: Final = "client_log"
 CHECKPOINT: Final = "checkpoint"
 MOST_ROWS: Final = 50_000  # of one partition; beyond that nobody reads on, and the driver has to hold them
 NEAR: Final = 5  # partitions that are named instead of an unknown one
 
-Event = Mapping[str, Any]
 Place = tuple[str, str]  # cluster and file
 
 # What tells that a host holds a leader epoch, or its metadata do. Requests of these only if they were accepted.
@@ -45,8 +52,6 @@ _INSTALLS: Final = frozenset({
     "UNCLEAN_ELECTION", "PARTITION_REPLAYED", "PARTITION_CHANGE_REPLAYED", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD",
     "LEADER_AND_ISR", "UPDATE_METADATA", "CLIENT_EPOCH_SEEN",
 })  # fmt: skip
-_WITHIN_MS: Final[Mapping[str, int]] = {"state_change_log": 0, "request_log": 2}
-_DELETES: Final = frozenset({"STOP_REPLICA", "DELETE_TOPICS", "TOPIC_DELETION_COMPLETED", "LOG_DELETION_SCHEDULED"})
 
 
 class TimelineError(Exception):
@@ -210,9 +215,6 @@ def _unknown(events: DataFrame, topic: str, partition: int) -> str:
     return f"nothing is recorded about {asked}: {hint}"
 
 
-# Rows of a host
-
-
 def lives_of(rows: Iterable[Event], recorded: Recorded) -> Iterator[Life]:
     """The topics of the name, of each cluster in order. `rows` are those of `partition_history`, as dicts."""
     by_cluster: dict[str, list[Event]] = defaultdict(list)
@@ -225,12 +227,12 @@ def lives_of(rows: Iterable[Event], recorded: Recorded) -> Iterator[Life]:
         return _row(event, epoch, stated, numbers, (event["cluster"], event["file"]) in zoned)
 
     for cluster in sorted(by_cluster):
-        hosts = _by_host(row for row in by_cluster[cluster] if row["source"] != CHECKPOINT)
+        hosts = by_host(row for row in by_cluster[cluster] if row["source"] != CHECKPOINT)
         copies = [row for row in by_cluster[cluster] if row["source"] == CHECKPOINT]
         stated = {host: [event["topic_id"] for event in events] for host, events in hosts.items()}
-        own = _ids_of_copies(copies)
-        ids = _in_order({id for id in chain(own, *stated.values()) if id is not None}, stated)
-        told = {host: _filled(events, ids) for host, events in hosts.items()}
+        own = ids_of_copies(copies)
+        ids = ids_in_order({id for id in chain(own, *stated.values()) if id is not None}, stated)
+        told = {host: topics_told(events, ids) for host, events in hosts.items()}
         if len(ids) == 1:
             own = [ids[0]] * len(copies)
         for id in [*ids, None] if len(ids) != 1 else ids:
@@ -242,174 +244,6 @@ def lives_of(rows: Iterable[Event], recorded: Recorded) -> Iterator[Life]:
 
 def _of(topic_id: str | None, events: Iterable[Event], told: Iterable[str | None]) -> list[Event]:
     return [event for event, id in zip(events, told, strict=True) if id == topic_id]
-
-
-def _ids_of_copies(copies: Sequence[Event]) -> list[str | None]:
-    """State files lie beside partition.metadata, which tells the topic's id."""
-    of_folder = {_folder(copy): copy["topic_id"] for copy in copies if copy["topic_id"] is not None}
-    return [of_folder.get(_folder(copy)) for copy in copies]
-
-
-def _folder(copy: Event) -> tuple[int | None, str]:
-    return copy["node"], copy["file"].rpartition("/")[0]
-
-
-def _by_host(rows: Iterable[Event]) -> dict[str, list[Event]]:
-    """The rows of each host in its own order; processes of hosts only where the partition is theirs, too."""
-    hosts: dict[str, list[Event]] = defaultdict(list)
-    for row in _whole_requests(rows):
-        hosts[_host(row)].append(row)
-    about = {host for host, events in hosts.items() if any(_is_of_topic(event) for event in events)}
-    return {host: _in_own_order(list(_without_repeats(hosts[host]))) for host in sorted(about)}
-
-
-def _host(event: Event) -> str:
-    if event["source"] == METADATA_LOG:
-        return "metadata log"
-    if event["source"] == CLIENT_LOG:
-        return f"client {event['client_id'] or event['file']}"
-    return f"node {'unknown' if event['node'] is None else event['node']}"
-
-
-def _is_of_topic(event: Event) -> bool:
-    return event["topic"] is not None or event["topic_id"] is not None
-
-
-def _in_own_order(events: Sequence[Event]) -> list[Event]:
-    """Rows of one host: by its clock, and lines of one file in their order; of the metadata log by position.
-
-    Within a millisecond a broker's state changes stand before what follows from them, and requests, logged when they are
-    answered, last.
-    """
-    last: dict[str, int] = defaultdict(int)
-    for event in events:
-        last[event["file"]] = max(last[event["file"]], _WITHIN_MS.get(event["source"], 1))
-
-    def order(event: Event) -> tuple[object, ...]:
-        clock = event["position"] if event["source"] == METADATA_LOG else event["time_ms"]
-        place = (last[event["file"]], event["file_order"], event["byte_offset"], event["partition_row"])
-        return (-1 if clock is None else clock, *place)
-
-    return sorted(events, key=order)
-
-
-def _whole_requests(rows: Iterable[Event]) -> Iterator[Event]:
-    """CreateTopics as one row: it has one per configuration."""
-    settings: dict[tuple[object, ...], list[Event]] = defaultdict(list)
-    for row in rows:
-        if row["event_type"] == "CREATE_TOPICS":
-            settings[row["cluster"], row["file"], row["byte_offset"], row["topic"]].append(row)
-        else:
-            yield row
-    for of_one in settings.values():
-        pairs = [f"{row['name']} = {row['value']}" for row in of_one if row["name"] is not None]
-        first = dict(of_one[0])
-        if pairs:
-            first["name"], first["value"] = ", ".join(pairs).split(" = ", 1)
-        yield first
-
-
-def _without_repeats(events: Iterable[Event]) -> Iterator[Event]:
-    """Without lines that say again what another line of the host says: of a received request, of a state written, of an epoch known."""
-    kept = list(events)
-    answered = {
-        (row["event_type"], row["correlation_id"], row["controller_id"])
-        for row in kept
-        if row["source"] == "request_log"
-    }
-    written = set()
-    for row in kept:
-        kind = row["event_type"]
-        if (kind.removesuffix("_RECEIVED"), row["correlation_id"], row["controller_id"]) in answered and kind.endswith(
-            "_RECEIVED"
-        ):
-            continue
-        if kind == "PARTITION_STATE_CHANGED":
-            state = (row["controller_epoch"], row["leader_epoch"], row["partition_epoch"], row["leader"])
-            if state in written:
-                continue
-            written.add(state)
-        if kind == "CLIENT_EPOCH_SEEN" and row["leader_epoch"] == row["previous_epoch"]:
-            continue
-        yield row
-
-
-# Which topic of the name
-
-
-def _in_order(ids: Iterable[str], told: Mapping[str, Sequence[str | None]]) -> list[str]:
-    """The ids of the name, in the order in which hosts met them: each host compares on its own."""
-    first: dict[str, dict[str, int]] = defaultdict(dict)
-    for host, met in told.items():
-        for number, id in enumerate(met):
-            if id is not None:
-                first[host].setdefault(id, number)
-
-    def compared(one: str, other: str) -> int:
-        votes = [(met[one] > met[other]) - (met[one] < met[other]) for met in first.values() if {one, other} <= {*met}]
-        return sum(votes)
-
-    return sorted(sorted(ids), key=cmp_to_key(compared))
-
-
-def _filled(events: Sequence[Event], ids: Sequence[str]) -> list[str | None]:
-    """For each row the topic that it is about: where the row states none, what its host stated before and after it.
-
-    Between statements of two topics the deletion of the first parts them; without one it is not told.
-    """
-    if len(ids) < 2:
-        return [ids[0] if ids else None] * len(events)
-    stating = [number for number, event in enumerate(events) if _tells_topic_id(event)]
-    filled: list[str | None] = []
-    following = 0  # of the statements
-    for number, event in enumerate(events):
-        while following < len(stating) and stating[following] < number:
-            following += 1
-        before = stating[following - 1] if following else None
-        after = stating[following] if following < len(stating) else None
-        if event["topic_id"] is not None:
-            filled.append(event["topic_id"])
-        else:
-            filled.append(_between(events, number, before, after, ids))
-    return filled
-
-
-def _tells_topic_id(event: Event) -> bool:
-    """The host says which topic it has: not a client that asks for a former one, or lets go of it."""
-    return event["topic_id"] is not None and not event["error_code"] and not event["forgotten"]
-
-
-def _former(event: Event) -> str | None:
-    return event["value"] if event["event_type"] == "CLIENT_TOPIC_ID_CHANGED" else None
-
-
-def _between(
-    events: Sequence[Event], number: int, before: int | None, after: int | None, ids: Sequence[str]
-) -> str | None:
-    if not _is_of_topic(events[number]) and (before is not None or after is not None):
-        return str(events[before if before is not None else after or 0]["topic_id"])
-    if before is None:
-        if after is None:
-            return None
-        following = events[after]
-        former = _former(following)
-        return former or (following["topic_id"] if following["topic_id"] == ids[0] else None)
-    earlier = str(events[before]["topic_id"])
-    if after is not None and events[after]["topic_id"] == earlier:
-        return earlier
-    end = len(events) if after is None else after
-    deletions = [at for at in range(before, end) if _deletes(events[at])]
-    if deletions:
-        if number <= deletions[-1]:
-            return earlier
-        return None if after is None else str(events[after]["topic_id"])
-    return earlier if after is None and earlier == ids[-1] else None
-
-
-def _deletes(event: Event) -> bool:
-    if event["event_type"] == "STOP_REPLICA":
-        return bool(event["delete_partition"]) and not event["error_code"]
-    return event["event_type"] in _DELETES or (event["event_type"] == "UPDATE_METADATA" and event["leader"] == -2)
 
 
 # Leader epochs
@@ -427,7 +261,7 @@ def _life(
     silent: list[list[Row]] = []
     for events in hosts.values():
         rows = list(_under_epochs(_with_records_folded(events), made))
-        if not any(_is_of_topic(row.event) for row in rows):
+        if not any(is_of_topic(row.event) for row in rows):
             continue
         if all(row.leader_epoch is None for row in rows):
             silent.append(rows)
@@ -534,7 +368,7 @@ def _row(event: Event, epoch: int | None, stated: int | None, numbers: LineNumbe
 
     return Row(
         event,
-        _host(event),
+        host_of(event),
         iso_time(event["time_ms"], zoned=zoned),
         iso_time(last["time_ms"], zoned=zoned) if several else None,
         epoch,
