@@ -1,47 +1,37 @@
 """The command line.
 
 Three streams are kept apart: the payload (stdout or --output), diagnostics (stderr), progress (a terminal only).
-Spark is imported only by the commands that run it, so that `rules`, `explain` and `--help` answer at once.
+Nothing is imported before a command needs it, so that `rules`, `explain` and `--help` answer at once.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
-from functools import partial
+from functools import partial, reduce
 from getpass import getuser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from epochaudit import config, metrics
+from epochaudit.config import UsageError
+from epochaudit.delivery import PAGE_WIDTH, colour, deliver, print_payload, renderers, width
 from epochaudit.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
+from epochaudit.running import audited, diagnosed, maintained, progress, recorded, reported
 from epochaudit.version import VERSION
 
 if TYPE_CHECKING:
-    from epochaudit.auditing import Audit
-    from epochaudit.diagnosis import Diagnosis
     from epochaudit.report.contents import Report
     from epochaudit.rules.rule import Rule
-    from epochaudit.timeline import Recorded, Timeline
 
-PAGE_WIDTH: Final = 100  # columns of a text report that does not go to a terminal
 PAGE_OR_JSON: Final = ("text", "json")
 ACCEPTED_FOR: Final = timedelta(days=90)
-WIDEST: Final = 120  # columns of one that does: longer lines are hard to read
-
-
-class UsageError(Exception):
-    """The command can't be run as given; the message says what was found and what to do."""
 
 
 @dataclass
@@ -117,6 +107,29 @@ debug_option = click.option(
 )
 
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which help lists them."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+spark_options = _options(
+    click.option("--master", metavar="URL", help="Spark master. [default: local[*]]"),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."),
+    debug_option,
+)
+rule_options = _options(
+    click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable."),
+    click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable."),
+)
+page_options = _options(
+    click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON."),
+    click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]"),
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAGE_WIDTH})
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 def commands() -> None:
@@ -137,8 +150,7 @@ def commands() -> None:
     metavar="FILE",
     help="Where the report goes, `-` being stdout; one for each --format, in order.",
 )
-@click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable.")
-@click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable.")
+@rule_options
 @click.option(
     "--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1. [default: exposed]"
 )
@@ -208,9 +220,9 @@ def _concluded(
 ) -> int:
     """Deliver a report; the exit code that it means."""
     diagnostics.report = report
-    renderers = _renderers(chosen.fail_on)
+    render = renderers(chosen.fail_on)
     for format, output in destinations:
-        _deliver(renderers[format], report, output)
+        deliver(render[format], report, output)
     if report.reaches(chosen.fail_on):
         return FINDINGS
     if report.failures:
@@ -238,9 +250,7 @@ def _property(item: str) -> tuple[str, str]:
 @click.option("--output", multiple=True, metavar="FILE", help="Where the report goes; one for each --format, in order.")
 @click.option("--fail-on", type=click.Choice(config.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
 @click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
-@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
-@debug_option
+@spark_options
 @click.pass_obj
 def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
     """Render the report of a warehouse's last run again, without reading logs."""
@@ -257,12 +267,9 @@ def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, .
 )
 @click.option("--owner", help="Who accepts them. [default: the user]")
 @click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day. [default: in 90 days]")
-@click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable.")
-@click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable.")
+@rule_options
 @click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
-@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
-@debug_option
+@spark_options
 @click.pass_obj
 def baseline(
     diagnostics: Diagnostics,
@@ -290,7 +297,7 @@ def baseline(
         raise UsageError(
             f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
         )
-    _deliver(lambda found, **_: written(found.findings, acceptance), report, output)
+    deliver(lambda found, **_: written(found.findings, acceptance), report, output)
     return CLEAN
 
 
@@ -302,9 +309,7 @@ def baseline(
     metavar="N",
     help="Let logs go that end more than N days before the newest of their cluster. [default: keep all]",
 )
-@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
-@debug_option
+@spark_options
 @click.pass_obj
 def maintain(
     diagnostics: Diagnostics,
@@ -318,25 +323,16 @@ def maintain(
 
     Lets old logs go, removes rows that do not count any more, compacts the tables' files and deletes old ones.
     """
-    from epochaudit.session import session
-    from epochaudit.warehouse.maintenance import maintain as maintained
-
-    with progress("starting Spark"):
-        given = _properties(conf)
-        spark = session(master, given, warehouse=True, debug=diagnostics.debug)
-    with progress(f"maintaining {warehouse}"):
-        done = maintained(spark, warehouse, keep_days)
-    _print(f"{warehouse}: {done.files} files let go, rows of {done.parts} parts removed, tables compacted\n")
+    chosen = config.settings(None, {"master": master, "conf": _properties(conf)})
+    done = maintained(warehouse, keep_days, chosen, debug=diagnostics.debug)
+    print_payload(f"{warehouse}: {done.files} files let go, rows of {done.parts} parts removed, tables compacted\n")
     return CLEAN
 
 
 @commands.command()
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON.")
-@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
-@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
-@debug_option
+@page_options
+@spark_options
 @click.pass_obj
 def doctor(
     diagnostics: Diagnostics,
@@ -356,7 +352,7 @@ def doctor(
 
     chosen = config.settings(None, {"master": master, "conf": _properties(conf)})
     diagnosis = diagnosed(captures, chosen, debug=diagnostics.debug)
-    _deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
+    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
     return CLEAN
 
 
@@ -378,11 +374,8 @@ def doctor(
     "--from", "since", metavar="TIME", help="Only rows of this time or later: 2026-11-21T04:36, as hosts print it."
 )
 @click.option("--until", metavar="TIME", help="Only rows of this time or earlier.")
-@click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON.")
-@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
-@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
-@debug_option
+@page_options
+@spark_options
 @click.pass_obj
 def timeline_of_partition(
     diagnostics: Diagnostics,
@@ -410,12 +403,12 @@ def timeline_of_partition(
         raise UsageError("name either CAPTURE... or --warehouse DIR")
     times = [_moment("--from", since), _moment("--until", until)]
     chosen = config.settings(None, {"master": given["master"], "conf": _properties(given["conf"])})
-    recorded = _recorded(captures, warehouse, chosen, debug=diagnostics.debug)
+    events = recorded(captures, warehouse, chosen, debug=diagnostics.debug)
     with progress(f"looking for {subject}"):
-        found = timeline.timeline(recorded, topic, partition)
+        found = timeline.timeline(events, topic, partition)
     if epochs or any(times):
         found = timeline.narrowed(found, epochs, *times)
-    _deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), found, output)
+    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), found, output)
     return CLEAN
 
 
@@ -426,171 +419,19 @@ def _moment(option: str, text: str | None) -> str | None:
     return None if text is None else text.replace(" ", "T")
 
 
-def audited(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
-    """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named."""
-    if chosen.warehouse is not None:
-        return _audited_into(chosen.warehouse, captures, chosen, debug=debug)
-    from epochaudit.report.assembly import report_of
-
-    result = _run(captures, chosen, debug=debug)
-    with progress(f"gathering what was found in {', '.join(captures)}"), metrics.of_run().stage("gathering"):
-        return report_of(result)
-
-
-def _audited_into(location: str, captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Report:
-    from epochaudit import warehouse
-    from epochaudit.session import session
-    from epochaudit.sources.discovery import inspected
-
-    seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
-    size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
-    size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
-    with progress("starting Spark"), metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=size, debug=debug)
-    with progress(f"auditing {', '.join(captures)} into {location}"):
-        return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
-
-
-def reported(location: str, chosen: config.Settings, *, debug: bool) -> Report:
-    """The report of a warehouse's last run."""
-    from epochaudit import warehouse
-    from epochaudit.session import session
-
-    with progress("starting Spark"):
-        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=0, debug=debug)
-    with progress(f"reading {location}"):
-        return warehouse.reported(spark, location)
-
-
-def diagnosed(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Diagnosis:
-    """Run the audit on Spark and tell what it could judge."""
-    from epochaudit.report.assembly import diagnosis_of
-
-    result = _run(captures, chosen, debug=debug)
-    with progress(f"examining {', '.join(captures)}"):
-        return diagnosis_of(result)
-
-
-def _recorded(captures: Sequence[str], location: str | None, chosen: config.Settings, *, debug: bool) -> Recorded:
-    """What was recorded, of captures or in a warehouse, on Spark."""
-    from epochaudit import warehouse
-    from epochaudit.auditing import plain_bytes_of
-    from epochaudit.session import session
-    from epochaudit.sources.discovery import discover
-    from epochaudit.timeline import recorded_in
-
-    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
-    size = plain_bytes_of(found) if location is None else warehouse.plain_bytes_in(location)
-    with progress("starting Spark"):
-        spark = session(chosen.master, chosen.conf, warehouse=location is not None, plain_bytes=size, debug=debug)
-    with progress(f"reading {', '.join(captures) or location}"):
-        return recorded_in(spark, found) if location is None else warehouse.recorded_in(spark, location)
-
-
-def _run(captures: Sequence[str], chosen: config.Settings, *, debug: bool) -> Audit:
-    from epochaudit.auditing import audit, plain_bytes_of
-    from epochaudit.session import session
-    from epochaudit.sources.discovery import discover
-
-    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
-    with progress("starting Spark"), metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, plain_bytes=plain_bytes_of(found), debug=debug)
-    with progress(f"auditing {', '.join(captures)}"):
-        return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
-
-
-@contextmanager
-def progress(stage: str) -> Iterator[None]:
-    """A spinner on stderr while a stage runs; nothing at all when stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    from epochaudit.report.neutral import neutral
-
-    # its own descriptor: stderr's is given to Spark's JVM while that starts
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal, Console(file=terminal).status(Text(neutral(stage))):
-        yield
-
-
-def _renderers(fail_on: str) -> Mapping[str, Callable[..., str]]:
-    from epochaudit.report import html, json_report, junit, sarif, text
-
-    return {
-        "text": text.render,
-        "json": lambda report, **_: json_report.render(report),
-        "sarif": lambda report, **_: sarif.render(report),
-        "junit": lambda report, **_: junit.render(report, fail_on=fail_on),
-        "html": lambda report, **_: html.render(report),
-    }
-
-
-def _deliver(render: Callable[..., str], report: Report | Diagnosis | Timeline, output: str) -> None:
-    if output == "-":
-        _print(render(report, width=_width(), colour=_colour()))
-        return
-    try:
-        Path(output).write_bytes(render(report, width=PAGE_WIDTH, colour=False).encode("utf-8"))
-    except OSError as error:
-        raise UsageError(f"can't write {output}: {error.strerror}; choose another --output") from error
-
-
-def _print(text: str) -> None:
-    """Payload to stdout: UTF-8 whatever the locale is; a reader that stops early (`| head`) is no failure."""
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _width() -> int:
-    if sys.stdout.isatty():
-        return min(os.get_terminal_size(sys.stdout.fileno()).columns, WIDEST)
-    return PAGE_WIDTH
-
-
 @commands.command()
 @click.option(
-    "--format", type=click.Choice(config.FORMATS), default="text", show_default=True, help="Table or JSON array."
+    "--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Table or JSON array."
 )
 @debug_option
 def rules(format: str) -> None:
     """List the catalogue of rules."""
+    from epochaudit.report import rule_pages
     from epochaudit.rules.catalogue import catalogue
 
-    if format == "json":
-        _print(json.dumps([_entry(rule) for rule in catalogue()], indent=2) + "\n")
-        return
-    from epochaudit.report.page import Page
-
-    page = Page(_width(), colour=_colour())
-    header = ("rule", "KIP", "severity", "since", "title")
-    page.table(header, [(rule.id, rule.kip, rule.severity, rule.since, rule.title) for rule in catalogue()])
-    page.blank()
-    page.say(
-        ("epochaudit explain RULE", "bold"),
-        (" shows a rule's page; --select and --ignore take a rule, a KIP or a family.", ""),
-    )
-    _print(page.text())
-
-
-def _entry(rule: Rule) -> dict[str, str]:
-    return {
-        "rule": rule.id,
-        "name": rule.name,
-        "title": rule.title,
-        "kip": rule.kip,
-        "family": rule.family,
-        "severity": rule.severity,
-        "since": rule.since,
-    }
+    listed = catalogue()
+    as_table = format == "text"
+    print_payload(rule_pages.table(listed, width(), colour=colour()) if as_table else rule_pages.listing(listed))
 
 
 @commands.command()
@@ -598,15 +439,9 @@ def _entry(rule: Rule) -> dict[str, str]:
 @debug_option
 def explain(rule: str) -> None:
     """Show the page of one RULE."""
-    from epochaudit.report.page import Page
+    from epochaudit.report import rule_pages
 
-    found = _rule(rule)
-    page = Page(_width(), colour=_colour())
-    page.say((f"{found.id} {found.name}", "bold"))
-    page.say((f"{found.kip}, severity {found.severity}, for Kafka {found.since} and later", ""))
-    page.blank()
-    page.markdown(found.page)
-    _print(page.text())
+    print_payload(rule_pages.page(_rule(rule), width(), colour=colour()))
 
 
 def _rule(asked: str) -> Rule:

@@ -26,6 +26,10 @@ FAIL_ON: Final = ("violation", "exposed", "unverifiable", "never")
 SHOWN_ON_REQUEST: Final = ("pass", "fenced", "unverifiable")
 
 
+class UsageError(Exception):
+    """The command can't be run as given; the message says what was found and what to do."""
+
+
 class ConfigError(Exception):
     """A setting that can't be used; the message names the key, what was found and what is accepted."""
 

@@ -210,7 +210,9 @@ def test_output_is_utf8_whatever_the_locale_and_survives_a_closed_pipe() -> None
         "PYTHONIOENCODING": "ascii",
         "PATH": "/usr/bin:/bin",
     }
-    program = "import sys; from epochaudit import cli; cli._print('\\u2713' + 'x' * 200_000 + '\\n')"
+    program = (
+        "import sys; from epochaudit.delivery import print_payload; print_payload('\\u2713' + 'x' * 200_000 + '\\n')"
+    )
     whole = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert whole.stdout.decode("utf-8").startswith("✓x")
     piped = f"{sys.executable} -c {program!r} | head -c 3"
