@@ -66,7 +66,9 @@ class ExposedDataLostByElection(Rule):
             unverifiable(col("start_offset").isNull(), "no 'starts at leader epoch' line of the leader"),
             unverifiable(col("exposed_high_watermark").isNull(), "no high watermark of an earlier epoch is recorded"),
             violation(lost & (col("election") == "clean")),
-            exposed(lost & (col("election") == "unclean"), "an unclean election may begin without what had been given out"),
+            exposed(
+                lost & (col("election") == "unclean"), "an unclean election may begin without what had been given out"
+            ),
             exposed(lost, "whether the election was clean is not in the evidence"),
             otherwise=passed(),
         )
