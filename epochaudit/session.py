@@ -71,7 +71,7 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.{rule}" for rule in (
-            "catalyst.optimizer.PruneFilters", "catalyst.optimizer.RemoveRedundantAliases", "catalyst.optimizer.FoldablePropagation",
+            "catalyst.optimizer.PruneFilters", "catalyst.optimizer.FoldablePropagation",
             "catalyst.optimizer.OptimizeCsvJsonExprs", "catalyst.optimizer.UnwrapCastInBinaryComparison",
             "execution.datasources.PushVariantIntoScan",
         )
