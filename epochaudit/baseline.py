@@ -14,14 +14,14 @@ The file is TOML, one table for each finding. What it is about stands beside for
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from epochaudit.findings import BREACHES, Finding
+from epochaudit.config import read_toml
+from epochaudit.findings import BREACHES, Finding, with_consequences
 from epochaudit.report.contents import Acceptance, Report
 from epochaudit.report.neutral import neutral
 
@@ -47,7 +47,7 @@ class Baseline:
 
     def applied(self, report: Report, today: date) -> Report:
         """The report with its findings accepted as the entries say. An entry is good on the day it expires, and no longer."""
-        found = {one.finding_id for root in report.findings for one in (root, *root.consequences)}
+        found = {one.finding_id for one in with_consequences(report.findings)}
         met = {id: entry for id, entry in self.entries.items() if id in found}
         accepted = {id: entry for id, entry in met.items() if today <= entry.expires}
         return report.accepting(accepted, expired=met.keys() - accepted.keys(), unmet=self.entries.keys() - met.keys())
@@ -55,12 +55,7 @@ class Baseline:
 
 def read_baseline(path: Path) -> Baseline:
     """The entries of a file. Raises BaselineError."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BaselineError(f"can't read baseline {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BaselineError(f"{path} is not valid TOML: {error}") from error
+    table = read_toml(path, "baseline", BaselineError)
     listed = table.pop("accepted", [])
     if table or not isinstance(listed, list):
         raise BaselineError(f"{path}: a baseline holds [[accepted]] tables only; `epochaudit baseline` writes one")
@@ -91,7 +86,7 @@ def _entry(where: str, entry: Any) -> tuple[str, Acceptance]:
 
 def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
     """A file that accepts all breaches among the findings and their consequences, in their order."""
-    found = (one for root in findings for one in (root, *root.consequences) if one.verdict in BREACHES)
+    found = (one for one in with_consequences(findings) if one.verdict in BREACHES)
     return "\n".join([HEAD, *(_table(finding, acceptance) for finding in found)])
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 DEFAULT_FILE: Final = Path("epochaudit.toml")
 FORMATS: Final = ("text", "json", "sarif", "junit", "html")
@@ -73,14 +73,19 @@ def settings(file: Path | None, given: Mapping[str, object], directory: Path | N
 
 def read_file(path: Path) -> Settings:
     """The settings that a configuration file names; every key must be known and of the right type."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"can't read configuration file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    table = read_toml(path, "configuration file", ConfigError)
     values = {KEYS[key]: _checked(path, key, value) for key, value in table.items() if _known(path, key)}
     return Settings(**values)  # type: ignore[arg-type]
+
+
+def read_toml(path: Path, what: str, failure: type[Exception]) -> dict[str, Any]:
+    """The table of a TOML file; what is wrong with it is raised as a `failure`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise failure(f"can't read {what} {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise failure(f"{path} is not valid TOML: {error}") from error
 
 
 def _known(path: Path, key: str) -> bool:

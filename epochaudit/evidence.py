@@ -55,6 +55,11 @@ class Evidence:
     time: str | None
     text: str | None
 
+    @property
+    def place(self) -> str:
+        """Where to look: `file:line`, or the byte where no line number is known."""
+        return f"{self.file}:{self.line}" if self.line is not None else f"{self.file} at byte {self.byte_offset}"
+
 
 def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
     """The text of the line or record at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.

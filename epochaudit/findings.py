@@ -71,6 +71,24 @@ class Finding:
             return "" if self.topic_id is None else self.topic_id
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
+    @property
+    def where(self) -> str:
+        """What it is about, beside its topic and partition: `node 2, leader epoch 3, client c, cluster west`."""
+        named = (
+            ("node", self.node),
+            ("leader epoch", self.leader_epoch),
+            ("client", self.client),
+            ("group", self.group),
+            ("correlation id", self.correlation_id),
+            ("cluster", self.cluster),
+        )
+        return ", ".join(f"{name} {value}" for name, value in named if value is not None)
+
+
+def with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Each finding, followed by what it caused."""
+    return (one for root in findings for one in (root, *root.consequences))
+
 
 @dataclass(frozen=True)
 class Recording:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any, Final
 
-METADATA_LOG: Final = "metadata_log"
+from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
+
 CLIENT_LOG: Final = "client_log"
 
 Event = Mapping[str, Any]  # a row of `epochaudit.replay.partition_history`

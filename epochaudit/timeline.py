@@ -21,7 +21,6 @@ from epochaudit.auditing import reading
 from epochaudit.evidence import LineNumbers, iso_time
 from epochaudit.hosts import (
     CLIENT_LOG,
-    METADATA_LOG,
     Event,
     by_host,
     host_of,
@@ -31,6 +30,7 @@ from epochaudit.hosts import (
     topics_told,
 )
 from epochaudit.replay.kept import release
+from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.partition_history import partition_history, recorded_partitions, topic_ids
 from epochaudit.sources.clock_steps import corrected, corrections
 

@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import client_host
 from epochaudit.replay.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.metadata_log import metadata_log
 
@@ -126,8 +127,7 @@ def _runs(rows: DataFrame) -> DataFrame:
     What a broker tells of a partition in Metadata it tells to all: runs of these are of the broker, not of a client.
     """
     to_all = F.col("event_type") == "METADATA"
-    host = F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1)
-    asker = F.when(F.col("event_type") == "FETCH", F.col("connection")).otherwise(host)
+    asker = F.when(F.col("event_type") == "FETCH", F.col("connection")).otherwise(client_host())
     version = F.col("response_leader_epoch").isNull().cast("string")  # older ones tell no leader epoch
     named = F.coalesce("topic_id", "topic")
     rows = rows.withColumns(

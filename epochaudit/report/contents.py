@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import groupby
 from typing import Final
 
-from epochaudit.findings import Finding
+from epochaudit.findings import Finding, with_consequences
 from epochaudit.inventory import Inventory
-from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VERDICTS, VIOLATION
+from epochaudit.rules.rule import EXPOSED, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
     "violation": (VIOLATION,),
@@ -38,6 +39,11 @@ class RuleResult:
         return self.verdicts.get(verdict, 0)
 
     @property
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why subjects could not be judged, and how many; the most frequent first."""
+        return sorted(self.unverifiable_reasons.items(), key=lambda item: (-item[1], item[0]))
+
+    @property
     def subjects(self) -> int:
         """Everything that the rule applied to, judged or not."""
         return sum(self.verdicts.values())
@@ -50,6 +56,9 @@ class Acceptance:
     reason: str
     owner: str
     expires: date
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.owner}, until {self.expires.isoformat()})"
 
 
 @dataclass(frozen=True)
@@ -136,8 +145,8 @@ class Report:
     def unaccepted(self, verdict: str, rule: str | None = None) -> int:
         """Subjects with that verdict, of one rule or of all, less the accepted ones."""
         count = sum(one.count(verdict) for one in self.rules if rule in (None, one.rule))
-        found = (one for root in self.findings for one in (root, *root.consequences))
-        accepted = (one for one in found if one.finding_id in self.accepted and one.verdict == verdict)
+        found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
+        accepted = (one for one in found if one.finding_id in self.accepted)
         return count - sum(rule in (None, one.rule) for one in accepted)
 
     def count(self, verdict: str) -> int:
@@ -166,3 +175,12 @@ class Report:
     def reaches(self, fail_on: str) -> bool:
         """Whether any verdict that is not accepted is at or above the threshold of --fail-on."""
         return any(self.unaccepted(verdict) > 0 for verdict in THRESHOLDS[fail_on])
+
+
+def grouped(found: Iterable[Finding]) -> Iterator[list[Finding]]:
+    """The findings of one severity, rule and verdict together, the worst first."""
+
+    def group(finding: Finding) -> tuple[int, str, int]:
+        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
+
+    return (list(members) for _, members in groupby(sorted(found, key=group), key=group))

@@ -6,23 +6,21 @@ that the template prints is escaped for HTML, and made visible where it is a con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import groupby
 from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
-from epochaudit.evidence import Evidence
 from epochaudit.findings import BREACHES, Finding
-from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.contents import Report, RuleResult, grouped
 from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
 from epochaudit.report.losses import elections_judged, losses_of, truncations_of
 from epochaudit.report.neutral import neutral
 from epochaudit.report.page import plural, size_of
 from epochaudit.report.text import excerpt, headline
-from epochaudit.rules.rule import SEVERITIES, UNVERIFIABLE, VERDICTS
+from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
 SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
 SHOWN_CONSEQUENCES: Final = 50  # of a finding
@@ -94,7 +92,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (plural, size_of, offsets, excerpt, where, place, quantity, most_first)
+    own = (plural, size_of, offsets, excerpt, quantity)
     environment.globals.update({function.__name__: function for function in own})
     return environment
 
@@ -115,44 +113,22 @@ def _truncations(report: Report) -> list[tuple[str, list[Any]]]:
     return [(what, listed) for what, listed in of_kind if listed]
 
 
-def _groups(report: Report, found: Sequence[Finding]) -> list[Group]:
+def _groups(report: Report, found: Iterable[Finding]) -> list[Group]:
     """By severity, rule and verdict, the worst first."""
     results = {rule.rule: rule for rule in report.rules}
-
-    def key(finding: Finding) -> tuple[int, str, int]:
-        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
-
-    groups = []
-    for (severity, rule, _), members in groupby(sorted(found, key=key), key=key):
-        own = tuple(members)
-        shown = own[:SHOWN_PER_RULE]
-        groups.append(Group(SEVERITIES[severity], rule, own[0].verdict, len(own), results.get(rule), shown))
-    return groups
-
-
-def where(finding: Finding) -> str:
-    """What a finding is about, beside its topic and partition: `node 2, leader epoch 3, client c`."""
-    named = (
-        ("node", finding.node),
-        ("leader epoch", finding.leader_epoch),
-        ("client", finding.client),
-        ("group", finding.group),
-        ("correlation id", finding.correlation_id),
-        ("cluster", finding.cluster),
-    )
-    return ", ".join(f"{name} {value}" for name, value in named if value is not None)
-
-
-def place(line: Evidence) -> str:
-    """`file:line` of a recorded line."""
-    return f"{line.file}:{line.line}" if line.line is not None else f"{line.file} at byte {line.byte_offset}"
+    return [
+        Group(
+            own[0].severity,
+            own[0].rule,
+            own[0].verdict,
+            len(own),
+            results.get(own[0].rule),
+            tuple(own[:SHOWN_PER_RULE]),
+        )
+        for own in grouped(found)
+    ]
 
 
 def quantity(number: int) -> str:
     """`12,345`."""
     return f"{number:,}"
-
-
-def most_first(reasons: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Reasons and their subjects, the most frequent first."""
-    return sorted(reasons, key=lambda item: (-item[1], item[0]))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from epochaudit.findings import Finding
+from epochaudit.findings import Finding, with_consequences
 from epochaudit.report.contents import THRESHOLDS, Report, RuleResult
 from epochaudit.report.neutral import neutral
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
@@ -68,14 +68,15 @@ def _case(report: Report, rule: RuleResult, failing: tuple[str, ...]) -> Element
 
 
 def _reasons(rule: RuleResult) -> list[str]:
-    reasons = sorted(rule.unverifiable_reasons.items(), key=lambda item: (-item[1], item[0]))
-    return [f"{subjects:,} unverifiable: {reason}" for reason, subjects in reasons]
+    return [f"{subjects:,} unverifiable: {reason}" for reason, subjects in rule.reasons]
 
 
 def _findings(report: Report, rule: str, failed: Iterable[str]) -> list[str]:
-    found = (one for root in report.findings for one in (root, *root.consequences))
-    found = (one for one in found if one.rule == rule and one.finding_id not in report.accepted)
-    own = [finding for finding in found if finding.verdict in failed]
+    own = [
+        one
+        for one in with_consequences(report.findings)
+        if one.rule == rule and one.verdict in failed and one.finding_id not in report.accepted
+    ]
     lines = [line for finding in own[:SHOWN] for line in _finding(finding)]
     more = max(0, len(own) - SHOWN) + report.left_out.get(rule, 0)
     return [*lines, f"and {more:,} more"] if more else lines

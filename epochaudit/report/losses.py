@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from epochaudit.findings import BREACHES, Finding
+from epochaudit.findings import BREACHES, Finding, with_consequences
 from epochaudit.report.contents import Reader, Removal, Replica, Report
 
 ELECTIONS: Final = "TR-06"  # judges what each leader epoch kept of what had been given out
@@ -59,7 +59,7 @@ class Loss:
 
 def losses_of(report: Report) -> tuple[Loss, ...]:
     """The losses that the report's findings prove, in their order."""
-    found = (one for root in report.findings for one in (root, *root.consequences))
+    found = with_consequences(report.findings)
     telling = [finding for finding in found if finding.verdict in BREACHES and _offsets(finding)]
     removed = [finding for finding in telling if finding.rule == ELECTIONS]
     passed_over = [finding for finding in telling if finding.rule != ELECTIONS]

@@ -111,12 +111,7 @@ def _result(finding: Finding, root: Finding, numbers: Mapping[str, int], accepte
 
 
 def _suppression(accepted: Acceptance) -> dict[str, Any]:
-    until = accepted.expires.isoformat()
-    return {
-        "kind": "external",
-        "status": "accepted",
-        "justification": neutral(f"{accepted.reason} ({accepted.owner}, until {until})"),
-    }
+    return {"kind": "external", "status": "accepted", "justification": neutral(str(accepted))}
 
 
 def _where(finding: Finding) -> str:

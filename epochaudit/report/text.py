@@ -6,15 +6,14 @@ The content is the same on a terminal and in a file; a terminal adds colour and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Final
 
 from epochaudit.findings import Finding
 from epochaudit.inventory import Inventory
-from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.contents import Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.page import Page, plural, size_of
-from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
@@ -121,30 +120,27 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
     for finding in breaches:
         if report.accepts(finding):
             accepted = report.accepted[finding.finding_id]
-            why = f": {accepted.reason} ({accepted.owner}, until {accepted.expires.isoformat()})"
-            page.say((f"{finding.rule} {finding.verdict}", "bold"), (f"  {_where(finding)}{why}", ""), indent=2, hang=2)
+            told = f"  {_where(finding)}: {accepted}"
+            page.say((f"{finding.rule} {finding.verdict}", "bold"), (told, ""), indent=2, hang=2)
     if report.expired:
         page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
     if report.unmet:
         page.say((f"accepted, but not found: {len(report.unmet):,}", ""), indent=2)
 
 
-def _groups(page: Page, found: list[Finding], results: dict[str, RuleResult]) -> None:
-    def group(finding: Finding) -> tuple[int, str, int]:
-        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
-
-    for number, ((severity, rule, _), members) in enumerate(groupby(sorted(found, key=group), key=group)):
+def _groups(page: Page, found: Iterable[Finding], results: dict[str, RuleResult]) -> None:
+    for number, members in enumerate(grouped(found)):
         if number:
             page.blank()
-        _group(page, SEVERITIES[severity], results.get(rule), list(members))
+        _group(page, results.get(members[0].rule), members)
 
 
-def _group(page: Page, severity: str, result: RuleResult | None, members: list[Finding]) -> None:
+def _group(page: Page, result: RuleResult | None, members: list[Finding]) -> None:
     first = members[0]
     about = f": {result.title} ({result.kip})" if result else ""
     count = plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
     page.say(
-        (f"{severity.upper()} ", "bold"),
+        (f"{first.severity.upper()} ", "bold"),
         (first.rule, "bold"),
         (about, ""),
         (f", {count}", VERDICT_STYLE[first.verdict]),
@@ -168,8 +164,7 @@ def _finding(page: Page, finding: Finding) -> None:
     for number, reason in enumerate(finding.because):
         page.field("because" if number == 0 else "", reason)
     for line in finding.evidence:
-        place = f"{line.file}:{line.line}" if line.line is not None else f"{line.file} at byte {line.byte_offset}"
-        page.say((f"{place}  ", "cyan"), (line.role, "italic"), indent=4, hang=2)
+        page.say((f"{line.place}  ", "cyan"), (line.role, "italic"), indent=4, hang=2)
         text = line.text if line.text is not None else "(the file can't be read any more)"
         page.say((excerpt(text, finding), "dim"), indent=6)
     for one in finding.consequences:
@@ -177,16 +172,7 @@ def _finding(page: Page, finding: Finding) -> None:
 
 
 def _where(finding: Finding) -> str:
-    parts = [
-        finding.subject,
-        None if finding.node is None else f"node {finding.node}",
-        None if finding.leader_epoch is None else f"leader epoch {finding.leader_epoch}",
-        None if finding.client is None else f"client {finding.client}",
-        None if finding.group is None else f"group {finding.group}",
-        None if finding.correlation_id is None else f"correlation id {finding.correlation_id}",
-        f"cluster {finding.cluster}",
-    ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(part for part in (finding.subject, finding.where) if part)
 
 
 def excerpt(text: str, finding: Finding) -> str:
@@ -224,7 +210,7 @@ def _counts(rule: RuleResult) -> tuple[str, ...]:
 
 
 def _reasons(page: Page, rule: RuleResult) -> None:
-    reasons = sorted(rule.unverifiable_reasons.items(), key=lambda item: (-item[1], item[0]))
+    reasons = rule.reasons
     for reason, subjects in reasons[:SHOWN_REASONS]:
         page.say((f"{rule.rule}  ", "bold"), (f"{subjects:,}: {reason}", ""), indent=2, hang=len(rule.rule) + 2)
     if len(reasons) > SHOWN_REASONS:

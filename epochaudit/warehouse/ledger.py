@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from epochaudit.auditing import REPORTED, Audit
 from epochaudit.events.schema import columns, spark_schema
 from epochaudit.evidence import Evidence
-from epochaudit.findings import Finding, in_order
+from epochaudit.findings import Finding, in_order, with_consequences
 from epochaudit.metrics import Metrics
 from epochaudit.report.contents import Report
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
@@ -115,7 +115,7 @@ def _place(line: Evidence) -> tuple[str, int, str | None]:
 
 
 def _flat(report: Report) -> list[Finding]:
-    return [one for root in report.findings for one in (root, *root.consequences)]
+    return list(with_consequences(report.findings))
 
 
 @dataclass(frozen=True)
