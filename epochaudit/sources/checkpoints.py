@@ -66,12 +66,17 @@ def recognise_partition_metadata(head: bytes) -> bool:
 
 def recognise_meta_properties(head: bytes) -> bool:
     """A log directory's meta.properties: which node and cluster it belongs to."""
-    return bool(_NODE_ID.search(head) and _META.search(head)) and _is_properties(head)
+    return _has_node_id(head) and _META.search(head) is not None and _is_properties(head)
 
 
 def recognise_server_properties(head: bytes) -> bool:
     """A node's configuration file."""
-    return bool(_NODE_ID.search(head) and _SERVER.search(head)) and _is_properties(head)
+    return _has_node_id(head) and _SERVER.search(head) is not None and _is_properties(head)
+
+
+def _has_node_id(head: bytes) -> bool:
+    """Most files are logs, which are told by their bytes sooner than by their lines."""
+    return (b"broker.id" in head or b"node.id" in head) and _NODE_ID.search(head) is not None
 
 
 def _is_properties(head: bytes) -> bool:

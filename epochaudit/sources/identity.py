@@ -39,7 +39,10 @@ _LISTENERS: Final = re.compile(rb"^\s*(?:advertised\.)?listeners ?=(.*)$", re.MU
 _VOTERS: Final = re.compile(rb"^\s*controller\.quorum\.voters ?= ?(.*)$", re.MULTILINE)
 _VOTER: Final = re.compile(rb"(\d{1,9})@([^:,\s]+):(\d{1,5})")
 _ENDPOINT: Final = re.compile(rb"://([^\s,/]*?):(\d{1,5})")
-_LOCAL_END: Final = re.compile(rb'(?:"connection":"| from connection )([^\s"]*?):(\d{1,5})-')
+# Of a line in JSON and in text: a pattern that begins with one literal is searched for ten times as fast as one with two.
+_LOCAL_ENDS: Final = tuple(
+    re.compile(before + rb'([^\s"]*?):(\d{1,5})-') for before in (rb'"connection":"', rb" from connection ")
+)
 _FOLDER: Final = re.compile(r"(?:.*[A-Za-z][-_.]?)?(\d{1,9})")  # broker-1, node2, 3; no date, no version
 _SETTING_KINDS: Final = frozenset({"server-log", "meta-properties", "server-properties"})
 
@@ -67,9 +70,9 @@ def words(kind: str, head: bytes) -> Words:
         ids.update(int(number) for *_, number in spoken)
         roles.update("broker" for broker, _, _ in spoken if broker)
         roles.update("controller" for _, controller, _ in spoken if controller)
-        if _QUORUM.search(head):
+        if b"[Controller " in head and _QUORUM.search(head):
             roles.add("controller")
-        local = frozenset(_endpoint(*end) for end in _LOCAL_END.findall(head))
+        local = frozenset(_endpoint(*end) for pattern in _LOCAL_ENDS for end in pattern.findall(head))
         brokers = frozenset((*_announced(head), *_announced_as_text(head)))
     if kind in _SETTING_KINDS:
         ids.update(int(number) for number in _SETTING.findall(head))
