@@ -327,7 +327,7 @@ def _installs(event: Event) -> bool:
     kind = event["event_type"]
     accepted = not event["error_code"] and not event["request_error_code"]
     if event["source"] == CLIENT_LOG:
-        return kind != "CLIENT_EPOCH_IGNORED" and not kind.endswith("_COMMITTED")
+        return not kind.endswith(("_IGNORED", "_COMMITTED"))
     if kind in ("METADATA", "FETCH"):  # a fetch is served in the very leader epoch that it states
         return accepted and event["error_code"] is not None
     return kind in _INSTALLS and accepted

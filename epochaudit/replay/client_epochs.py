@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref, ref_in
@@ -22,6 +22,12 @@ IGNORED: Final = "CLIENT_EPOCH_IGNORED"
 TRUNCATED: Final = "CLIENT_TRUNCATION_DETECTED"
 OUT_OF_RANGE: Final = "CONSUMER_OUT_OF_RANGE"
 LINES: Final = (SEEN, IGNORED, TRUNCATED, OUT_OF_RANGE)
+HINT_TAKEN: Final = "CLIENT_HINT_TAKEN"
+HINT_IGNORED: Final = "CLIENT_HINT_IGNORED"
+HINTS: Final = (HINT_TAKEN, HINT_IGNORED)
+FORGOTTEN: Final = "CLIENT_EPOCH_FORGOTTEN"
+RESET: Final = "CLIENT_TOPIC_ID_CHANGED"
+KNEW_NONE: Final = -1
 SERVED: Final = "served"
 REFUSED: Final = "refused"
 
@@ -34,17 +40,18 @@ def states_epochs() -> Column:
     """Without such events the frame has no rows."""
     by_consumer = F.coalesce("replica_id", F.lit(CONSUMER)) == CONSUMER
     stated = (F.col("event_type") == "FETCH") & (F.col("current_leader_epoch") >= 0) & by_consumer
-    return stated | F.col("event_type").isin(*LINES)
+    return stated | F.col("event_type").isin(*LINES, *HINTS)
 
 
 def client_epochs(events: DataFrame) -> DataFrame:
-    """One row per line of a client's log about a leader epoch or a truncation; see `_lines`.
+    """One row per line of a client's log about a leader epoch or a truncation; see `_lines`; and about a hint: see `_hints`.
 
     And one per (client instance, partition, connection, leader epoch) that the client stated in a Fetch; see `_stated`.
-    Columns of both: the subject columns (node = the broker, null for a line), kind (the line's event type; served or refused),
+    Columns of all: the subject columns (node = the broker, null for a line), kind (the line's event type; served or refused),
     how (the same in words), previous_epoch (the one that the client knew before), own_ref, several_incarnations.
     """
-    return _lines(events).unionByName(_stated(events), allowMissingColumns=True)
+    rows = _lines(events).unionByName(_hints(events), allowMissingColumns=True)
+    return rows.unionByName(_stated(events), allowMissingColumns=True)
 
 
 def _lines(events: DataFrame) -> DataFrame:
@@ -78,6 +85,51 @@ def _lines(events: DataFrame) -> DataFrame:
         *_SUBJECT, "kind", "how", "previous_epoch", "own_ref", "several_incarnations", "reason", "position", "new_offset",
         F.col("diverged.leader_epoch").alias("diverged_epoch"), F.col("diverged.start_offset").alias("diverged_start"),
         F.col("diverged.start_ref").alias("diverged_ref"),
+    )  # fmt: skip
+
+
+def _hints(events: DataFrame) -> DataFrame:
+    """Lines about the leaders that Fetch and Produce answers hint at (KIP-951). A row per line; only clients' lines are shuffled.
+
+    Clock: the order of one file's lines of one client id. leader, leader_epoch: those of the hint. previous_epoch: what the client
+    knew, KNEW_NONE: it knew that it knew none, null: no line tells; of a hint that was turned down the line itself tells.
+    known_ref: the line that told it. one_client: the file has the client's lines of the partition from the first that it learned,
+    each of which knows what the one before had left: it is one client's, and none is missing. reason: as in the line.
+    """
+    kind = F.col("event_type")
+    began = (kind == SEEN) & F.col("previous_epoch").isNull()
+    told_none = (kind == IGNORED) & F.col("current_leader_epoch").isNull()
+    knew = (
+        F.when(told_none, KNEW_NONE)
+        .when(kind == SEEN, F.col("previous_epoch"))
+        .when(kind.isin(IGNORED, HINT_IGNORED), F.col("current_leader_epoch"))
+    )
+    takes = kind.isin(SEEN, HINT_TAKEN, RESET)
+    knows = F.when(takes, F.col("leader_epoch")).when(kind == FORGOTTEN, KNEW_NONE).otherwise(knew)
+    lines = Window.partitionBy("cluster", "file", "client_id", "topic", "partition").orderBy(
+        "byte_offset", "partition_row"
+    )
+    before = lines.rowsBetween(Window.unboundedPreceding, -1)
+    rows = of_types(events, SEEN, IGNORED, *HINTS, FORGOTTEN, RESET).withColumns(
+        {"began": began, "knew": knew, "knows": knows, "own_ref": ref()}
+    )
+    told = F.when(F.col("knows").isNotNull(), F.struct("knows", F.col("own_ref").alias("ref")))
+    rows = rows.withColumn("known", F.last(told, ignorenulls=True).over(before))
+    strange = F.coalesce(F.col("knew") != F.col("known.knows"), F.lit(False))
+    rows = rows.withColumn("strange", strange).withColumn(
+        "one_client",
+        F.first("began").over(before)
+        & (F.sum(F.col("began").cast("int")).over(before) == 1)
+        & ~F.max("strange").over(before)
+        & F.col("client_id").isNotNull(),
+    )
+    taken = kind == HINT_TAKEN
+    rows = with_identity(rows.where(kind.isin(*HINTS)), topic_incarnations(events))
+    return rows.select(
+        *_SUBJECT, kind.alias("kind"), F.when(taken, "taken from a hint").otherwise("hinted at").alias("how"),
+        F.when(taken, F.col("known.knows")).otherwise(F.col("knew")).alias("previous_epoch"), "own_ref", "several_incarnations",
+        "reason", "leader", F.when(taken, F.col("known.ref")).alias("known_ref"),
+        F.coalesce("one_client", F.lit(False)).alias("one_client"),
     )  # fmt: skip
 
 

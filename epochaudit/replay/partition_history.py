@@ -17,8 +17,9 @@ from epochaudit.replay.metadata_log import metadata_log
 
 REPEATED: Final = (
     "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA",
+    "CLIENT_HINT_IGNORED",
 )  # fmt: skip
-"""What is asked over and over: runs of these become one row."""
+"""What is asked, or comes with each answer, over and over: runs of these become one row."""
 
 OF_NODES: Final = (
     "PROCESS_STARTING", "PROCESS_STARTED", "PROCESS_SHUTTING_DOWN", "PROCESS_STOPPED", "KAFKA_VERSION",
@@ -138,9 +139,9 @@ def _runs(rows: DataFrame) -> DataFrame:
         }
     )
     asked = Window.partitionBy(*_ASKED).orderBy("file_order", "byte_offset", "partition_row")
-    stated = ("current_leader_epoch", "last_fetched_epoch")
+    stated, fetched = ("current_leader_epoch", "last_fetched_epoch"), F.col("event_type") == "FETCH"
     known = {
-        **{name: F.last(name, ignorenulls=True).over(asked) for name in stated},
+        **{name: F.when(fetched, F.last(name, ignorenulls=True).over(asked)).otherwise(F.col(name)) for name in stated},
         "known_offset": F.last(_offset(), ignorenulls=True).over(asked),
     }
     rows = rows.withColumns(known)
@@ -148,10 +149,10 @@ def _runs(rows: DataFrame) -> DataFrame:
         *stated, "incarnation", F.coalesce("error_code", F.lit(0)), "request_error_code", "leader", "leader_epoch", "response_leader",
         "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp", "replica_id",
         F.coalesce("forgotten", F.lit(False)),
-        F.coalesce("diverging_epoch", F.lit(_NONE)),
+        F.coalesce("diverging_epoch", F.lit(_NONE)), "reason",
     )  # fmt: skip
     before = F.lag(F.struct(like.alias("like"), "known_offset")).over(asked)
-    position = F.when(F.col("event_type") == "FETCH", F.col("known_offset")).otherwise(_offset())
+    position = F.when(fetched, F.col("known_offset")).otherwise(_offset())
     rows = rows.withColumns({"like": like, "before": before, "position_asked": position})
     goes_back = F.coalesce(F.col("known_offset") < F.col("before.known_offset"), F.lit(False))
     begins = ~F.col("like").eqNullSafe(F.col("before.like")) | goes_back

@@ -164,6 +164,11 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "CONSUMER_VALIDATION_SKIPPED": ("does not validate its position: the broker is too old",),
     "CLIENT_EPOCH_SEEN": ("learns leader epoch {leader_epoch}", "before {previous_epoch}"),
     "CLIENT_EPOCH_IGNORED": ("ignores leader epoch {leader_epoch}", "it knows {current_leader_epoch}", "{reason}"),
+    "CLIENT_EPOCH_FORGOTTEN": ("is told no leader epoch, and knows none",),
+    "CLIENT_HINT_TAKEN": ("takes the hint of an answer", "leader epoch {leader_epoch}", "leader {leader}"),
+    "CLIENT_HINT_IGNORED": (
+        "ignores the hint of an answer", "leader epoch {leader_epoch}", "leader {leader}", "it knows {current_leader_epoch}", "{reason}",
+    ),
     "CLIENT_TOPIC_ID_CHANGED": ("learns that the topic was created again", "topic id {topic_id}", "formerly {value}"),
     "EPOCH_CHECKPOINT": ("leader-epoch-checkpoint: leader epoch {leader_epoch} begins at offset {start_offset}", "folder {name}"),
     "HIGH_WATERMARK_CHECKPOINT": ("checkpoint: high watermark {high_watermark}",),
@@ -207,7 +212,8 @@ def words(event: Event) -> str:
     )
     told = ", ".join(filled for clause in clauses if (filled := _filled(clause, event)) is not None)
     tail = _ANSWERED.get(kind, _answer)(event) if event["source"] == "request_log" else ""
-    who = f"{_asker(event)}: " if kind in REPEATED and event["client_id"] is not None else ""
+    asked = kind in REPEATED and event["source"] == "request_log"
+    who = f"{_asker(event)}: " if asked and event["client_id"] is not None else ""
     if event.get("in_snapshot"):
         told = told.replace("record: partition created", "snapshot: partition").replace("record: ", "snapshot: ")
     if event.get("forgotten"):

@@ -1,6 +1,6 @@
 """Logs of clients: where a consumer read from, what made it go elsewhere, and which leader epochs a client believed in.
 
-Java clients of 1.0 to 4.1, whose lines begin with `[Consumer clientId=..., groupId=...]` (those of static methods do not,
+Java clients of 1.0 to 4.4, whose lines begin with `[Consumer clientId=..., groupId=...]` (those of static methods do not,
 and name no client); librdkafka's `%7|time|FACILITY|client#consumer-1|` lines; the Python client. A line counts whatever
 its layout, as long as its time stands in front. Where lines end with their logger, one that does not was cut.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from epochaudit.sources.capture import RecordedFile
@@ -130,6 +130,12 @@ _POSITIONS: Final = {
     ),
 }  # fmt: skip
 
+_INCOMING: Final = (
+    rb"For " + TOPIC_PARTITION + rb", incoming leader\(LeaderIdAndEpoch\{leaderId=(?P<leader>-?\d+),"
+    rb" epoch=(?P<leader_epoch>-?\d+)\}\)"
+)
+_SNAPSHOT: Final = b"Updated cluster metadata updateVersion "
+_NO_EPOCH: Final = b"leaderEpoch=Optional.empty"
 _EPOCHS: Final = {
     b"Updating last seen epoch ": (
         _java(
@@ -172,6 +178,35 @@ _EPOCHS: Final = {
             rb" topicId changed from (?P<value>null|[\w-]{22}) to (?P<topic_id>[\w-]{22})",
         ),
     ),
+    b"For ": (  # 3.7 and later (KIP-951): what Fetch and Produce answers hint at
+        _java(
+            "CLIENT_HINT_TAKEN",
+            rb"For " + TOPIC_PARTITION + rb" updating leader information, updated metadata is PartitionMetadata\(error=\w+,"
+            rb" partition=[\w.-]+, leader=Optional\[(?P<leader>-?\d+)\], leaderEpoch=Optional\[(?P<leader_epoch>-?\d+)\], .*\)\.",
+        ),
+        _java(
+            "CLIENT_HINT_IGNORED",
+            _INCOMING + rb" is not-newer than the one in the existing metadata LeaderAndEpoch\{leader=[^{}]*,"
+            rb" epoch=(?:Optional\[)?(?P<current_leader_epoch>-?\d+)\]?\}, so ignoring\.",
+            reason="not_newer",
+        ),
+        _java(
+            "CLIENT_HINT_IGNORED",
+            _INCOMING + rb", the corresponding node information for node-id -?\d+ is missing, so ignoring\.",
+            reason="unknown_leader",
+        ),
+        _java(
+            "CLIENT_HINT_IGNORED",
+            _INCOMING + rb", partition metadata is no longer cached, ignoring\.",
+            reason="unknown_partition",
+        ),
+    ),
+    _SNAPSHOT: (  # all of the client's partitions; each as a message of its own
+        _java(
+            "CLIENT_EPOCH_FORGOTTEN",
+            rb"error=\w+, partition=" + TOPIC_PARTITION + rb", leader=[^,]*, " + re.escape(_NO_EPOCH) + rb", .*",
+        ),
+    ),
     b"Skipping validation of fetch offsets ": (
         _java(
             "CONSUMER_VALIDATION_SKIPPED",
@@ -210,7 +245,11 @@ _PYTHON: Final = {
     ),
 }  # fmt: skip
 
-_TELLING: Final = {b"Topic ": b" topic_id changed from "}  # what tells a sentence whose first words others have, too
+_TELLING: Final = {  # what tells a sentence whose first words others have, too
+    b"Topic ": (b" topic_id changed from ",),
+    b"For ": (b" updating leader information, ", b", incoming leader("),
+    _SNAPSHOT: (_NO_EPOCH,),
+}
 
 
 def _librdkafka(event_type: str, pattern: bytes, **told: str) -> Wording:
@@ -264,6 +303,7 @@ def _by_first_word(
 
 _BY_FIRST_WORD: Final = _by_first_word(_POSITIONS, _EPOCHS, _PYTHON)
 _CLOSING: Final = re.compile(rb" \([\w.$]+\)\Z")
+_PARTITION_ROW: Final = IDENTITY.index("partition_row")
 _PREFIX_WITHIN: Final = 200  # bytes of a line in which a client's prefix begins
 _UNIX_TIME: Final = re.compile(rb"%\d\|(\d{1,12})\.(\d{3})\|([A-Z]+)\|")
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
@@ -308,19 +348,25 @@ class ClientLog(Log4jLines):
         start = text.rfind(b"[", 0, name) if name > 0 else message_start(text)
         begin = text.find(b"] ", start) + 2 if name > 0 else start
         for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
-            if text.startswith(beginning, begin) and _TELLING.get(beginning, b"") in text:
-                return self._told(wordings, text, start, byte_offset, line_in_split)
+            if text.startswith(beginning, begin) and any(mark in text for mark in _TELLING.get(beginning, (b"",))):
+                return self._told(wordings, text, start, begin, byte_offset, line_in_split)
         if looks_cut(text):
             return self._quarantine(text, byte_offset, line_in_split, fault(text))
         return LineOutcome.IGNORED
 
-    def _told(self, wordings: Wordings, text: bytes, start: int, byte_offset: int, line: int) -> LineOutcome:
+    def _told(
+        self, wordings: Wordings, text: bytes, start: int, begin: int, byte_offset: int, line: int
+    ) -> LineOutcome:
         closing = _CLOSING.search(text)
         self._closed = self._closed or closing is not None
         if closing is None and self._closed:
             return self._quarantine(text, byte_offset, line, fault(text))
-        message = text[start : closing.start() if closing else None]
-        return self._row(wordings, message, byte_offset, line, self._clock.read(text))
+        end = closing.start() if closing else None
+        messages = [text[start:end]]
+        if text.startswith(_SNAPSHOT, begin):
+            told = text[begin:end].split(b"PartitionMetadata(")[1:]
+            messages = [text[start:begin] + partition for partition in told if _NO_EPOCH in partition]
+        return self._rows_of(wordings, messages, byte_offset, line, self._clock.read(text))
 
     def _librdkafka(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         match = _UNIX_TIME.match(text)
@@ -329,16 +375,21 @@ class ClientLog(Log4jLines):
         mark, wordings = _BY_FACILITY[match[3]]
         if mark not in text:
             return LineOutcome.IGNORED
-        return self._row(wordings, text, byte_offset, line, int(match[1]) * 1000 + int(match[2]))
+        return self._rows_of(wordings, [text], byte_offset, line, int(match[1]) * 1000 + int(match[2]))
 
-    def _row(self, wordings: Wordings, message: bytes, byte_offset: int, line: int, time_ms: int | None) -> LineOutcome:
-        try:
-            row = wordings.row(message, 0, byte_offset, line, time_ms)
-        except ValueError:
-            return self._quarantine(message, byte_offset, line, "holds a number that is out of its range")
-        if row is None:
-            return self._quarantine(message, byte_offset, line, fault(message + b")"))
-        self._rows.append(row)
+    def _rows_of(
+        self, wordings: Wordings, messages: Sequence[bytes], byte_offset: int, line: int, time_ms: int | None
+    ) -> LineOutcome:
+        rows = []
+        for number, message in enumerate(messages):
+            try:
+                row = wordings.row(message, 0, byte_offset, line, time_ms)
+            except ValueError:
+                return self._quarantine(message, byte_offset, line, "holds a number that is out of its range")
+            if row is None:
+                return self._quarantine(message, byte_offset, line, fault(message + b")"))
+            rows.append((*row[:_PARTITION_ROW], number, *row[_PARTITION_ROW + 1 :]) if number else row)
+        self._rows.extend(rows)
         return LineOutcome.EVENT
 
 

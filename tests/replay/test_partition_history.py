@@ -50,3 +50,27 @@ def test_a_run_ends_where_the_answer_or_the_epoch_changes_offsets_go_back_or_the
         ("METADATA", None, 1, None, None, 0),
         ("PROCESS_STARTING", None, 1, None, None, None),
     ]
+
+
+HINTED = """
+| # | event_type | source | topic | partition | client_id | leader | leader_epoch | current_leader_epoch | reason |
+|---|---|---|---|---|---|---|---|---|---|
+| a | CLIENT_HINT_IGNORED | client_log | t | 0 | c | 1 | 4 | 4 | not_newer |
+| b | CLIENT_HINT_IGNORED | client_log | t | 0 | c | 1 | 4 | 4 | not_newer |
+| d | CLIENT_HINT_TAKEN | client_log | t | 0 | c | 2 | 5 | | |
+| e | CLIENT_HINT_IGNORED | client_log | t | 0 | c | 1 | 4 | 5 | not_newer |
+| f | CLIENT_HINT_IGNORED | client_log | t | 0 | c | 3 | 6 | | unknown_leader |
+"""
+
+
+def test_hints_that_are_turned_down_again_and_again_are_one_row(spark: SparkSession) -> None:
+    rows = partition_history(history(spark, HINTED), "t", [], 0, has_log=False)
+    told = rows.orderBy("byte_offset").select(
+        "event_type", "requests", "leader_epoch", "current_leader_epoch", "reason"
+    )
+    assert [tuple(row) for row in told.collect()] == [
+        ("CLIENT_HINT_IGNORED", 2, 4, 4, "not_newer"),
+        ("CLIENT_HINT_TAKEN", 1, 5, None, None),
+        ("CLIENT_HINT_IGNORED", 1, 4, 5, "not_newer"),
+        ("CLIENT_HINT_IGNORED", 1, 6, None, "unknown_leader"),
+    ]

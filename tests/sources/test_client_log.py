@@ -131,6 +131,34 @@ JAVA: list[Case] = [
         {**BY, **U0, "leader_epoch": 0, "topic_id": OTHER_ID, "value": ID},
     ),
     (
+        "For u-0 updating leader information, updated metadata is PartitionMetadata(error=NONE, partition=u-0, leader=Optional[2],"
+        " leaderEpoch=Optional[7], replicas=1,2,3, isr=1,2,3, offlineReplicas=).",
+        "CLIENT_HINT_TAKEN",
+        {**BY, **U0, "leader": 2, "leader_epoch": 7},
+    ),
+    *(
+        (
+            f"For u-0, incoming leader(LeaderIdAndEpoch{{leaderId=2, epoch=4}}){rest}",
+            "CLIENT_HINT_IGNORED",
+            {**BY, **U0, "leader": 2, "leader_epoch": 4, **columns},
+        )
+        for rest, columns in (
+            (
+                f" is not-newer than the one in the existing metadata LeaderAndEpoch{{leader={LEADER_4}, epoch=5}}, so ignoring.",
+                {"current_leader_epoch": 5, "reason": "not_newer"},
+            ),
+            (
+                " is not-newer than the one in the existing metadata LeaderAndEpoch{leader=Optional.empty, epoch=5}, so ignoring.",
+                {"current_leader_epoch": 5, "reason": "not_newer"},
+            ),
+            (
+                ", the corresponding node information for node-id 2 is missing, so ignoring.",
+                {"reason": "unknown_leader"},
+            ),
+            (", partition metadata is no longer cached, ignoring.", {"reason": "unknown_partition"}),
+        )
+    ),
+    (
         "Skipping validation of fetch offsets for partitions [u-0, u-1] since the broker does not support the required protocol"
         " version (introduced in Kafka 2.3)",
         "CONSUMER_VALIDATION_SKIPPED",
@@ -156,6 +184,31 @@ JAVA: list[Case] = [
 def test_a_java_client(case: Case) -> None:
     message, event_type, columns = case
     assert only_event(client_log, AT + CONSUMER + message + STATE) == {"event_type": event_type, **columns}
+
+
+def snapshot(*partitions: tuple[str, str]) -> str:
+    told = ", ".join(
+        f"PartitionMetadata(error=NONE, partition={partition}, leader=Optional[1], leaderEpoch={epoch}, replicas=1,3, isr=1,3,"
+        " offlineReplicas=)"
+        for partition, epoch in partitions
+    )
+    return (
+        f"{AT}{CONSUMER}Updated cluster metadata updateVersion 2 to MetadataSnapshot{{clusterId='x', nodes={{1=127.0.0.1:9091 (id: 1"
+        f" rack: null)}}, partitions=[{told}], controller=127.0.0.1:9091 (id: 1 rack: null)}} (org.apache.kafka.clients.Metadata)"
+    )
+
+
+def test_partitions_whose_leader_epoch_was_forgotten() -> None:
+    line = snapshot(("u-0", "Optional.empty"), ("u-1", "Optional[4]"), ("a.b-c-12", "Optional.empty"))
+    found = [
+        (event["event_type"], event["client_id"], event["topic"], event["partition"], event["partition_row"])
+        for event in decode(client_log, line).events
+    ]
+    assert found == [("CLIENT_EPOCH_FORGOTTEN", "c1", "u", 0, 0), ("CLIENT_EPOCH_FORGOTTEN", "c1", "a.b-c", 12, 1)]
+
+
+def test_metadata_with_all_leader_epochs_are_nothing_to_tell() -> None:
+    assert ignored(client_log, snapshot(("u-0", "Optional[3]")))
 
 
 @pytest.mark.parametrize(
@@ -279,6 +332,7 @@ def test_the_python_client(message: str, columns: dict[str, object]) -> None:
         RD + "FETCH|rd#consumer-1| [thrd:main]: Partition u [0] start fetching at offset 7 (leader epoch 0)",
         RD
         + "OFFSET|rd#consumer-1| [thrd:main]: GroupCoordinator/1: Enqueue OffsetCommitRequest(v9, 1/1 partition(s))): manual",
+        AT + CONSUMER + "For u-0, as the leader was updated, position will be validated." + STATE,
         AT + "Topic u not found in cluster metadata (kafka.cluster)",
         "2026-11-21T04:29:45.694400087Z ASSIGNED",
         "",

@@ -15,7 +15,7 @@ class StaleReplicaJoinedIsr(Rule):
     """A replica joined the ISR on what its previous incarnation had fetched.
 
     ## What it checks
-    Since Fetch 15 a follower names its broker epoch. When a leader has the controller accept a new ISR member under some
+    Since Fetch 15 a follower names its broker epoch, once it is registered. When a leader has the controller accept a new ISR member under some
     broker epoch (AlterPartition 3+), that incarnation must have fetched from the leader in the leader epoch, at the start of
     that epoch or beyond. If only fetches with older broker epochs reach so far, the new incarnation counts as caught up by
     the old one's fetches.
@@ -61,7 +61,7 @@ class StaleReplicaJoinedIsr(Rule):
         behind = F.coalesce(col("stated_offset") < col("start_offset"), F.lit(False))
         return first_of(
             unverifiable(none, "no fetch of the replica in this leader epoch is recorded (request log)"),
-            unverifiable(~own & without_epoch(), "the replica's fetches state no broker epoch (below version 15)"),
+            unverifiable(~own & without_epoch(), "the replica's fetches state no broker epoch"),
             fenced(own & ~behind & col("stale_refused")),
             passed(own & ~behind),
             passed(own & (col("fetched_offset") < col("start_offset"))),  # IS-15's
