@@ -21,9 +21,9 @@ from epochaudit.metrics import of_run
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
 from epochaudit.rules.catalogue import PlugInError, selected
-from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
-from epochaudit.rules.wording import worded
+from epochaudit.rules.wording import FINDING_ROW, worded
 from epochaudit.session import copies, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
@@ -138,16 +138,21 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     keep = {*REPORTED, *show}
     judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, keep)
     release(events)
-    nothing = spark.createDataFrame([], JUDGED_ROW)
-    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements] or [nothing])
-    words = {id: of_rule for judgement in judgements for id, of_rule in judgement.words().items()}
-    counted = {tally.rule: tally for judgement in judgements for tally in judgement.tallies()}
+    tallied = [(judgement, tuple(judgement.tallies())) for judgement in judgements]
+    counted = {tally.rule: tally for _, tallies in tallied for tally in tallies}
+    # each table of a union has it analysed anew, and most frames of most clusters find nothing
+    telling = [judgement for judgement, tallies in tallied if any(tally.counts[v] for tally in tallies for v in keep)]
+    words = {id: of_rule for judgement in telling for id, of_rule in judgement.words().items()}
     counted |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
     found = {tally.rule: sum(tally.counts[verdict] for verdict in keep) for tally in tallies if tally.rule in words}
     left_out = {rule: count - LISTED for rule, count in found.items() if count > LISTED}
-    rows = rows.coalesce(cores(spark))  # they are few, as a rule, and each task starts a Python worker
-    findings = worded(rows, words)
+    findings = listed = spark.createDataFrame([], FINDING_ROW)
+    if telling:
+        rows = reduce(DataFrame.unionByName, (judgement.rows for judgement in telling))
+        rows = rows.coalesce(cores(spark))  # they are few, as a rule, and each task starts a Python worker
+        findings = worded(rows, words)
+        listed = worded(_first_of_each_rule(rows), words) if left_out else findings
     return Audit(
         captures=read.captures,
         rules=rules,
@@ -156,7 +161,7 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         splits=read.splits,
         verdicts=_verdict_table(spark, tallies),
         findings=findings,
-        listed=worded(_first_of_each_rule(rows), words) if left_out else findings,
+        listed=listed,
         tallies=tallies,
         left_out=left_out,
         failures=failures,
