@@ -1,8 +1,7 @@
 """Frame `broker_requests`: what brokers asked of the controller under their broker epoch, and which it can have held.
 
-KRaft: the registrations of the metadata log. The controller writes records and request log by one clock, but CreateTime
-is UTC and log4j prints local time: what lies between an accepted registration and its record, in quarters of an hour, is
-the zone. ZooKeeper: the controller's own lines about live brokers and their epochs.
+KRaft: the registrations of the metadata log, by the clock of its records, which accepted registrations and changes of
+partitions tell. ZooKeeper: the controller's own lines about live brokers and their epochs.
 """
 
 from __future__ import annotations
@@ -25,18 +24,17 @@ from epochaudit.replay.cluster_history import (
 )
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.live_brokers import live_epochs
+from epochaudit.replay.partition_states import RECORD, partition_states
+from epochaudit.replay.record_clock import GRAIN_MS, SLACK_MS, on_record_clock
 
 REGISTRATION: Final = "BROKER_REGISTRATION"
 UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN")
 
-_SLACK_MS: Final = 1000  # as in isr_changes: lines are written, and batches closed, some time after
-_GRAIN_MS: Final = 2
-_QUARTER_HOUR_MS: Final = 900_000
 _NONE: Final = -1
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "time_ms", "arrival_ms", "api_version", "correlation_id", "client_id", "connection",
-    "request_error_code", "topic", "topic_id", "partition", "leader_epoch", "broker_id", "broker_epoch", "incarnation_id",
-    "current_broker_epoch", "file_order", "byte_offset",
+    "request_error_code", "error_code", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch",
+    "response_partition_epoch", "broker_id", "broker_epoch", "incarnation_id", "current_broker_epoch", "file_order", "byte_offset",
 )  # fmt: skip
 
 
@@ -66,7 +64,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
     rows = with_identity(rows, topic_incarnations(events))
     return (
-        _registered(_timed(rows))
+        _registered(_timed(rows, events))
         .withColumn("group_id", F.lit(None).cast("string"))
         .drop(*FOLDED, "accepted", "states", "from_ms", "to_ms")
     )
@@ -82,21 +80,28 @@ def _last_accepted(rows: DataFrame) -> DataFrame:
     return by_epoch.groupBy("cluster", "node", "broker_id").agg(F.collect_list(one).alias("accepted"))
 
 
-def _timed(rows: DataFrame) -> DataFrame:
+def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds states (the broker's, in log order), from_ms and to_ms on the clock of the records; null: no zone is known."""
-    rows = rows.withColumn("states", states_of(F.col("broker_id")))
+    changed = (F.col("request_error_code") == 0) & (F.col("error_code") == 0)
+    epoch = F.when(
+        changed & (F.col("response_partition_epoch") > F.col("partition_epoch")), F.col("response_partition_epoch")
+    )
+    rows = rows.withColumns({"states": states_of(F.col("broker_id")), "written_epoch": epoch})
+    rows = rows.join(_changes(events), ["cluster", "topic_id", "partition", "written_epoch"], "left")
     own = F.filter("states", lambda s: s["broker_epoch"] == F.col("current_broker_epoch"))
-    lag = F.when(_registers(), F.try_element_at(own, F.lit(1))["since_ms"]) - F.col("arrival_ms")
-    zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
-    fits = (lag - zone).between(-_SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + _SLACK_MS)
-    by_node = Window.partitionBy("cluster", "node")
-    rows = rows.withColumn("zone_ms", F.when(fits, zone))
-    agreed = F.when(F.min("zone_ms").over(by_node) == F.max("zone_ms").over(by_node), F.max("zone_ms").over(by_node))
-    zone_ms = F.when(F.col("zookeeper"), F.lit(0)).otherwise(F.coalesce("zone_ms", agreed))
+    registered_ms = F.when(_registers(), F.try_element_at(own, F.lit(1))["since_ms"])
+    written_ms = F.when(~F.col("zookeeper"), F.coalesce(registered_ms, "changed_ms"))
+    return on_record_clock(rows, written_ms, SLACK_MS).drop("written_epoch", "changed_ms", "writes")
+
+
+def _changes(events: DataFrame) -> DataFrame:
+    """One row per state of a partition in the metadata log: written_epoch is its partition epoch, changed_ms its CreateTime."""
     return (
-        rows.withColumn("zone_ms", zone_ms)
-        .withColumns({"from_ms": F.col("arrival_ms") + F.col("zone_ms"), "to_ms": F.col("time_ms") + F.col("zone_ms")})
-        .drop("zone_ms")
+        partition_states(events, RECORD)
+        .groupBy(
+            "cluster", F.col("identity").alias("topic_id"), "partition", F.col("partition_epoch").alias("written_epoch")
+        )
+        .agg(F.min("time_ms").alias("changed_ms"))
     )
 
 
@@ -106,7 +111,7 @@ def _registers() -> Column:
 
 def _registered(rows: DataFrame) -> DataFrame:
     timed = F.col("from_ms").isNotNull()
-    from_ms, to_ms = F.col("from_ms") - _SLACK_MS, F.col("to_ms") + _GRAIN_MS
+    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
     met = F.filter("states", lambda s: ~timed | ((s["since_ms"] <= to_ms) & (s["until_ms"] >= from_ms)))
     nobody = F.lit(_NONE).cast("bigint")
     held = F.array_distinct(
@@ -131,9 +136,7 @@ def _registered(rows: DataFrame) -> DataFrame:
     )["state"]
     late = F.filter(
         "accepted",
-        lambda a: (
-            (a["broker_epoch"] < F.col("current_broker_epoch")) & (a["arrival_ms"] > F.col("time_ms") + _GRAIN_MS)
-        ),
+        lambda a: (a["broker_epoch"] < F.col("current_broker_epoch")) & (a["arrival_ms"] > F.col("time_ms") + GRAIN_MS),
     )
     earlier = (
         Window.partitionBy("cluster", "node", "broker_id")

@@ -34,20 +34,11 @@ from epochaudit.replay.cluster_history import (
 from epochaudit.replay.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.live_brokers import absent_members
 from epochaudit.replay.partition_states import CONTROLLER, RECORD, partition_states
+from epochaudit.replay.record_clock import GRAIN_MS, SLACK_MS, on_record_clock
 
 NEW_LEADER_ELECTED: Final = 108
 EPOCHS_WERE_CURRENT: Final = (0, 55, 107, NEW_LEADER_ELECTED)  # answers that come after the checks of both epochs
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition 2 is 3.3's
-
-# How much earlier than its logged arrival a request can have met a state that had been replaced by then. A request log line
-# is written some time after the answer, over 100 ms on a busy node, and the arrival is reckoned back from it; a batch gets
-# its CreateTime with its first record and takes more until it is drained, by default 25 ms later
-# (controller.quorum.append.linger.ms).
-_SLACK_MS: Final = 1000
-
-# log4j and CreateTime count whole milliseconds.
-_CLOCK_GRAIN_MS: Final = 2
-_QUARTER_HOUR_MS: Final = 900_000
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "file", "file_order", "byte_offset", "time_ms", "arrival_ms", "api_version", "correlation_id",
@@ -141,46 +132,16 @@ def _states_by_partition(events: DataFrame) -> DataFrame:
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Places arrival and answer on the clock of the records.
-
-    log4j prints local time without a zone, CreateTime is UTC: the zone is what lies, in quarters of an hour, between
-    the node's accepted changes and their records. A ZooKeeper controller's own lines share its clock and zone.
-    """
+    """Places arrival and answer on the clock of the records; adds what the request wrote."""
     code = F.when(F.col("request_error_code") != 0, F.col("request_error_code")).otherwise(F.col("error_code"))
     changed = (code == 0) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
     written = F.try_element_at(
         F.filter("states", lambda s: changed & (s["partition_epoch"] == F.col("response_partition_epoch"))), F.lit(1)
     )
-    lag = F.col("written.time_ms") - F.col("arrival_ms")
-    zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
-    fits = (lag - zone).between(-_SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + _CLOCK_GRAIN_MS)
-    by_node = Window.partitionBy("cluster", "node")
-    before, after = (  # backwards: a window to the end is computed anew for each of its rows
-        by_node.orderBy(order).rowsBetween(Window.unboundedPreceding, -1)
-        for order in (F.asc("arrival_ms"), F.desc("arrival_ms"))
-    )
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
-    rows = rows.withColumn("own_zone_ms", F.when(fits, zone))  # what does not fit was written by another request
-    told = F.when(F.col("written").isNotNull(), F.struct("own_zone_ms"))
-    rows = rows.withColumns(
-        {
-            "told_before": F.last(told, ignorenulls=True).over(before),
-            "told_after": F.last(told, ignorenulls=True).over(after),
-        }
-    )
-    earlier, later = F.col("told_before.own_zone_ms"), F.col("told_after.own_zone_ms")
-    zone_ms = F.coalesce(
-        "own_zone_ms",  # else the neighbours', unless summer time ended or the clock was set between or about them
-        F.when(F.col("told_before").isNull(), later).when(F.col("told_after").isNull() | (earlier == later), earlier),
-    )
-    rows = rows.withColumn("zone_ms", F.when(F.col("zookeeper"), F.lit(0)).otherwise(zone_ms))
-    return rows.withColumns(
-        {
-            "from_ms": F.col("arrival_ms") + F.col("zone_ms"),
-            "to_ms": F.col("time_ms") + F.col("zone_ms"),
-            "committed": F.when(F.col("own_zone_ms").isNotNull() | F.col("zone_ms").isNull(), F.col("written")),
-        }
-    ).drop("written", "own_zone_ms", "zone_ms", "told_before", "told_after")
+    rows = on_record_clock(rows, F.col("written.time_ms"))
+    own = F.coalesce("writes", F.lit(False)) | F.col("to_ms").isNull()
+    return rows.withColumn("committed", F.when(own, F.col("written"))).drop("written", "writes")
 
 
 def _met(rows: DataFrame) -> DataFrame:
@@ -191,8 +152,8 @@ def _met(rows: DataFrame) -> DataFrame:
 
     def possible(state: Column) -> Column:
         at_node = ~zookeeper | (state["node"] == F.col("node"))
-        begun = state["time_ms"] <= to_ms + _CLOCK_GRAIN_MS
-        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + _SLACK_MS >= from_ms)
+        begun = state["time_ms"] <= to_ms + GRAIN_MS
+        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + SLACK_MS >= from_ms)
         return F.when(place.isNotNull(), state["partition_epoch"] == place).otherwise(in_time)
 
     def same(state: Column) -> Column:
@@ -233,7 +194,7 @@ def _superseded_here() -> Column:
     """Another topic of the name had taken the place of the request's, as the controller's own broker had been told."""
     here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
     own = F.array_min(F.filter(here, lambda s: s["topic_id"] == F.col("topic_id"))["since"])
-    in_time = F.col("arrival_ms") - _SLACK_MS
+    in_time = F.col("arrival_ms") - SLACK_MS
     return F.coalesce(F.exists(here, lambda s: (s["since"] > own) & (s["since"] < in_time)), F.lit(False))
 
 
@@ -262,7 +223,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
     untimed = exact | F.col("from_ms").isNull()
-    from_ms, to_ms = F.col("from_ms") - _SLACK_MS, F.col("to_ms") + _CLOCK_GRAIN_MS
+    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
 
     def can_have_stood(state: Column) -> Column:
         there = (state["since"] < F.col("until")) & (state["until"] > F.col("since"))
