@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
 from epochaudit.session import on_this_machine
+from epochaudit.sources import fetch_scan
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
@@ -47,6 +48,7 @@ from epochaudit.sources.unwrapping import unwrapping
 
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # few enough to stay in the processor's cache on their way to columns
+TASKS_PER_CORE: Final = 2
 EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
 
 
@@ -107,18 +109,19 @@ def read_events(
 def _staged(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrame:
     """A plain job: for a data source Spark starts three more Python processes, one after the other, before the first task."""
     directory = staging_directory(spark)
-    bundles = dealt(ranges, 2 * cores(spark))
+    bundles = dealt(ranges, TASKS_PER_CORE * cores(spark))
     tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
-    return staged(spark, tasks.map(partial(_written_bundle, directory=directory.name)).collect(), directory)
+    write = partial(_written_bundle, directory=directory.name, share=_scanned_cost(ranges) / cores(spark))
+    return staged(spark, tasks.map(write).collect(), directory)
 
 
-def _written_bundle(ranges: Sequence[ByteRange], directory: str) -> str:
-    return written(batches(ranges), directory)
+def _written_bundle(ranges: Sequence[ByteRange], directory: str, share: float) -> str:
+    return written(batches(ranges, share=share), directory)
 
 
 def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:
     spark.dataSource.register(RecordedFiles)
-    return spark.read.format(NAME).options(ranges=_written(ranges), tasks=str(2 * cores(spark)))
+    return spark.read.format(NAME).options(ranges=_written(ranges), tasks=str(TASKS_PER_CORE * cores(spark)))
 
 
 def _scan(spark: SparkSession, ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> DataFrame:
@@ -194,27 +197,38 @@ class RangeReader(DataSourceReader):
 
     def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted) -> None:
         self._ranges, self._tasks, self._wanted = ranges, tasks, wanted
+        self._share = _scanned_cost(ranges) / max(1, tasks // TASKS_PER_CORE)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Bundle(ranges) for ranges in dealt(self._ranges, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return batches(cast(Bundle, partition).ranges, self._wanted)
+        return batches(cast(Bundle, partition).ranges, self._wanted, self._share)
 
 
-def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's ranges, as batches of what is wanted of SCAN."""
+def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's ranges, as batches of what is wanted of SCAN. share: what its process is likely to decode of
+    files with a scanner, in all tasks (ByteRange.cost).
+    """
+    compiled = fetch_scan.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
     try:
         for part in ranges:
-            yield from decoded(part, wanted)
+            yield from decoded(part, wanted, compiled)
     finally:
         gc.enable()
 
 
-def decoded(part: ByteRange, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
-    """The rows of one byte range and, last, its statistics, as batches of what is wanted of SCAN."""
-    sink = RowSink(part.file, part.split, wanted)
+def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
+    return sum(part.cost for part in ranges if fetch_scan.scans(part.file))
+
+
+def decoded(part: ByteRange, wanted: Wanted = EVERYTHING, compiled: bool = False) -> Iterator[pa.RecordBatch]:
+    """The rows of one byte range and, last, its statistics, as batches of what is wanted of SCAN.
+
+    compiled: Fetches are scanned by compiled code, as far as that is possible; the rows are the same.
+    """
+    sink = RowSink(part.file, part.split, wanted, compiled)
     known = BY_KIND[part.file.kind]
     counts = RequestCounts()
     if known.stream_decoder:
@@ -240,15 +254,17 @@ def decoded(part: ByteRange, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordB
 def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tuple[int, BlockTally]]:
     """Decodes the lines of a range; yields the bytes of some and what became of them."""
     line = 1
+    finish = getattr(decoder, "finish", None)
     for stretch in lines_of(part):
         if isinstance(stretch, Lines):
-            yield len(stretch.data), decode(decoder, sink, stretch, line)
-            line += stretch.data.count(b"\n")
+            tally = decode(decoder, sink, stretch, line)
+            yield len(stretch.data), tally
+            line += stretch.data.count(b"\n") if finish else sum(tally)  # what finishes may hold lines back
         else:
             sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
             yield stretch.size, (0, 0, 1)
             line += 1
-    if finish := getattr(decoder, "finish", None):
+    if finish:
         yield 0, finish()
 
 

@@ -9,8 +9,11 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 _TIMESTAMP: Final = re.compile(rb"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[,.](\d{1,9}))?")
+_SECOND: Final = re.compile(rb"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,")
 _FRACTIONS: Final = {b"%03d]" % fraction: fraction for fraction in range(1000)}  # the end of the stock pattern `[%d]`
 _KEPT_SECONDS: Final = 10_000
+
+_NEVER: Final = 2**62
 
 LATE_MS: Final = 2_000  # how late a line may be written after others that are younger
 CERTAIN: Final = 20  # lines behind that make it certain that the clock was set
@@ -71,6 +74,25 @@ class LogClock:
                 self._leap = (self._latest, time)
             self._latest = time
         return time
+
+    def second(self, printed: bytes) -> int | None:
+        """Milliseconds of what `[YYYY-MM-DD HH:MM:SS,` says; None if it is no such text."""
+        known = self._seconds.get(printed)
+        return self._printed(printed + b"000") if known is None and _SECOND.fullmatch(printed) else known
+
+    @property
+    def pace(self) -> tuple[int, int, int, int]:
+        """How the clock goes: the latest time, what was lost, and the latest jump forward, from and to.
+
+        What reads times itself adds what was lost, and leaves lines more than LATE_MS before the latest to `read`; soon
+        after such a line, those are all lines.
+        """
+        return _NEVER if self._step is not None else self._latest, self._behind, *self._leap
+
+    @pace.setter
+    def pace(self, pace: tuple[int, int, int, int]) -> None:
+        self._latest, self._behind, *leap = pace
+        self._leap = leap[0], leap[1]
 
     def _stepped(self, printed: int, line: bytes) -> int:
         """The time of a line that is far behind, or that follows soon after such a one."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from epochaudit.sources import fetch_scan
 from epochaudit.sources.log4j import message_start
-from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
+from epochaudit.sources.request_log import FETCH, MARK, PREFIX, RequestLogDecoder
 from epochaudit.sources.server_log import ServerLog
 from epochaudit.sources.server_log_wordings import BY_CLASS
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
@@ -62,6 +63,7 @@ class NodeLog:
         )
         self._last: Line = self._primary
         self._several = False
+        self._scanner = fetch_scan.scanner_for(file, sink.of("request_log")) if sink.compiled else None
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -76,7 +78,20 @@ class NodeLog:
         find, json, text, other = data.find, self._requests.decode, self._text_request, self._other
         tally = [0, 0, 0]
         start, size = 0, len(data)
+        scanner = self._scanner
+        if scanner is not None:
+            scanner.begin(data, byte_offset)
         while start < size:
+            if scanner is not None and self._scans():
+                lines, after = scanner.lines(start, line_in_split)
+                if lines:
+                    tally[EVENT] += lines
+                    self.counts.requests[FETCH] += lines
+                    line_in_split += lines
+                    byte_offset += after - start
+                    start = after
+                    if start >= size:
+                        break
             stop = find(b"\n", start)
             if stop < 0:
                 stop = size
@@ -94,6 +109,10 @@ class NodeLog:
             byte_offset += stop + 1 - start
             start = stop + 1
         return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
+
+    def _scans(self) -> bool:
+        """Whether the scanner may take lines: as text, once it is known that lines end with their logger."""
+        return self._file.kind != fetch_scan.TEXT or (self._texts is not None and self._texts.prints_logger)
 
     def _text_request(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int

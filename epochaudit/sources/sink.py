@@ -117,6 +117,20 @@ def _transposed(names: tuple[str, ...], rows: list[Row]) -> Columns:
     return dict(zip(names, zip(*rows, strict=True), strict=bool(rows)))
 
 
+class Kept(Protocol):
+    """Rows of events that wait for `drain`. halves, place: see LineRows."""
+
+    def __len__(self) -> int: ...
+
+    def clear(self) -> None: ...
+
+    def columns(self) -> Columns: ...
+
+    def place(self) -> tuple[object, object]: ...
+
+    def halves(self) -> tuple[Kept, Kept] | None: ...
+
+
 class LineRows:
     """Rows of exactly some columns, one tuple each."""
 
@@ -265,17 +279,18 @@ class RowSink:
     """Collects the rows of one byte range of one file.
 
     Decoders append tuples to the list that `rows` gives for their column names; cluster, node, source, file, file_order
-    and split are added here. Lists are emptied in place by `drain`, so a decoder may keep a list.
+    and split are added here. `compiled`: compiled code may be used. Lists are emptied in place by `drain`, so a decoder may keep a list.
     """
 
-    def __init__(self, file: RecordedFile, split: int, wanted: Wanted = EVERYTHING) -> None:
+    def __init__(self, file: RecordedFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False) -> None:
         self._file = file
         self.wanted = wanted
+        self.compiled = compiled
         self._schema = wanted.schema()
         self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file
         self._source = file.source
-        self._kept: dict[tuple[str | None, object], LineRows | RequestRows] = {}
+        self._kept: dict[tuple[str | None, object], Kept] = {}
         self._constants: dict[tuple[str, object], pa.Array] = {}
         self._quarantined: list[Row] = []
         self._statistics: list[Row] = []
@@ -304,6 +319,10 @@ class RowSink:
     def requests(self, kind: RequestColumns) -> RequestRows:
         """What takes the rows of an API's requests; the same columns give the same."""
         return cast(RequestRows, self._kept.setdefault((self._source, kind), RequestRows(kind)))
+
+    def keep(self, name: str, kept: Kept) -> None:
+        """Drain these rows too."""
+        self._kept[self._source, name] = kept
 
     def quarantine(self, byte_offset: int, line: int, reason: str, text: bytes) -> None:
         """Put a bad line aside: `line` is its number within the split, `reason` a sentence without its content."""
@@ -344,7 +363,7 @@ class RowSink:
                 rows.clear()
         return batches
 
-    def _event_batches(self, kept: LineRows | RequestRows) -> list[pa.RecordBatch]:
+    def _event_batches(self, kept: Kept) -> list[pa.RecordBatch]:
         """The rows, less those of lines with a value that its column can't hold: they are quarantined."""
         try:
             batch = self._batch(EVENT_ROW, kept.columns(), len(kept))

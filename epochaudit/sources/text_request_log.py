@@ -155,7 +155,7 @@ class TextRequestLogDecoder(RequestLog):
     """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
 
     Clock: line order is the order of completion; arrival_ms is reckoned back from it. `counts` may be shared with the
-    decoder of another syntax.
+    decoder of another syntax. `prints_logger`: a line ended with it, so that one without it is cut off.
     """
 
     kind: ClassVar[str] = "request-log-text"
@@ -168,6 +168,7 @@ class TextRequestLogDecoder(RequestLog):
         self._latest: Recorded | Counted = Counted("")
         self._latest_header = "none yet"
         self._endings: dict[str, tuple[str | None, str | None]] = {}
+        self.prints_logger = False
         self.counts = counts or RequestCounts()
         self._requests = self.counts.requests
 
@@ -227,11 +228,12 @@ class TextRequestLogDecoder(RequestLog):
         if end is None:
             raise Unreadable("cut off after the times, or ambiguous")
         name, version, logger = end.groups()
-        if logger is None and any(known.rstrip().endswith(")") for known in self._endings):
+        if logger is None and self.prints_logger:
             raise Unreadable("cut off before the logger")
         if len(self._endings) > KEPT_ENDINGS:
             self._endings.clear()
         self._endings[text] = name, version
+        self.prints_logger = self.prints_logger or text.rstrip().endswith(")")
         return name, version
 
     def _of_header(self, text: str) -> tuple[Recorded | Counted, int]:

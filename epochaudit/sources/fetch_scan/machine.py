@@ -1,0 +1,613 @@
+"""The scanner itself: loops over bytes, driven by the tables of program.py and compiled by numba for the machine they run on.
+
+numba keeps what it compiled beside this file or in the user's cache, and compiles again when this file changes. So all
+that is compiled in, constants too, stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final, TypeVar, cast
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy import int64, ndarray, uint64
+
+Array = ndarray[Any, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NONE: Final = -(2**63)  # stands for null in registers
+NEWLINE: Final = 10
+REGISTERS: Final = (
+    "byte_offset", "line_in_split", "time_ms", "arrival_ms", "api_version", "correlation_id",
+    "client_id", "size of client_id", "connection", "size of connection",
+    "software_name", "size of software_name", "software_version", "size of software_version",
+    "total_time_us", "request_queue_time_us", "local_time_us", "request_error_code",
+    "replica_id", "replica_epoch", "isolation_level", "session_id", "session_epoch", "answered_session_id",
+    "topic", "size of topic", "topic_id", "size of topic_id",
+    "partition_row", "partition", "in_request", "in_response", "forgotten",
+    "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset",
+    "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "diverging_end_offset",
+    "hinted_leader", "hinted_leader_epoch", "preferred_read_replica", "records_size",
+    "unread", "size of unread",
+)  # fmt: skip
+"""Where values are put, by the columns that they fill; a string's start in the text, and its size behind it."""
+STRINGS: Final = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
+REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
+TOPIC: Final = REGISTER["topic"]  # from there on registers differ by partition
+PARTITION: Final = REGISTER["partition_row"]
+UNREAD: Final = REGISTER["unread"]
+
+
+class Column(IntEnum):
+    """Of a program. LITERAL: its first word. LOW, HIGH: bounds of an integer; of a plain string the characters that it
+    may have, and its least size. CHILD: the first field of an object; where one begins, the registers from RESET to
+    RESET_END are made null.
+    """
+
+    LITERAL = 0
+    SIZE = 1
+    KIND = 2
+    NEXT = 3
+    ELSE = 4
+    REGISTER = 5
+    LOW = 6
+    HIGH = 7
+    CHILD = 8
+    RESET = 9
+    RESET_END = 10
+
+
+class Kind(IntEnum):
+    """Of a value. LIST: of objects. FORGOTTEN: the partitions of a topic. END: of an object; of one that tells of a
+    partition END_ASKED or END_ANSWERED.
+    """
+
+    NOTHING = 0
+    INTEGER = 1
+    DECIMAL = 2
+    MILLISECONDS = 3
+    QUOTED = 4
+    PLAIN = 5
+    PLAIN_OR_NULL = 6
+    OBJECT = 7
+    LIST = 8
+    LIST_OR_NULL = 9
+    FORGOTTEN = 10
+    RECORDS = 11
+    END = 12
+    END_ASKED = 13
+    END_ANSWERED = 14
+    LINE_END = 15
+
+
+class Characters(IntEnum):
+    """Of a plain string: `\\w`; `.` and `-` too; `:` and `/` too."""
+
+    WORD = 0
+    NAME = 1
+    ADDRESS = 2
+
+
+class State(IntEnum):
+    """What a scan is told and tells. POSITION: of the next line in the text. OFFSET: of the text's first byte in the
+    file. LINE: its number. ROWS: filled so far. LATEST to LEAP_TO: of the file's LogClock. SECOND: the milliseconds of
+    the second that the words FIRST_WORD to LAST_WORD print.
+    """
+
+    POSITION = 0
+    OFFSET = 1
+    LINE = 2
+    ROWS = 3
+    LATEST = 4
+    BEHIND = 5
+    LEAP_FROM = 6
+    LEAP_TO = 7
+    SECOND = 8
+    FIRST_WORD = 9
+    MIDDLE_WORD = 10
+    LAST_WORD = 11
+
+
+class Stop(IntEnum):
+    """Why a scan stopped: the text ended; the line is not the scanner's; its second is not known; no room for its rows."""
+
+    ENDED = 0
+    OTHER = 1
+    SECOND = 2
+    FULL = 3
+
+
+_LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
+(
+    _NOTHING, _INTEGER, _DECIMAL, _MILLISECONDS, _QUOTED, _PLAIN, _PLAIN_OR_NULL, _OBJECT, _LIST, _LIST_OR_NULL,
+    _FORGOTTEN, _RECORDS, _END, _END_ASKED, _END_ANSWERED, _LINE_END,
+) = map(int, Kind)  # fmt: skip
+(
+    _POSITION, _OFFSET, _LINE, _ROWS, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
+    _SECOND, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
+) = map(int, State)  # fmt: skip
+_ENDED, _OTHER, _UNKNOWN_SECOND, _FULL = map(int, Stop)
+_WORD, _NAME, _ADDRESS = map(int, Characters)
+
+_BYTE_OFFSET, _LINE_IN_SPLIT, _TIME, _ARRIVAL = (REGISTER[n] for n in REGISTERS[:4])
+_VERSION = REGISTER["api_version"]
+_TOTAL_TIME = REGISTER["total_time_us"]
+_REPLICA, _REPLICA_EPOCH = REGISTER["replica_id"], REGISTER["replica_epoch"]
+_SESSION, _SESSION_EPOCH, _ANSWERED_SESSION = (
+    REGISTER["session_id"], REGISTER["session_epoch"], REGISTER["answered_session_id"],
+)  # fmt: skip
+_TOPIC_ID = REGISTER["topic_id"]
+_PARTITION_ID = REGISTER["partition"]
+_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN = REGISTER["in_request"], REGISTER["in_response"], REGISTER["forgotten"]
+_ANSWER = REGISTER["error_code"]  # from there on to UNREAD: what an answer tells
+_HINTS, _AFTER_HINTS = REGISTER["diverging_epoch"], REGISTER["preferred_read_replica"]
+_STRINGS = tuple(map(REGISTER.__getitem__, STRINGS))
+
+_LATE_MS = 2_000  # as log_time.LATE_MS
+_TAGGED_FIELDS = 12  # as fetch.TAGGED_FIELDS
+_REPLICA_STATE = 15  # as fetch.REPLICA_STATE
+_DIGITS = 18  # so many fit 64 bits
+_EXACT_DIGITS = 15  # so many, divided by a power of ten that is exact too, give the double that is nearest
+
+
+def _text(text: bytes) -> Any:
+    """The word that such a text is, or begins."""
+    return uint64(int.from_bytes(text, "little"))
+
+
+_ZERO_ID_SIZE = 22
+_ZERO_ID = _text(b"A" * 8)
+_LEVEL = _text(b"] DEBUG ")
+_NULL = _text(b"null")
+_COMMA = _text(b",")
+_QUOTES = _text(b'"' * 8)
+_BACKSLASHES = _text(b"\\" * 8)
+_SPACES = _text(b" " * 8)
+_FILE_RECORDS = (_text(b"FileReco"), _text(b"rds(file"), _text(b"= "))
+_START = _text(b", start=")
+_END_AT = _text(b", end=")
+_HIGH_BITS = _text(b"\x80" * 8)
+_ONES = _text(b"\x01" * 8)
+_NOT_FIRST = _text(b"\0" + b"\xff" * 7)
+_HALF = _text(b"\xff" * 4)
+_TWO_BYTES = _text(b"\xff" * 2)
+_SIX_BYTES = _text(b"\xff" * 6)
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code."""
+    return cast(Function, njit(error_model="numpy")(function))
+
+
+def _loading(bits: int) -> Callable[[int], int]:
+    """What gives the number of so many bits at an address, its lowest byte first, whatever its alignment."""
+
+    def typed(context: Any, at: Any) -> Any:  # noqa: ARG001  as numba calls it
+        def load(context: Any, builder: Any, signature: Any, given: Any) -> Any:  # noqa: ARG001
+            found = builder.load(builder.inttoptr(given[0], ir.IntType(bits).as_pointer()), align=1)
+            return found if bits == 64 else builder.zext(found, ir.IntType(64))
+
+        return (types.uint64 if bits == 64 else types.int64)(types.int64), load
+
+    return cast(Callable[[int], int], intrinsic(typed))
+
+
+_word = _loading(64)
+_byte = _loading(8)
+
+
+@compiled
+def _digits(at: int) -> tuple[int, int]:
+    """(the number, where it ends) of decimal digits, of which there may be none or too many."""
+    value = 0
+    while 48 <= _byte(at) <= 57:
+        value = value * 10 + (_byte(at) - 48)
+        at += 1
+    return value, at
+
+
+@compiled
+def _integer(at: int) -> tuple[int, int]:
+    """(an integer, where it ends), -1 where it is not one as Java prints it, or a long one."""
+    negative = _byte(at) == 45
+    start = at + 1 if negative else at
+    value, end = _digits(start)
+    size = end - start
+    if size == 0 or size > _DIGITS or (_byte(start) == 48 and (size > 1 or negative)):
+        return 0, -1
+    return (-value if negative else value), end
+
+
+@compiled
+def _decimal(at: int) -> tuple[float, int]:
+    """(a number that is not negative, where it ends), -1 where it is none of few digits, without exponent."""
+    whole, end = _digits(at)
+    size = end - at
+    if size == 0 or size > _EXACT_DIGITS or (_byte(at) == 48 and size > 1):
+        return 0.0, -1
+    if _byte(end) != 46:
+        return float(whole), end
+    fraction, after = _digits(end + 1)
+    places = after - end - 1
+    if places == 0 or size + places > _EXACT_DIGITS:
+        return 0.0, -1
+    scale = 1
+    for _ in range(places):
+        scale *= 10
+    return float(whole * scale + fraction) / float(scale), after
+
+
+@compiled
+def _quoted_end(at: int) -> int:
+    """Where the quote stands that ends a JSON string of plain ASCII, -1 if it is another string."""
+    while True:
+        word = _word(at)
+        quote, backslash = word ^ _QUOTES, word ^ _BACKSLASHES
+        odd = ((quote - _ONES) & ~quote) | ((backslash - _ONES) & ~backslash) | ((word - _SPACES) & ~word) | word
+        if odd & _HIGH_BITS:
+            while _byte(at) != 34:
+                if _byte(at) == 92 or _byte(at) < 32 or _byte(at) > 127:
+                    return -1
+                at += 1
+            return at
+        at += 8
+
+
+@compiled
+def _plain_end(at: int, characters: int) -> int:
+    """Where a string of such characters ends."""
+    while True:
+        c = _byte(at)
+        if 97 <= c <= 122 or 48 <= c <= 58 or 65 <= c <= 90 or c == 95 or 45 <= c <= 47:
+            if characters < (_ADDRESS if c == 58 or c == 47 else _NAME if c == 45 or c == 46 else _WORD):
+                return at
+            at += 1
+        else:
+            return at
+
+
+@compiled
+def _records(at: int) -> tuple[int, int]:
+    """(bytes of a record set as text, where it ends), -1 if that is not known: `[]`, or a slice of a file."""
+    if _byte(at) == 91 and _byte(at + 1) == 93:
+        return 0, at + 2
+    first, second, third = _FILE_RECORDS
+    if _word(at) != first or _word(at + 8) != second or _word(at + 16) & _TWO_BYTES != third:
+        return 0, -1
+    at = _plain_end(at + 18, _ADDRESS)
+    if _word(at) != _START:
+        return 0, -1
+    start, at = _integer(at + 8)
+    if at < 0 or _word(at) & _SIX_BYTES != _END_AT:
+        return 0, -1
+    end, at = _integer(at + 6)
+    if at < 0 or _byte(at) != 41:
+        return 0, -1
+    return end - start, at + 1
+
+
+@compiled
+def _fits(at: int, first: int, words: int, masks: int, size: int) -> bool:
+    """Whether a literal of so many bytes stands there, `first` being its first word of the text."""
+    if first & _word(masks) != _word(words):
+        return False
+    for past in range(8, size, 8):
+        if _word(at + past) & _word(masks + past) != _word(words + past):
+            return False
+    return True
+
+
+@compiled
+def _is_zero(at: int) -> bool:
+    """Whether a topic id is the one that stands for none."""
+    return bool(_word(at) == _ZERO_ID and _word(at + 8) == _ZERO_ID and _word(at + 14) == _ZERO_ID)
+
+
+@compiled
+def _keep(text: int, registers: Array, parts: Array, told: int) -> None:
+    """What is told of a partition, as a row of `parts`."""
+    topic_id = registers[_TOPIC_ID]
+    if topic_id != NONE and registers[_TOPIC_ID + 1] == _ZERO_ID_SIZE and _is_zero(text + topic_id):
+        registers[_TOPIC_ID] = NONE
+    for number in range(TOPIC, UNREAD):
+        parts[told, number - TOPIC] = registers[number]
+
+
+@compiled
+def _line(
+    text: int, at: int, field: int, fields: Array, words: int, masks: int, registers: Array, parts: Array, opened: Array
+) -> tuple[int, int]:
+    """(partitions told, where the line ends) of what follows the version, -1 for a line that is not the scanner's.
+
+    Fills the registers of the request, and a row of `parts` per partition with those from TOPIC on.
+    """
+    told, depth = 0, 0
+    begins = False  # an object has begun: no comma stands before its first field, but its brace
+    while True:
+        first: Any = _word(at)
+        if begins:
+            first = (first & _NOT_FIRST) | _COMMA
+            begins = False
+        while True:
+            literal = 8 * fields[field, _LITERAL]
+            if _fits(at, first, words + literal, masks + literal, fields[field, _SIZE]):
+                break
+            field = fields[field, _ELSE]
+            if field < 0:
+                return 0, -1
+        at += fields[field, _SIZE]
+        kind, register = fields[field, _KIND], fields[field, _REGISTER]
+        if kind == _INTEGER:
+            value, at = _integer(at)
+            if at < 0 or value < fields[field, _LOW] or value > fields[field, _HIGH]:
+                return 0, -1
+            registers[register] = value
+        elif kind == _QUOTED:
+            if _byte(at) == 34:
+                end = _quoted_end(at + 1)
+                if end < 0:
+                    return 0, -1
+                registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+                at = end + 1
+            elif _word(at) & _HALF == _NULL:
+                registers[register] = NONE
+                at += 4
+            else:
+                return 0, -1
+        elif kind in (_PLAIN, _PLAIN_OR_NULL):
+            end = _plain_end(at, fields[field, _LOW])
+            if end - at < fields[field, _HIGH]:
+                return 0, -1
+            registers[register], registers[register + 1] = at - text, end - at
+            if kind == _PLAIN_OR_NULL and end - at == 4 and _word(at) & _HALF == _NULL:
+                registers[register] = NONE
+            at = end
+        elif kind in (_MILLISECONDS, _DECIMAL):
+            milliseconds, at = _decimal(at)
+            if at < 0 or milliseconds > 1e12:
+                return 0, -1
+            if kind == _MILLISECONDS:
+                registers[register] = int64(milliseconds * 1000.0 + 0.5)
+        elif kind in (_OBJECT, _LIST, _LIST_OR_NULL):
+            if kind == _LIST_OR_NULL and _word(at) & _HALF == _NULL:
+                at += 4
+                field = fields[field, _NEXT]
+                continue
+            if kind != _OBJECT:
+                if _byte(at) != 91:
+                    return 0, -1
+                at += 1
+                if _byte(at) == 93:
+                    at += 1
+                    field = fields[field, _NEXT]
+                    continue
+            if _byte(at) != 123:
+                return 0, -1
+            opened[depth] = field
+            depth += 1
+            for number in range(fields[field, _RESET], fields[field, _RESET_END]):
+                registers[number] = NONE
+            field = fields[field, _CHILD]
+            begins = True
+            continue
+        elif kind in (_END, _END_ASKED, _END_ANSWERED):
+            if kind != _END:
+                if told == len(parts):
+                    return 0, -1
+                registers[_IN_REQUEST] = kind == _END_ASKED
+                registers[_IN_RESPONSE] = kind == _END_ANSWERED
+                registers[_IS_FORGOTTEN] = 0
+                _keep(text, registers, parts, told)
+                told += 1
+            depth -= 1
+            field = opened[depth]
+            if fields[field, _KIND] != _OBJECT:
+                c = _byte(at)
+                at += 1
+                if c == 44 and _byte(at) == 123:
+                    for number in range(fields[field, _RESET], fields[field, _RESET_END]):
+                        registers[number] = NONE
+                    depth += 1
+                    field = fields[field, _CHILD]
+                    begins = True
+                    continue
+                if c != 93:
+                    return 0, -1
+        elif kind == _FORGOTTEN:
+            c = _byte(at)
+            if c != 91:
+                return 0, -1
+            if _byte(at + 1) == 93:
+                at += 1
+                c = _byte(at)
+            while c != 93:
+                value, at = _integer(at + 1)
+                if at < 0 or value < -(2**31) or value >= 2**31 or told == len(parts):
+                    return 0, -1
+                for number in range(PARTITION, UNREAD):
+                    registers[number] = NONE
+                registers[_PARTITION_ID] = value
+                registers[_IN_REQUEST], registers[_IN_RESPONSE], registers[_IS_FORGOTTEN] = 0, 0, 1
+                _keep(text, registers, parts, told)
+                told += 1
+                c = _byte(at)
+                if c != 44 and c != 93:
+                    return 0, -1
+            at += 1
+        elif kind == _RECORDS:
+            registers[register], at = _records(at)
+            if at < 0:
+                return 0, -1
+        elif kind == _LINE_END:
+            return told, (at + 1 if _byte(at) == NEWLINE else -1)
+        field = fields[field, _NEXT]
+
+
+@compiled
+def _same(text: int, parts: Array, one: int, other: int, string: int) -> bool:
+    """Whether a string of two partitions is the same."""
+    start, size = parts[one, string - TOPIC], parts[one, string + 1 - TOPIC]
+    start_of_other = parts[other, string - TOPIC]
+    if start == NONE or start_of_other == NONE:
+        return bool(start == start_of_other)
+    if size != parts[other, string + 1 - TOPIC]:
+        return False
+    for number in range(size):
+        if _byte(text + start + number) != _byte(text + start_of_other + number):
+            return False
+    return True
+
+
+@compiled
+def _same_partition(text: int, parts: Array, one: int, other: int) -> bool:
+    """Whether a partition is the same."""
+    return (
+        parts[one, _PARTITION_ID - TOPIC] == parts[other, _PARTITION_ID - TOPIC]
+        and _same(text, parts, one, other, TOPIC)
+        and _same(text, parts, one, other, _TOPIC_ID)
+    )
+
+
+@compiled
+def _joined(text: int, parts: Array, told: int) -> bool:
+    """Gives the partitions asked for their answers, which then stand for themselves no longer; as fetch.rows.
+
+    False where a partition was answered twice: which answer counts is for the decoder of all lines to tell.
+    """
+    answers = 0  # the first of them: a response follows its request
+    while answers < told and parts[answers, _IN_RESPONSE - TOPIC] != 1:
+        answers += 1
+    if answers == told or parts[0, _IN_REQUEST - TOPIC] != 1:
+        return True
+    for one in range(answers, told):
+        for other in range(one + 1, told):
+            if _same_partition(text, parts, one, other):
+                return False
+    likely = answers
+    for asked in range(answers):
+        if parts[asked, _IN_REQUEST - TOPIC] != 1:
+            break
+        for number in range(told - answers):
+            answer = answers + (likely - answers + number) % (told - answers)
+            if parts[answer, _IN_RESPONSE - TOPIC] == 1 and _same_partition(text, parts, asked, answer):
+                for told_of in range(_ANSWER - TOPIC, UNREAD - TOPIC):
+                    parts[asked, told_of] = parts[answer, told_of]
+                parts[asked, _IN_RESPONSE - TOPIC] = 1
+                parts[answer, _IN_RESPONSE - TOPIC] = 0
+                likely = answer + 1
+                break
+    return True
+
+
+@compiled
+def _of_fetch(registers: Array) -> None:
+    """What the whole Fetch tells, as fetch.rows has it."""
+    if registers[_SESSION_EPOCH] == 0:
+        registers[_SESSION] = registers[_ANSWERED_SESSION]
+    if registers[_VERSION] >= _REPLICA_STATE and registers[_REPLICA_EPOCH] == NONE:
+        registers[_REPLICA] = registers[_REPLICA_EPOCH] = -1
+    registers[_ARRIVAL] = registers[_TIME] - (registers[_TOTAL_TIME] + 999) // 1000
+
+
+@compiled
+def _put(text: int, registers: Array, ordinal: int, rows: Array, row: int, characters: Array, ends: Array) -> bool:
+    """A row of the result; False where a column's characters have no room."""
+    for number, string in enumerate(_STRINGS):
+        start, end = registers[string], ends[number, row]
+        if start != NONE:
+            size = registers[string + 1]
+            if end + size > characters.shape[1]:
+                return False
+            for at in range(size):
+                characters[number, end + at] = _byte(text + start + at)
+            end += size
+        ends[number, row + 1] = end
+    registers[PARTITION] = ordinal
+    if registers[_VERSION] >= _TAGGED_FIELDS and registers[_IN_RESPONSE]:
+        for number in range(_HINTS, _AFTER_HINTS):
+            if registers[number] == NONE:
+                registers[number] = -1
+    for number in range(UNREAD):
+        rows[number, row] = registers[number]
+    return True
+
+
+@compiled
+def _rows(
+    text: int, registers: Array, parts: Array, told: int, rows: Array, row: int, characters: Array, ends: Array
+) -> int:
+    """The row after the last of a line's: partitions asked for, then answered only, then forgotten; -1 without room."""
+    if row + told >= rows.shape[1]:
+        return -1
+    ordinal = 0
+    for turn in (_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN):
+        for part in range(told):
+            if parts[part, turn - TOPIC] != 1 or (turn == _IN_RESPONSE and parts[part, _IN_REQUEST - TOPIC] == 1):
+                continue
+            for number in range(TOPIC, UNREAD):
+                registers[number] = parts[part, number - TOPIC]
+            if not _put(text, registers, ordinal, rows, row + ordinal, characters, ends):
+                return -1
+            ordinal += 1
+    if ordinal == 0:
+        for number in range(TOPIC, UNREAD):
+            registers[number] = NONE
+        registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
+        if not _put(text, registers, 0, rows, row, characters, ends):
+            return -1
+        ordinal = 1
+    return row + ordinal
+
+
+@cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))  # kept with all that it calls
+def scan(
+    data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
+    registers: Array, parts: Array, opened: Array, rows: Array, characters: Array, ends: Array,
+) -> int:  # fmt: skip
+    """Scan the lines of the text from state[POSITION] to `size` until one is not the scanner's; why it stopped there, as Stop.
+
+    Needs 64 newlines behind the text. Fills, from state[ROWS] on, a column of `rows` per row of the result with the
+    registers before UNREAD, and `characters` with the strings' text, which ends at `ends`.
+    """
+    text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
+    at, end = text + state[_POSITION], text + size
+    while at < end:
+        if _word(at + 24) != _LEVEL or not _fits(at + 32, _word(at + 32), words, masks, fields[0, _SIZE]):
+            return _OTHER
+        if (
+            _word(at) != uint64(state[_FIRST_WORD])
+            or _word(at + 8) != uint64(state[_MIDDLE_WORD])
+            or _word(at + 13) != uint64(state[_LAST_WORD])
+        ):
+            return _UNKNOWN_SECOND
+        fraction, after = _digits(at + 21)
+        if after != at + 24:
+            return _OTHER
+        time = state[_SECOND] + fraction + state[_BEHIND]
+        if time < state[_LATEST] - _LATE_MS:
+            return _OTHER
+        version, after = _integer(at + 32 + fields[0, _SIZE])
+        if after < 0 or version < 0 or version >= len(roots):
+            return _OTHER
+        for number in range(UNREAD):
+            registers[number] = NONE
+        told, after = _line(text, after, roots[version], fields, words, masks, registers, parts, opened)
+        if after < 0 or not _joined(text, parts, told):
+            return _OTHER
+        registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
+        registers[_TIME], registers[_VERSION] = time, version
+        _of_fetch(registers)
+        row = _rows(text, registers, parts, told, rows, state[_ROWS], characters, ends)
+        if row < 0:
+            return _FULL
+        if time > state[_LATEST]:
+            if time > state[_LATEST] + _LATE_MS:
+                state[_LEAP_FROM], state[_LEAP_TO] = state[_LATEST], time
+            state[_LATEST] = time
+        at = after
+        state[_POSITION], state[_ROWS] = at - text, row
+        state[_LINE] += 1
+    return _ENDED

@@ -1,0 +1,290 @@
+"""What the compiled scanner looks for: the fields of a Fetch in the order in which Kafka prints them, as tables.
+
+A program has one row of numbers per field, in the columns of `machine.Column`. The text is compared with the row's literal, which
+is all that stands between the value before and its own; where it fits, the value is read as the row's kind says and the
+row NEXT goes on, else the row ELSE is tried. Where there is none, the line is not the scanner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as default_of
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from epochaudit.sources.fetch_scan.machine import PARTITION, REGISTER, TOPIC, UNREAD, Array, Characters, Kind
+from epochaudit.sources.request_log_apis import fetch
+from epochaudit.sources.sink import SCAN
+from epochaudit.sources.text_request_log_apis.fields import Field, parsed
+from epochaudit.sources.text_request_log_apis.schemas import NEVER, TEXTS
+
+JSON_REQUEST: Final = (
+    "cluster_id$:12+ replica_id:0-14 replica_state:15+(replica_id replica_epoch) max_wait_ms min_bytes max_bytes:3+ "
+    "isolation_level:4+ session_id:7+ session_epoch:7+ topics[topic_id$:13+ topic$:0-12 partitions[partition "
+    "current_leader_epoch:9+ fetch_offset last_fetched_epoch:12+ log_start_offset:5+ partition_max_bytes "
+    "replica_directory_id$:17+ high_watermark:18+]] "
+    "forgotten_topics_data:7+[topic_id$:13+ topic$:0-12 partitions#] rack_id$:11+"
+)
+JSON_RESPONSE: Final = (
+    "throttle_time_ms:1+ error_code:7+ session_id:7+ responses[topic_id$:13+ topic$:0-12 "
+    "partitions|partition_responses[partition_index|partition error_code high_watermark last_stable_offset:4+ "
+    "log_start_offset:5+ diverging_epoch:12+(epoch end_offset) current_leader:12+(leader_id leader_epoch) "
+    "snapshot_id:12+(end_offset epoch) aborted_transactions?:4+[producer_id first_offset] preferred_read_replica:11+ "
+    "records_size_in_bytes|record_set_size_in_bytes]] node_endpoints:16+[node_id host$ port rack$]"
+)
+"""The JSON in the notation of text_request_log_apis/schemas.py; what not all versions print may be absent."""
+
+_READ: Final[Mapping[str, Mapping[str, str]]] = {
+    "request": {name: name for name in ("replica_id", "isolation_level", "session_id", "session_epoch")},
+    "replica_state": {"replica_id": "replica_id", "replica_epoch": "replica_epoch"},
+    "topic": {"topic": "topic", "topic_id": "topic_id"},
+    "asked": {
+        "partition": "partition",
+        "current_leader_epoch": "current_leader_epoch",
+        "fetch_offset": "fetch_offset",
+        "last_fetched_epoch": "last_fetched_epoch",
+        "log_start_offset": "requester_log_start_offset",
+    },
+    "response": {"error_code": "request_error_code", "session_id": "answered_session_id"},
+    "answered": {
+        "partition_index": "partition",
+        "partition": "partition",
+        "error_code": "error_code",
+        "high_watermark": "high_watermark",
+        "last_stable_offset": "last_stable_offset",
+        "log_start_offset": "log_start_offset",
+        "preferred_read_replica": "preferred_read_replica",
+        "records_size_in_bytes": "records_size",
+        "record_set_size_in_bytes": "records_size",
+    },
+    "diverging_epoch": {"epoch": "diverging_epoch", "end_offset": "diverging_end_offset"},
+    "current_leader": {"leader_id": "hinted_leader", "leader_epoch": "hinted_leader_epoch"},
+}
+"""The registers that take values, by struct and field; other fields are read over."""
+_STRUCTS: Final = {"topics": "topic", "forgotten_topics_data": "topic", "responses": "topic"}  # by list
+_PARTITIONS: Final = {"request": "asked", "response": "answered"}
+_RESETS: Final = {"topic": (TOPIC, PARTITION), "asked": (PARTITION, UNREAD), "answered": (PARTITION, UNREAD)}
+_ENDS: Final = {"asked": Kind.END_ASKED, "answered": Kind.END_ANSWERED}
+_TIMES: Final = {
+    "totalTime": "total_time_us", "requestQueueTime": "request_queue_time_us", "localTime": "local_time_us",
+}  # fmt: skip
+_UNREAD_TIMES: Final = ("remoteTime", "throttleTime", "responseQueueTime", "sendTime")
+_ABORTED: Final = "producer_id first_offset"
+_LONGEST: Final = 10**18  # integers below have so few digits that they can't overflow
+
+
+@dataclass(frozen=True)
+class Program:
+    """start: what stands from the level to the version. roots: the field behind it, by version. fields: a row each, see
+    machine.Column; the first one is `start`. literals: their words of eight bytes, and which bits of these count.
+    """
+
+    start: bytes
+    roots: Array
+    fields: Array
+    literals: Array
+
+
+@dataclass(frozen=True)
+class _Row:
+    literal: str
+    kind: Kind = Kind.NOTHING
+    register: str = "unread"
+    bounds: tuple[int, int] = (-_LONGEST, _LONGEST)
+    child: int = -1
+    resets: tuple[int, int] = (0, 0)
+
+
+_Step = tuple[Sequence[Sequence[_Row]], bool]  # alternatives, each some rows in turn; whether there may be none of them
+
+
+def _one(literal: str, kind: Kind = Kind.NOTHING, register: str = "unread", **more: Any) -> _Step:
+    return [[_Row(literal, kind, register, **more)]], False
+
+
+def _integer(literal: str, register: str) -> _Row:
+    """An integer that fits the column of its register."""
+    if register == "unread":
+        return _Row(literal, Kind.INTEGER)
+    column = SCAN.field("session_id" if register == "answered_session_id" else register)
+    highest = 2 ** (column.type.bit_width - 1) - 1 if pa.types.is_integer(column.type) else _LONGEST
+    return _Row(literal, Kind.INTEGER, register, (-highest - 1, highest))
+
+
+@dataclass
+class _Tables:
+    """A program on the way."""
+
+    start: bytes
+    fields: list[list[int]] = default_of(default_factory=list)
+    words: list[int] = default_of(default_factory=list)
+    masks: list[int] = default_of(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.run([_one(self.start.decode())])
+
+    def run(self, steps: Sequence[_Step]) -> int:
+        """Put the steps' fields behind those that are there; where the first one is."""
+        first = len(self.fields)
+        at = first
+        for alternatives, optional in steps:
+            after = at + sum(map(len, alternatives))
+            for number, rows in enumerate(alternatives):
+                last = number == len(alternatives) - 1
+                instead = (after if optional else -1) if last else at + len(rows)
+                for row in rows:
+                    at += 1
+                    self._put(row, after if row is rows[-1] else at, instead)
+                    instead = -1
+        return first
+
+    def _put(self, row: _Row, after: int, instead: int) -> None:
+        text = row.literal.encode()
+        self.fields.append(
+            [len(self.words), len(text), row.kind, after, instead, REGISTER[row.register], *row.bounds, row.child, *row.resets]
+        )  # fmt: skip
+        for start in range(0, len(text), 8):
+            word = text[start : start + 8]
+            self.words.append(int.from_bytes(word, "little"))
+            self.masks.append((1 << 8 * len(word)) - 1)
+
+    def program(self, roots: Iterable[int]) -> Program:
+        """The program, whose roots are known."""
+        literals = np.array([self.words, self.masks], np.uint64)
+        return Program(self.start, np.array(list(roots)), np.array(self.fields), literals)
+
+
+class _Structs:
+    """Puts structs into tables. version: the one whose fields are printed, as text; None for JSON, where a field that
+    not all versions print may be absent. tagged: structs close with their tagged fields.
+    """
+
+    def __init__(self, tables: _Tables, version: int | None = None, tagged: bool = False) -> None:
+        self._tables, self._version, self._tagged = tables, version, tagged
+
+    def of(self, side: str, fields: Iterable[Field]) -> int:
+        """The first field of the `request` or the `response`."""
+        return self._object(side, side, fields)
+
+    def _object(self, side: str, struct: str, fields: Iterable[Field]) -> int:
+        steps: list[_Step] = [
+            (self._alternatives(side, struct, field), self._version is None and field.versions != (0, NEVER))
+            for field in self._printed(fields)
+        ]
+        if self._tagged:
+            steps.append(_one(",_tagged_fields={}"))
+        return self._tables.run([*steps, _one("}", _ENDS.get(struct, Kind.END))])
+
+    def _printed(self, fields: Iterable[Field]) -> list[Field]:
+        if self._version is None:
+            return list(fields)
+        return [field for field in fields if field.printed(self._version) and field.kind != "^"]
+
+    def _alternatives(self, side: str, struct: str, field: Field) -> list[list[_Row]]:
+        rows = [[self._row(side, struct, field, name)] for name in field.names]
+        if field.kind == "(" and self._version is not None:  # later releases print what is in it without it
+            rows.append([self._row(side, struct, inner, inner.names[0]) for inner in self._printed(field.fields)])
+        return rows
+
+    def _row(self, side: str, struct: str, field: Field, name: str) -> _Row:
+        json = self._version is None
+        literal = f',"{camel(name)}":' if json else f",{name}="
+        register = _READ.get(struct, {}).get(field.names[0], "unread")
+        match field.kind:
+            case "":
+                return _integer(literal, register)
+            case "$" if json:
+                return _Row(literal, Kind.QUOTED, register)
+            case "$":
+                return _Row(literal, Kind.PLAIN, register, (Characters.ADDRESS, 0))
+            case "#":
+                return _Row(literal, Kind.FORGOTTEN, "partition")
+            case "*":
+                return _Row(literal, Kind.RECORDS, register)
+            case "%":
+                return _Row(literal, Kind.LIST_OR_NULL, child=self._object(side, "", parsed(_ABORTED)))
+            case "(":
+                inner = struct if field.names[0] == "partition_header" else field.names[0]
+                return _Row(literal, Kind.OBJECT, child=self._inner(side, inner, field.fields))
+            case _:
+                inner = _PARTITIONS[side] if struct == "topic" else _STRUCTS.get(field.names[0], "")
+                child = self._object(side, inner, field.fields)
+                kind = Kind.LIST_OR_NULL if field.nullable else Kind.LIST
+                return _Row(literal, kind, child=child, resets=_RESETS.get(inner, (0, 0)))
+
+    def _inner(self, side: str, struct: str, fields: Iterable[Field]) -> int:
+        """An object whose fields are those of the one around it, or one of a few integers."""
+        steps: list[_Step] = [(self._alternatives(side, struct, field), False) for field in self._printed(fields)]
+        return self._tables.run([*steps, _one("}", Kind.END)])
+
+
+def camel(name: str) -> str:
+    """Kafka's name of a field in JSON."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+@cache
+def json_program() -> Program:
+    """Of the request log in JSON."""
+    tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":1,"requestApiVersion":')
+    structs = _Structs(tables)
+    request = structs.of("request", parsed(JSON_REQUEST))
+    response = structs.of("response", parsed(JSON_RESPONSE))
+    root = tables.run([
+        ([[_integer(',"correlationId":', "correlation_id")]], False),
+        _one(',"clientId":', Kind.QUOTED, "client_id"),
+        _one(',"requestApiKeyName":"FETCH"'),
+        ([[_Row(f',"requestApiVersionDeprecated":{told}')] for told in ("false", "true")], True),
+        _one('},"request":', Kind.OBJECT, child=request),
+        _one(',"response":', Kind.OBJECT, child=response),
+        _one(',"connection":', Kind.QUOTED, "connection"),
+        *(_one(f',"{name}Ms":', Kind.MILLISECONDS, register) for name, register in _TIMES.items()),
+        *(_one(f',"{name}Ms":', Kind.DECIMAL) for name in _UNREAD_TIMES),
+        *(_one(f',"{name}":', Kind.QUOTED) for name in ("securityProtocol", "principal", "listener")),
+        _one(',"clientInformation":{"softwareName":', Kind.QUOTED, "software_name"),
+        _one(',"softwareVersion":', Kind.QUOTED, "software_version"),
+        _one("}"),
+        *(([[_Row(f',"{name}":', Kind.DECIMAL)]], True) for name in ("temporaryMemoryBytes", "messageConversionsTime")),
+        _one("} (kafka.request.logger)", Kind.LINE_END),
+    ])  # fmt: skip
+    return tables.program([root] * (fetch.APIS[0].highest_version + 1))
+
+
+@cache
+def text_program() -> Program:
+    """Of the request log as text."""
+    tables, text, roots = _Tables(b"Completed request:RequestHeader(apiKey=FETCH, apiVersion="), TEXTS["FETCH"], []
+    name, address = (Characters.NAME, 0), (Characters.ADDRESS, 0)
+    software = [
+        _Row(",clientInformation:ClientInformation(softwareName=", Kind.PLAIN, "software_name", name),
+        _Row(", softwareVersion=", Kind.PLAIN, "software_version", name),
+        _Row(")"),
+    ]
+    for version in range(text.flexible + 1):
+        structs = _Structs(tables, version, tagged=version >= text.flexible)
+        request = structs.of("request", parsed(text.requests[0]))
+        response = structs.of("response", parsed(text.response))
+        root = tables.run([
+            _one(", clientId=", Kind.PLAIN_OR_NULL, "client_id", bounds=address),
+            ([[_integer(", correlationId=", "correlation_id")]], False),
+            _one(") -- ", Kind.OBJECT, child=request),
+            _one(",response:", Kind.OBJECT, child=response),
+            _one(" from connection ", Kind.PLAIN, "connection", bounds=address),
+            *(
+                _one(f"{sign}{name}:", Kind.MILLISECONDS, register)
+                for sign, (name, register) in zip(";,,", _TIMES.items(), strict=True)
+            ),
+            *(_one(f",{name}:", Kind.DECIMAL) for name in _UNREAD_TIMES),
+            _one(",securityProtocol:", Kind.PLAIN, bounds=(Characters.WORD, 1)),
+            _one(",principal:", Kind.PLAIN, bounds=address),
+            _one(",listener:", Kind.PLAIN, bounds=(Characters.WORD, 1)),
+            ([software], True),
+            _one(" (kafka.request.logger)", Kind.LINE_END),
+        ])  # fmt: skip
+        roots.append(root)
+    return tables.program(roots)

@@ -1,0 +1,208 @@
+"""The compiled scanner changes nothing but the time: whatever a log holds, the rows are those of the decoder of all lines.
+
+Lines of all recorded request logs, as they are and harmed in ways that a lenient reader would forgive.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from epochaudit.sources import fetch_scan
+from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.datasource import decoded
+from epochaudit.sources.discovery import discover
+from epochaudit.sources.ranges import ByteRange
+from epochaudit.sources.sink import EVERYTHING, RowSink, Wanted
+from tests.conftest import capture_names
+
+JSON, TEXT = "request-log-json", "request-log-text"
+ORDER = [(name, "ascending") for name in ("row_kind", "byte_offset", "partition_row")]
+LINES = 250  # of each log, spread over it
+NUMBER = re.compile(rb"(?<=[:=])-?\d+(?:\.\d+)?")
+STRING = re.compile(rb'(?<=:)"[^"]*"|(?<=[a-z_]=)[\w.-]+')
+MEMBER = re.compile(rb'"\w+":(?:"[^"]*"|-?[\d.]+|null|\[\])|\w+=(?:-?\d+|\[\]|null|[\w.-]+)')
+LIST = re.compile(rb"\[[^\[\]]*\]")
+NUMBERS = (
+    b"0", b"-0", b"-1", b"007", b"1.0", b"1.5", b"1e3", b"1E3", b"null", b"true", b'"1"', b"", b"-", b"2147483647",
+    b"2147483648", b"-2147483649", b"9223372036854775807", b"9223372036854775808", b"999999999999999999", b"0.1234567890123456",
+    b"1e400", b"12345678901234567890123", b" 1", b"1 ", b"+1", b"0x1", b"17", b"12", b"19", b"1000000000001", b"-5.25",
+)  # fmt: skip
+STRINGS = (
+    b'""', b"null", b'"a\\u0041"', b'"a\\"b"', b'"\xc3\xa9"', b'"\xff"', b'"a\tb"', b'"\x00"', b"1", b'"AAAAAAAAAAAAAAAAAAAAAA"',
+    b"\xc3\xa9", b"", b"a,b", b"a{b", b"a=b", b"a b", b"a}b", b'"unterminated', b'"\x7f"',
+    b'"' + b"x" * 300 + b'"', b"y" * 300, b"a:b", b"a/b", b"[]", b"{}",
+)  # fmt: skip
+LISTS = (
+    b"[]",
+    b"null",
+    b"[,]",
+    b"[{}]",
+    b"[null]",
+    b"[1]",
+    b"[1,2]",
+    b"[1,]",
+    b"[ ]",
+    b"[-0]",
+    b"[2147483648]",
+    b"[[]]",
+)
+GARBAGE = (b"", b" ", b"\r", b"}", b",", b"\x00", b"\xff", b'"', b"garbage", b"\n", b"]}", b" (kafka.request.logger)")
+SHIFTS = (
+    (b"2026-11-21 04:", b"2026-11-21 03:"),
+    (b"2026-11-21 04:", b"2026-11-21 05:"),
+    (b":2", b":1"),
+    (b"2026-", b"2026/"),
+)
+
+
+@pytest.fixture(scope="session")
+def recorded(capture: Callable[[str], Path]) -> Callable[[str], Sequence[Sequence[bytes]]]:
+    """recorded(kind) -> the lines of each recorded log of that kind, thinned."""
+
+    @cache
+    def of(kind: str) -> list[list[bytes]]:
+        logs = []
+        for file in (
+            file for name in capture_names() for file in discover(str(capture(name))).files if file.kind == kind
+        ):
+            with file.open() as stream:
+                lines = stream.read().split(b"\n")[:-1]
+            logs.append(lines[:: max(1, len(lines) // LINES)])
+        return logs
+
+    return of
+
+
+def tables(data: bytes, kind: str, zone: str | None = None, wanted: Wanted = EVERYTHING) -> list[pa.Table]:
+    """All rows, without the scanner and with it."""
+    with tempfile.NamedTemporaryFile() as log:
+        log.write(data)
+        log.flush()
+        file = RecordedFile("log", log.name, kind, "c", len(data), 1, "request_log", time_zone=zone)
+        part = ByteRange(file, 0, 0, None)
+        return [pa.Table.from_batches(decoded(part, wanted, compiled)).sort_by(ORDER) for compiled in (False, True)]
+
+
+def same(data: bytes, kind: str, zone: str | None = None) -> None:
+    plain, scanned = tables(data, kind, zone)
+    if not plain.equals(scanned):
+        assert plain.to_pylist() == scanned.to_pylist(), data[:4000]
+
+
+@pytest.mark.parametrize(("kind", "mark"), [(JSON, b'"requestApiKeyName":"FETCH"'), (TEXT, b"apiKey=FETCH,")])
+def test_fetches_are_the_scanners(kind: str, mark: bytes, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+    file = RecordedFile("log", "log", kind, "c", 0, 1, "request_log")
+    scanner = fetch_scan.scanner_for(file, RowSink(file, 0))
+    assert scanner is not None
+    fetches = sorted(
+        line for lines in recorded(kind) for line in lines if mark in line
+    )  # by time: the clock sets some aside
+    refused = []
+    for line in fetches:
+        scanner.begin(line, 0)
+        if scanner.lines(0, 1) != (1, len(line) + 1):
+            refused.append(line)
+    assert len(fetches) > 1000
+    assert not refused, refused[:3]
+
+
+@pytest.mark.parametrize("kind", [JSON, TEXT])
+def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+    for lines in recorded(kind):
+        same(b"".join(line + b"\n" for line in lines), kind)
+
+
+def harm(line: bytes, draw: st.DataObject) -> bytes:
+    """The line, harmed in one of many ways."""
+
+    def one(pattern: re.Pattern[bytes], given: Sequence[bytes]) -> bytes:
+        found = list(pattern.finditer(line))
+        if not found:
+            return line
+        match = draw.draw(st.sampled_from(found))
+        return line[: match.start()] + draw.draw(st.sampled_from(given)) + line[match.end() :]
+
+    def place() -> int:
+        return draw.draw(st.integers(0, len(line)))
+
+    def flipped() -> bytes:
+        at = place()
+        return line[:at] + bytes([draw.draw(st.integers(0, 255))]) + line[at + 1 :]
+
+    def garbled() -> bytes:
+        at = place()
+        return line[:at] + draw.draw(st.sampled_from(GARBAGE)) + line[at:]
+
+    def without() -> bytes:
+        at = place()
+        return line[:at] + line[at + draw.draw(st.integers(1, 40)) :]
+
+    def doubled() -> bytes:
+        match = draw.draw(st.sampled_from(list(MEMBER.finditer(line)) or [None]))
+        return line if match is None else line[: match.end()] + b"," + match[0] + line[match.end() :]
+
+    def swapped() -> bytes:
+        members = list(MEMBER.finditer(line))
+        if len(members) < 2:
+            return line
+        first = draw.draw(st.integers(0, len(members) - 2))
+        one, other = members[first], members[draw.draw(st.integers(first + 1, min(first + 4, len(members) - 1)))]
+        return line[: one.start()] + other[0] + line[one.end() : other.start()] + one[0] + line[other.end() :]
+
+    def left_out() -> bytes:
+        match = draw.draw(st.sampled_from(list(MEMBER.finditer(line)) or [None]))
+        return line if match is None else line[: match.start()] + line[match.end() + 1 :]
+
+    def repeated() -> bytes:
+        structs = list(re.finditer(rb"\{[^{}]*\}", line))
+        if not structs:
+            return line
+        match = draw.draw(st.sampled_from(structs))
+        times = draw.draw(st.sampled_from((1, 2, 600)))
+        return line[: match.end()] + (b"," + match[0]) * times + line[match.end() :]
+
+    ways = (
+        lambda: one(NUMBER, NUMBERS), lambda: one(STRING, STRINGS), lambda: one(LIST, LISTS), flipped, garbled, without,
+        doubled, swapped, left_out, repeated, lambda: line[: place()], lambda: line[:1] + b" " + line[1:],
+    )  # fmt: skip
+    return draw.draw(st.sampled_from(ways))()
+
+
+few = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], print_blob=True
+)
+
+
+@pytest.mark.parametrize("kind", [JSON, TEXT])
+@few
+@given(draw=st.data())
+def test_harmed_lines_give_the_same_rows(
+    kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]], draw: st.DataObject
+) -> None:
+    log = draw.draw(st.sampled_from(recorded(kind)))
+    start = draw.draw(st.integers(0, max(0, len(log) - 12)))
+    lines = [harm(line, draw) if draw.draw(st.integers(0, 2)) else line for line in log[start : start + 12]]
+    if draw.draw(st.booleans()):
+        found, instead = draw.draw(st.sampled_from(SHIFTS))
+        since = draw.draw(st.integers(0, len(lines)))
+        lines[since:] = [line.replace(found, instead, 1) for line in lines[since:]]
+    end = draw.draw(st.sampled_from((b"\n", b"")))
+    same(b"\n".join(lines) + end, kind, draw.draw(st.sampled_from((None, "Europe/Berlin"))))
+
+
+@pytest.mark.parametrize("kind", [JSON, TEXT])
+def test_the_clock_goes_on_as_without_it(kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+    """Set back twice, once as the end of summer time does."""
+    log = max(recorded(kind), key=len)
+    autumn = [re.sub(rb"^\[\d{4}-\d\d-\d\d \d\d:", b"[2026-10-25 02:", line) for line in log]
+    for zone in (None, "Europe/Berlin"):
+        same(b"".join(line + b"\n" for line in autumn + autumn + log), kind, zone)
