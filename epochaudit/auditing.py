@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 from epochaudit.metrics import of_run
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
+from epochaudit.replay.lives import deletes_nameless, with_lives
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
@@ -131,13 +132,14 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     frames = by_frame(rules)
     if unknown := frames.keys() - FRAMES.keys():
         raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
-    steps, with_rows = _read(read, frames)
+    steps, nameless_end, with_rows = _read(read, frames)
     events = read.events
     if steps:
         events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
     keep = {*REPORTED, *show}
-    judgements, failures = _judged(events, {name: frames[name] for name in with_rows}, keep)
-    release(events)
+    told = with_lives(events) if nameless_end else events
+    judgements, failures = _judged(told, {name: frames[name] for name in with_rows}, keep)
+    release(told)
     tallied = [(judgement, tuple(judgement.tallies())) for judgement in judgements]
     counted = {tally.rule: tally for _, tallies in tallied for tally in tallies}
     # each table of a union has it analysed anew, and most frames of most clusters find nothing
@@ -191,14 +193,19 @@ def plain_bytes_of(captures: Iterable[Capture]) -> int:
     return sum(file.stored.plain_size(file.compression) for one in captures for file in one.files if is_read(file))
 
 
-def _read(read: Reading, frames: Iterable[str]) -> tuple[int, list[str]]:
-    """Look through what is to be judged. Returns the number of clock steps that were met, and the frames that have rows, which are planned.
+def _read(read: Reading, frames: Iterable[str]) -> tuple[int, bool, list[str]]:
+    """Look through what is to be judged.
+
+    Returns the number of clock steps that were met, whether topics without ids were deleted, and the frames that have rows,
+    which are planned.
 
     Planning is most of a small audit: no cluster has the events of all frames.
     """
     steps = F.sum(read.clock_steps).alias("clock_steps")
-    (told,) = read.rows.agg(steps, *(F.max(FRAMES[name].has_rows()).alias(name) for name in frames)).collect()
-    return told["clock_steps"] or 0, [name for name in frames if told[name]]
+    nameless_end = F.max(deletes_nameless()).alias("nameless_end")
+    has_rows = (F.max(FRAMES[name].has_rows()).alias(name) for name in frames)
+    (told,) = read.rows.agg(steps, nameless_end, *has_rows).collect()
+    return told["clock_steps"] or 0, bool(told["nameless_end"]), [name for name in frames if told[name]]
 
 
 def _judged(

@@ -51,7 +51,8 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
         F.lit(True).alias("entered"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
         F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
         F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", ref_in(F.col("at")).alias("fetch_ref"),
-        F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset", "previous_topic_id",
+        F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",
+        F.coalesce("origin.of_topic_id", "previous_topic_id").alias("previous_topic_id"),
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
         F.col("resume").isNotNull().alias("resumed"), F.col("resume.ref").alias("committed_ref"), "detected", "refused",
         "order_unknown", "several_incarnations", "shared_client_id",
@@ -73,7 +74,7 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
     here = F.filter("lives", lambda life: life["topic_id"].isNull() | (life["topic_id"] == own))
     return rows.withColumns(
         {
-            "old_reads": F.flatten(old["reads"]),
+            "old_reads": F.flatten(F.transform(old, _of_topic)),
             "untold_reads": F.flatten(
                 F.filter("lives", lambda life: life["topic_id"].isNull() & own.isNotNull())["reads"]
             ),
@@ -83,6 +84,10 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
             "order_unknown": F.coalesce(F.exists("lives", untold), F.lit(False)),
         }
     ).drop("lives", "before", "after")
+
+
+def _of_topic(life: Column) -> Column:
+    return F.transform(life["reads"], lambda read: read.withField("of_topic_id", life["topic_id"]))
 
 
 def _entry(rows: DataFrame) -> DataFrame:
@@ -140,6 +145,7 @@ def _origin(rows: DataFrame) -> DataFrame:
         lambda r: F.struct(
             r["leader_epoch"],
             F.when(r["read_ref"]["byte_offset"].isNull(), ref_in(r)).otherwise(r["read_ref"]).alias("read_ref"),
+            r["of_topic_id"],
         ),
     )
 

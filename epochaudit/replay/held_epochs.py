@@ -227,11 +227,11 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
     Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none
     known); held_just_before: the lowest that it held within LATE_MS before, which may have judged it all the same, as a
-    request's line may be written late; held_complete: the epoch at arrival is known, so that no other epoch is
-    possible; held_leader: only as leader; held_ref: the line that started held_max; kafka_version of the process that
-    answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which the replica of the topic id gave
-    way to another topic of the name, whenever; held_later: it starts the replica only after the request. Completes
-    topic and topic_id from the replica that was hosted.
+    request's line may be written late; led_just_before: it led by then, or within LATE_MS before; held_complete: the epoch at
+    arrival is known, so that no other epoch is possible; held_leader: only as leader; held_ref: the line that started
+    held_max; kafka_version of the process that answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which
+    the replica of the topic id gave way to another topic of the name, whenever; held_later: it starts the replica only after the
+    request. Completes topic and topic_id from the replica that was hosted.
     """
     calm = F.col("calm")
     within = (F.col("arrival_ms") >= F.col("calm_from_ms")) & (F.col("time_ms") <= F.col("calm_to_ms"))
@@ -277,6 +277,7 @@ def _met(own: Column) -> dict[str, Column]:
         "kafka_version": when_calm(own["version"], _version(F.col("time_ms"))),
         "held_later": when_calm(own["later"], _later(F.col("time_ms"))),
         "held_leader": when_calm(own["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
+        "led_just_before": when_calm(own["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
         "topic": F.coalesce("topic", when_calm(own["topic"], first), F.get("held", F.lit(0))["topic"]),
         "topic_id": F.coalesce("topic_id", when_calm(own["topic_id"], _only_topic_id())),
         "successor": when_calm(own["successor"], F.col("successor")),

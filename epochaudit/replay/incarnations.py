@@ -18,13 +18,13 @@ from epochaudit.replay.metadata_log import metadata_log
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
-_CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "DELETE_TOPICS")  # a refused one says nothing
-_LOG_DELETION: Final = "LOG_DELETION_SCHEDULED"
-_NAMING: Final = (
-    *_CONTROL, "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "LEADER_AND_ISR_SKIPPED", "PARTITION_STATE_CHANGED",
-    "TOPIC_DELETION_COMPLETED", _LOG_DELETION,
+LOG_DELETION: Final = "LOG_DELETION_SCHEDULED"
+NAMING: Final = (
+    "LEADER_AND_ISR", "UPDATE_METADATA", "DELETE_TOPICS", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "LEADER_AND_ISR_SKIPPED",
+    "PARTITION_STATE_CHANGED", "TOPIC_DELETION_COMPLETED", LOG_DELETION,
 )  # fmt: skip
-_RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+_CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "DELETE_TOPICS")
 _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
 )  # fmt: skip
@@ -74,7 +74,7 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
 
 def _sightings(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic id or name that has none, node)."""
-    log = F.col("event_type") == _LOG_DELETION
+    log = F.col("event_type") == LOG_DELETION
     deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
     return (
         _facts(events)
@@ -98,14 +98,11 @@ def _sightings(events: DataFrame) -> DataFrame:
 
 def _facts(events: DataFrame) -> DataFrame:
     """Statements about topics: deletes, creates say what of; clock is the node's time, of records the position."""
-    event_type, none = F.col("event_type"), F.lit(0)
-    refused = event_type.isin(*_CONTROL) & (
-        (F.coalesce("request_error_code", none) != 0) | (F.coalesce("error_code", none) != 0)
-    )
-    others = of_types(events, *_NAMING).where(F.col("topic").isNotNull() & ~refused)
+    event_type = F.col("event_type")
+    others = of_types(events, *NAMING).where(F.col("topic").isNotNull() & ~refused())
     since = F.coalesce("arrival_ms", "time_ms").alias("since")
     others = others.select(*_STATED, since, F.col("time_ms").alias("clock"), ref().alias("own_ref"))
-    records = of_types(metadata_log(events), *_RECORDS).withColumns(
+    records = of_types(metadata_log(events), *RECORDS).withColumns(
         {"clock": F.col("position"), "since": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
     )
     deletes = (
@@ -116,6 +113,12 @@ def _facts(events: DataFrame) -> DataFrame:
     facts = others.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
     return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
                               (("deletes", deletes), ("creates", creates))})  # fmt: skip
+
+
+def refused() -> Column:
+    """A request of the control plane that was refused: it says nothing about the topic."""
+    of_partition, of_request = (F.coalesce(name, F.lit(0)) != 0 for name in ("error_code", "request_error_code"))
+    return F.col("event_type").isin(*_CONTROL) & (of_partition | of_request)
 
 
 def _by_key(by_name: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types
 from epochaudit.replay.cluster_history import cluster_history
 from epochaudit.replay.incarnations import earlier_ids, later_ids, topic_incarnations
+from epochaudit.replay.lives import is_life
 
 _PROCESS: Final = ("PROCESS_STARTING", "KAFKA_VERSION")
 _NULLS: Final = {
@@ -19,7 +20,7 @@ _NULLS: Final = {
 
 
 def topics(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic id), and per name without any id that stood for several topics.
+    """One row per (cluster, topic id), and per name without any id that stood for several topics, told apart or not.
 
     Needs: the events table. Clock: position in the metadata log; the clock of each node that knew both of two topics.
     Columns: the subject columns (topic null: nothing names the id; node null), names (distinct ones), first_ref (where the
@@ -35,9 +36,10 @@ def topics(events: DataFrame) -> DataFrame:
                         server.log, did not start in between; null: none
       revived           the metadata log creates the id again after it removed it
     """
+    nameless = ~F.col("recreated") | F.exists("sightings", lambda s: is_life(s["topic_id"]))
     known = topic_incarnations(events).where(
-        (F.col("known_topic_id") == F.col("topic_key"))
-        | (F.col("known_topic_id").isNull() & ~F.col("recreated") & F.col("several_incarnations"))
+        ((F.col("known_topic_id") == F.col("topic_key")) & ~is_life(F.col("topic_key")))
+        | (F.col("known_topic_id").isNull() & nameless & F.col("several_incarnations"))
     )
     log = cluster_history(events).select("cluster", "log_complete", "log_whole")
     rows = known.join(F.broadcast(log), "cluster", "left").join(F.broadcast(_processes(events)), "cluster", "left")
@@ -87,7 +89,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
             "order_unknown": F.size(F.array_except("others", F.array_union("earlier", "later"))) > 0,
             "previous_topic_id": previous["topic_id"],
             "previous_ref": previous["ref"],
-            "first_ref": F.coalesce(F.get("own", F.lit(0)), F.get("sightings", F.lit(0)))["ref"],
+            "first_ref": F.coalesce(F.get("own", F.lit(0)), F.get(F.array_sort("sightings"), F.lit(0)))["ref"],
             "in_log": (F.size(in_log) > 0) & (F.size(F.array_except("undeleted", logged)) == 0),
         }
     )

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.lives import with_lives
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.judge import by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION
@@ -38,7 +39,8 @@ def events_of(spark: SparkSession, cases: list[Case]) -> DataFrame:
 
 def verdicts_of(events: DataFrame, cases: list[Case]) -> Verdicts:
     """What one run of all rules over all cases gives."""
-    judged = [judge(FRAMES[frame].of(events), rules, VERDICTS) for frame, rules in by_frame(catalogue()).items()]
+    told = with_lives(events)
+    judged = [judge(FRAMES[frame].of(told), rules, VERDICTS) for frame, rules in by_frame(catalogue()).items()]
     words = {id: of_rule for judgement in judged for id, of_rule in judgement.words().items()}
     rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judged])
     labels = {case.cluster: case.labels for case in cases}

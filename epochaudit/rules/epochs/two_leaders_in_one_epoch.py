@@ -25,8 +25,8 @@ class TwoLeadersInOneEpoch(Rule):
     Two statements about the same epoch, of any source.
 
     ## What is allowed
-    A refused request states nothing. Another topic id is another partition, whose epochs start at 0: where a name had
-    several topics and the source gives no id, nothing is claimed. Metadata answers -1 for a leader it cannot reach, and -2
+    A refused request states nothing. Another topic is another partition, whose epochs start at 0: where a name had
+    several and the source does not tell which, nothing is claimed. Metadata answers -1 for a leader it cannot reach, and -2
     in requests marks a topic being deleted. Hints given in the middle of a transition are not counted.
 
     ## Example

@@ -68,5 +68,9 @@ class FollowerServedFetch(Rule):
                 col("held_just_before") < col("held_min"),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
+            unverifiable(
+                F.coalesce("led_just_before", F.lit(False)),
+                "the broker led in the same epoch just before, perhaps another topic of the name",
+            ),
             otherwise=violation(),
         )

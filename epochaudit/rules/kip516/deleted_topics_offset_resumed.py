@@ -23,7 +23,7 @@ class DeletedTopicsOffsetResumed(Rule):
 
     ## Evidence needed
     The coordinator's request log with the commit and the answer, and its own words of both topics' ids: control requests,
-    "starts at leader epoch" lines, Metadata 10 or later. Before 2.8 no ids tell the topics apart.
+    "starts at leader epoch" lines, Metadata 10 or later. Before 2.8: all deletions and creations of the name.
 
     ## What is allowed
     No offset (-1), and an offset that was committed since. A commit between the coordinator's last word of the old topic and its

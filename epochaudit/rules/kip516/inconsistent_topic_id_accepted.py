@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.replay.lives import is_life
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -50,7 +51,7 @@ class InconsistentTopicIdAccepted(Rule):
     def applies(self) -> Column:
         return (
             (col("event_type") == "LEADER_AND_ISR")
-            & col("topic_id").isNotNull()
+            & ~is_life(col("topic_id"))
             & (col("request_error_code") == 0)
             & col("error_code").isNotNull()
             & (col("error_code") != 56)

@@ -23,7 +23,9 @@ class PositionCarriedAcrossRecreation(Rule):
 
     ## Evidence needed
     Request logs of the brokers that served the consumer from both topics, and what tells the topic of a replica and which
-    came first: "starts at leader epoch" lines and control requests, or the metadata log. Before 2.8 nothing does.
+    came first: "starts at leader epoch" lines and control requests, or the metadata log. Before 2.8 there are no ids: the
+    deletion (UpdateMetadata) and the next creation tell, at each broker by its own log, and the creations in the controllers'
+    state-change.log that none is missing.
 
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, an answer that tells

@@ -24,7 +24,7 @@ class SuccessorReachedByName(Rule):
 
     ## Evidence needed
     Request logs of the brokers that served the consumer from both topics, and what tells the topic of a replica: "starts at
-    leader epoch" lines and control requests, 2.8 or later.
+    leader epoch" lines and control requests; before 2.8, where they have no ids, all deletions and creations of the name.
 
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, and an answer that

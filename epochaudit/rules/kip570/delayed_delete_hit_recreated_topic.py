@@ -32,7 +32,8 @@ class DelayedDeleteHitRecreatedTopic(Rule):
     planned a topic id in StopReplica 4; it was never built.
 
     ## Evidence needed
-    The broker's request log with both incarnations' LeaderAndIsr or UpdateMetadata requests, 2.8 or later for topic ids.
+    The broker's request log with both incarnations' LeaderAndIsr or UpdateMetadata requests: their topic ids, or before 2.8 the
+    deletion between them.
 
     ## What is allowed
     The deletion that the controller announced by UpdateMetadata with leader -2 after the LeaderAndIsr of the same
