@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -206,3 +207,36 @@ def test_the_clock_goes_on_as_without_it(kind: str, recorded: Callable[[str], Se
     autumn = [re.sub(rb"^\[\d{4}-\d\d-\d\d \d\d:", b"[2026-10-25 02:", line) for line in log]
     for zone in (None, "Europe/Berlin"):
         same(b"".join(line + b"\n" for line in autumn + autumn + log), kind, zone)
+
+
+def test_rows_beyond_the_first_room(recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+    """A block of lines with so many partitions that the buffers must grow before they are drained."""
+    answer = re.compile(rb'\{"partitionIndex":0,[^{}]*\}(?=\])')
+    line = next(line for lines in recorded(JSON) for line in lines if len(answer.findall(line)) == 1)
+    answers = b",".join(answer.search(line)[0].replace(b":0,", b":%d," % number, 1) for number in range(400))  # type: ignore[index]
+    same((answer.sub(answers, line) + b"\n") * 30, JSON)
+    same((answer.sub(answers + b"," + answers, line) + b"\n") * 3, JSON)
+
+
+def test_only_the_wanted_columns_are_made(recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+    wanted = Wanted(
+        frozenset({"FETCH"}), frozenset({"row_kind", "byte_offset", "partition_row", "topic", "error_code"})
+    )
+    plain, scanned = tables(b"".join(line + b"\n" for line in recorded(JSON)[0]), JSON, wanted=wanted)
+    assert plain.equals(scanned)
+    assert set(scanned.column_names) == wanted.columns
+
+
+def test_a_scanner_is_for_much_in_the_stock_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = RecordedFile("log", "log", JSON, "c", 0)
+    assert fetch_scan.scans(stock)
+    assert not fetch_scan.scans(replace(stock, envelope="docker"))
+    assert not fetch_scan.scans(replace(stock, kind="server-log"))
+    fetch_scan._scanners.cache_clear()
+    assert not fetch_scan.pays(fetch_scan.ENOUGH - 1)
+    assert fetch_scan.pays(fetch_scan.ENOUGH)
+    monkeypatch.delattr(
+        "epochaudit.sources.fetch_scan.scanner.load"
+    )  # fails as numba does without a directory for its cache
+    assert fetch_scan.scanner_for(stock, RowSink(stock, 0)) is None
+    fetch_scan._scanners.cache_clear()

@@ -42,11 +42,13 @@ def scanner_for(file: RecordedFile, sink: RowSink) -> FetchScanner | None:
 
 @cache
 def _scanners() -> Mapping[str, Callable[[RowSink], FetchScanner]]:
-    """By kind of file. None where numba is missing, or has no directory to keep compiled code in: to compile it takes
-    each process longer than most logs do.
+    """By kind of file; none where numba is missing, or has no directory to keep compiled code in: to compile it takes each
+    process longer than most logs do.
     """
     try:
         from epochaudit.sources.fetch_scan import scanner
-    except (ImportError, RuntimeError):
+
+        scanner.load()
+    except Exception:  # whatever a release of numba or a machine can't do costs time, and no audit
         return {}
     return {"request-log-json": scanner.of_json, TEXT: scanner.of_text}

@@ -25,6 +25,14 @@ _POSITION, _OFFSET, _LINE, _ROWS, _LATEST, _SECOND = (
 _COLUMNS: Final = tuple(name for name in REGISTERS[:UNREAD] if name in SCAN.names)
 
 
+def load() -> None:
+    """Load the compiled code, or compile it. Raises what numba raises where that can't be done."""
+    program, none = json_program(), np.zeros(1, np.int64)
+    text, rows = np.zeros(PADDING, np.uint8), np.zeros((1, 1), np.int64)
+    characters, ends, state = np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.int32), np.zeros(len(State), np.int64)
+    scan(text, 0, program.roots, program.fields, program.literals, state, none, rows, none, rows, characters, ends)
+
+
 def of_json(sink: RowSink) -> FetchScanner:
     """For the request log in JSON."""
     return FetchScanner(json_program(), sink)
