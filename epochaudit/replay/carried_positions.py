@@ -43,7 +43,8 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     """
     rows = with_identity(histories, topic_incarnations(events), "recreated", "sightings")
     rows = rows.where(F.col("recreated") | F.col("several_incarnations"))
-    rows = _with_other_topics(rows).where((F.size("reads") > 0) & F.col("topic").isNotNull())
+    rows = _with_other_topics(rows).withColumn("reads", F.filter("reads", _placed))
+    rows = rows.where((F.size("reads") > 0) & F.col("topic").isNotNull())
     entered = F.size("old_reads") > 0
     nameless = F.col("topic_id").isNull() & F.col("several_incarnations")
     rows = _entry(rows.where(entered | F.col("order_unknown") | nameless))
@@ -88,6 +89,11 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
 
 def _of_topic(life: Column) -> Column:
     return F.transform(life["reads"], lambda read: read.withField("of_topic_id", life["topic_id"]))
+
+
+def _placed(read: Column) -> Column:
+    """The client asked for the partition, or was given records of it: it was not only told of a high watermark."""
+    return read["byte_offset"].isNotNull() | read["unlisted"]["byte_offset"].isNotNull()
 
 
 def _entry(rows: DataFrame) -> DataFrame:
