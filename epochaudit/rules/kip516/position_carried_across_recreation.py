@@ -19,7 +19,7 @@ class PositionCarriedAcrossRecreation(Rule):
     ## Why it matters
     The records of the new topic before that offset are never delivered. Offsets and leader epochs start at 0 again, so that
     no epoch can tell; and consumers that fetch by topic id refresh their metadata after 103 or 100 and go on at the old
-    offset all the same (Java up to 3.9, librdkafka, kafka-python).
+    offset all the same (Java up to 4.4, librdkafka, kafka-python).
 
     ## Evidence needed
     Request logs of the brokers that served the consumer from both topics, and what tells the topic of a replica and which
