@@ -15,10 +15,10 @@ class StaleReplicaJoinedIsr(Rule):
     """A replica joined the ISR on what its previous incarnation had fetched.
 
     ## What it checks
-    Since Fetch 15 a follower names its broker epoch, once it is registered. When a leader has the controller accept a new ISR member under some
-    broker epoch (AlterPartition 3+), that incarnation must have fetched from the leader in the leader epoch, at the start of
-    that epoch or beyond. If only fetches with older broker epochs reach so far, the new incarnation counts as caught up by
-    the old one's fetches.
+    Since Fetch 15 a follower names its broker epoch, once it is registered. When a leader has the controller accept a
+    new ISR member under some broker epoch (AlterPartition 3+), that incarnation must have fetched from the leader in
+    the leader epoch, at the start of that epoch or beyond. If only fetches with older broker epochs reach so far, the
+    new incarnation counts as caught up by the old one's fetches.
 
     ## Why it matters
     A broker that was killed may come back with a shorter log. If the leader ascribes the old position to it, it is in the
