@@ -17,13 +17,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epochaudit.sources import fetch_scan
+from epochaudit.sources import fetch_scan, log_time
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.datasource import decoded
 from epochaudit.sources.discovery import discover
+from epochaudit.sources.fetch_scan import machine
 from epochaudit.sources.ranges import ByteRange
+from epochaudit.sources.request_log_apis import fetch
 from epochaudit.sources.sink import EVERYTHING, RowSink, Wanted
 from tests.conftest import capture_names
+from tests.sources.test_text_request_log import PRINTED
+from tests.sources.test_text_request_log import line as printed_line
 
 JSON, TEXT = "request-log-json", "request-log-text"
 ORDER = [(name, "ascending") for name in ("row_kind", "byte_offset", "partition_row")]
@@ -93,6 +97,11 @@ def tables(data: bytes, kind: str, zone: str | None = None, wanted: Wanted = EVE
         return [pa.Table.from_batches(decoded(part, wanted, compiled)).sort_by(ORDER) for compiled in (False, True)]
 
 
+def without_tags(response: str) -> str:
+    """The answers without those of their tags that most Fetches lack."""
+    return re.sub(r"_tagged_fields=\{0=\{epoch.*?\}\}\}", "_tagged_fields={}", response)
+
+
 def same(data: bytes, kind: str, zone: str | None = None) -> None:
     plain, scanned = tables(data, kind, zone)
     if not plain.equals(scanned):
@@ -120,6 +129,27 @@ def test_fetches_are_the_scanners(kind: str, mark: bytes, recorded: Callable[[st
 def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
     for lines in recorded(kind):
         same(b"".join(line + b"\n" for line in lines), kind)
+
+
+def test_what_is_compiled_in_is_what_other_modules_say() -> None:
+    said = (log_time.LATE_MS, fetch.TAGGED_FIELDS, fetch.REPLICA_STATE)
+    assert (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE) == said
+    assert set(fetch.COLUMNS) <= set(machine.REGISTERS)
+
+
+def test_all_releases_print_fetches_for_the_scanner() -> None:
+    fetches = [
+        printed_line(api, int(version), request, without_tags(response)).encode()
+        for api, version, _, request, response in PRINTED
+        if api == "FETCH"
+    ]
+    file = RecordedFile("log", "log", TEXT, "c", 0, 1, "request_log")
+    scanner = fetch_scan.scanner_for(file, RowSink(file, 0))
+    assert scanner is not None
+    for line in fetches:
+        scanner.begin(line, 0)
+        assert scanner.lines(0, 1) == (1, len(line) + 1), line
+    same(b"\n".join(fetches + fetches), TEXT)
 
 
 def harm(line: bytes, draw: st.DataObject) -> bytes:

@@ -166,7 +166,10 @@ _COMMA = _text(b",")
 _QUOTES = _text(b'"' * 8)
 _BACKSLASHES = _text(b"\\" * 8)
 _SPACES = _text(b" " * 8)
-_FILE_RECORDS = (_text(b"FileReco"), _text(b"rds(file"), _text(b"= "))
+_FILE_RECORDS, _OF_FILE, _FILE_PATH = _text(b"FileReco"), _text(b"rds(file"), _text(b"= ")
+_OF_SIZE = _text(b"rds(size")
+_MEMORY_RECORDS, _IN_MEMORY, _MEMORY_SIZE = _text(b"MemoryRe"), _text(b"cords(si"), _text(b"ze=")
+_COMMA_AND_SPACE = _text(b", ")
 _START = _text(b", start=")
 _END_AT = _text(b", end=")
 _HIGH_BITS = _text(b"\x80" * 8)
@@ -174,6 +177,7 @@ _ONES = _text(b"\x01" * 8)
 _NOT_FIRST = _text(b"\0" + b"\xff" * 7)
 _HALF = _text(b"\xff" * 4)
 _TWO_BYTES = _text(b"\xff" * 2)
+_THREE_BYTES = _text(b"\xff" * 3)
 _SIX_BYTES = _text(b"\xff" * 6)
 
 
@@ -271,13 +275,21 @@ def _plain_end(at: int, characters: int) -> int:
 
 @compiled
 def _records(at: int) -> tuple[int, int]:
-    """(bytes of a record set as text, where it ends), -1 if that is not known: `[]`, or a slice of a file."""
+    """(bytes of a record set as text, where it ends), -1 if it is none of those that releases print for a Fetch."""
     if _byte(at) == 91 and _byte(at + 1) == 93:
         return 0, at + 2
-    first, second, third = _FILE_RECORDS
-    if _word(at) != first or _word(at + 8) != second or _word(at + 16) & _TWO_BYTES != third:
-        return 0, -1
-    at = _plain_end(at + 18, _ADDRESS)
+    if _word(at) == _FILE_RECORDS and _word(at + 8) == _OF_FILE and _word(at + 16) & _TWO_BYTES == _FILE_PATH:
+        return _slice(_plain_end(at + 18, _ADDRESS))
+    if _word(at) == _FILE_RECORDS and _word(at + 8) == _OF_SIZE and _byte(at + 16) == 61:
+        return _sized(at + 17)
+    if _word(at) == _MEMORY_RECORDS and _word(at + 8) == _IN_MEMORY and _word(at + 16) & _THREE_BYTES == _MEMORY_SIZE:
+        return _sized(at + 19)
+    return 0, -1
+
+
+@compiled
+def _slice(at: int) -> tuple[int, int]:
+    """(its bytes, where it ends) of `, start=…, end=…)`."""
     if _word(at) != _START:
         return 0, -1
     start, at = _integer(at + 8)
@@ -287,6 +299,20 @@ def _records(at: int) -> tuple[int, int]:
     if at < 0 or _byte(at) != 41:
         return 0, -1
     return end - start, at + 1
+
+
+@compiled
+def _sized(at: int) -> tuple[int, int]:
+    """(the size, where the parenthesis that follows it closes) of `72, file=…)`."""
+    size, at = _integer(at)
+    if at < 0 or size < 0 or _word(at) & _TWO_BYTES != _COMMA_AND_SPACE:
+        return 0, -1
+    while _byte(at) != 41:
+        c = _byte(at)
+        if c < 32 or c == 40 or c == 123 or c == 125 or c > 126:
+            return 0, -1
+        at += 1
+    return size, at + 1
 
 
 @compiled

@@ -176,7 +176,8 @@ class _Structs:
             for field in self._printed(fields)
         ]
         if self._tagged:
-            steps.append(_one(",_tagged_fields={}"))
+            tags = ("{}", "{0=null}") if struct == "request" else ("{}",)  # no cluster id
+            steps.append(([[_Row(f",_tagged_fields={printed}")] for printed in tags], False))
         return self._tables.run([*steps, _one("}", _ENDS.get(struct, Kind.END))])
 
     def _printed(self, fields: Iterable[Field]) -> list[Field]:
