@@ -133,7 +133,7 @@ def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], S
 
 def test_what_is_compiled_in_is_what_other_modules_say() -> None:
     said = (log_time.LATE_MS, fetch.TAGGED_FIELDS, fetch.REPLICA_STATE)
-    assert (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE) == said
+    assert said == (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE)
     assert set(fetch.COLUMNS) <= set(machine.REGISTERS)
 
 
