@@ -197,11 +197,6 @@ class _Reader:
         self.at = at
         self._flexible = flexible
         self._version = version
-        self._read: dict[str, Callable[[bool], object]] = {
-            "bool": self._bool,
-            "string": self._string,
-            "uuid": self._uuid,
-        }
 
     def struct(self, shape: Shape) -> Fields:
         """The fields that the version has, in the order of the layout; tagged ones as far as they are written."""
@@ -235,7 +230,7 @@ class _Reader:
         if field.struct is not None:
             return self.struct(field.struct)
         number = _NUMBERS.get(field.type)
-        return self._read[field.type](nullable) if number is None else self._number(number)
+        return _READ[field.type](self, nullable) if number is None else self._number(number)
 
     def _number(self, number: Struct) -> int:
         value: int = number.unpack(self._bytes(number.size))[0]
@@ -278,3 +273,11 @@ class _Reader:
     def _unsigned(self) -> int:
         value, self.at = unsigned_varint(self._data, self.at)
         return value
+
+
+# Not the reader's own: methods that it held would hold it, and a task that reads millions of records collects no cycles.
+_READ: Final[Mapping[str, Callable[[_Reader, bool], object]]] = {
+    "bool": _Reader._bool,
+    "string": _Reader._string,
+    "uuid": _Reader._uuid,
+}

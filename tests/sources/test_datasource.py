@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gc
 import gzip
 import lzma
 from collections import Counter, defaultdict
@@ -21,9 +22,10 @@ from pyspark.sql import functions as F
 from epochaudit.events.schema import columns
 from epochaudit.sources import ranges
 from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.datasource import decode, decoded, read_capture, read_captures, read_events
+from epochaudit.sources.datasource import batches, decode, decoded, read_capture, read_captures, read_events
 from epochaudit.sources.discovery import discover
-from epochaudit.sources.ranges import ByteRange, Lines, Unreadable, cut, dealt, lines_of
+from epochaudit.sources.formats import is_read
+from epochaudit.sources.ranges import ByteRange, Lines, Unreadable, blocks, cut, dealt, lines_of
 from epochaudit.sources.sink import LineOutcome, RowSink
 from tests.sources.test_request_log import REAL_LINE
 
@@ -280,3 +282,18 @@ def test_a_question_of_ones_own_reads_only_what_it_asks_for(
     assert set(read_events(spark, found, ["FETCH"]).columns) == {*whole.columns} - {"event_id"}
     with pytest.raises(ValueError, match="no column colour"):
         read_events(spark, found, ["FETCH"], ["colour"])
+
+
+@pytest.mark.parametrize("name", ["kraft-ineligible-isr-3.2", "zk-stopreplica-prekip570-2.3"])
+def test_what_is_decoded_is_freed_without_looking_for_cycles(name: str, capture: Callable[[str], Path]) -> None:
+    """Tasks do not collect cycles, of which a file of any size would leave as much in memory as it has lines."""
+    files = [file for file in discover(str(capture(name))).files if is_read(file)]
+    assert {file.kind for file in files} >= {"server-log", "state-change-log"}
+    left = {}
+    for file in files:
+        parts = blocks(file)
+        list(batches(parts))  # what is made once, and kept
+        gc.collect()
+        list(batches(parts))
+        left[file.path] = gc.collect()
+    assert not any(left.values()), left
