@@ -91,9 +91,15 @@ _POSITIONS: Final = {
         _java("CONSUMER_OUT_OF_RANGE", _OUT_OF_RANGE + rb"resetting offset", reason="reset_policy"),
         _java("CONSUMER_OUT_OF_RANGE", _OUT_OF_RANGE + rb"raising error to the application .*", reason="no_reset_policy"),
     ),
-    b"Fetch offset ": (  # up to 2.5
+    b"Fetch offset ": (
+        # Java up to 2.5
         _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"resetting offset", reason="reset_policy"),
         _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"raising error .*", reason="no_reset_policy"),
+        _java(  # kafka-python, which logs it only where it resets
+            "CONSUMER_OUT_OF_RANGE",
+            rb"Fetch offset (?P<previous_offset>\d+) is out of range for topic-partition " + _PYTHON_PARTITION,
+            reason="reset_policy",
+        ),
     ),
     b"Resetting offset for partition ": (
         _java(

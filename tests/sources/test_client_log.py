@@ -306,6 +306,10 @@ def test_librdkafka(line: str, columns: dict[str, object]) -> None:
             {"event_type": "CONSUMER_OFFSET_RESET", **U0, "offset": 0},
         ),
         (
+            "Fetch offset 30 is out of range for topic-partition TopicPartition(topic='u', partition=0) (kafka.consumer.fetcher)",
+            {"event_type": "CONSUMER_OUT_OF_RANGE", **U0, "previous_offset": 30, "reason": "reset_policy"},
+        ),
+        (
             "Topic u topic_id changed from 1fe6d212-d64b-43e5-a1cc-85efecffc3db to a7a7cd9a-843c-49f2-a185-89a0871a19c2 -- likely"
             " recreated; resetting cached leader epochs. (kafka.cluster)",
             {
