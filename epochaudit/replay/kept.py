@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from threading import RLock
+from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -17,8 +17,17 @@ from epochaudit.session import copies
 
 Table = Callable[[DataFrame], DataFrame]
 
-_KEPT: Final[WeakKeyDictionary[DataFrame, dict[str, DataFrame]]] = WeakKeyDictionary()
-_BUILDING: Final = RLock()  # frames are planned by several threads; one table may be made of another
+
+class _Kept:
+    """The table of one name, once it was asked for."""
+
+    def __init__(self) -> None:
+        self.building = Lock()
+        self.table: DataFrame | None = None
+
+
+_KEPT: Final[WeakKeyDictionary[DataFrame, dict[str, _Kept]]] = WeakKeyDictionary()
+_ASKING: Final = Lock()
 
 
 def kept(table: Table) -> Table:
@@ -27,11 +36,12 @@ def kept(table: Table) -> Table:
     @wraps(table)
     def once(events: DataFrame) -> DataFrame:
         name = f"{table.__module__}.{table.__qualname__}"
-        with _BUILDING:
-            tables = _KEPT.setdefault(events, {})
-            if name not in tables:
-                tables[name] = table(events).localCheckpoint(eager=False, storageLevel=copies(events.sparkSession))
-            return tables[name]
+        with _ASKING:  # frames are planned by several threads
+            kept = _KEPT.setdefault(events, {}).setdefault(name, _Kept())
+        with kept.building:  # one table may be made of others, but none of itself
+            if kept.table is None:
+                kept.table = table(events).localCheckpoint(eager=False, storageLevel=copies(events.sparkSession))
+            return kept.table
 
     return once
 
