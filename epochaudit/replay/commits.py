@@ -26,7 +26,7 @@ _SETTLED_MS: Final = 30_000  # by then a broker has long heard of a leader epoch
 
 
 def commits(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, file, group, partition, client id, committed leader epoch): its first and last commit.
+    """One row per (coordinator, group, partition, client id, committed leader epoch): its first and last commit.
 
     And one per offset that a coordinator told a group for a topic whose name had several topics: `told`; see `_told`.
     Needs: the events table. Commits are aggregated where they are read; refused ones are left out, and those of versions
@@ -41,7 +41,9 @@ def commits(events: DataFrame) -> DataFrame:
                               epoch; null: none; newer_start, newer_start_ref: where that epoch starts
       election_uncertain      an election after the committed leader epoch was unclean, or is not known to be clean
     """
-    entries = _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY)).alias("entries"))
+    entries = (
+        _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY, "first", "last")).alias("entries"))
+    )
     rows = with_identity(entries, topic_incarnations(events)).withColumn("topic_key", topic_key())
     partition = ["cluster", "topic_key", "partition"]
     rows = rows.join(F.broadcast(epoch_starts(events).drop("several_incarnations")), partition, "left")
@@ -60,17 +62,20 @@ def _ok(*event_types: str) -> Column:
     )
 
 
-_ENTRY: Final = ("committed_leader_epoch", "client_id", "file_order", "first", "last")
+_ENTRY: Final = ("committed_leader_epoch", "client_id")
 
 
 def _by_epoch(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, file, group, partition, client id, committed leader epoch). All buffers have a fixed width."""
+    """One row per (coordinator, group, partition, client id, committed leader epoch).
+
+    Where all commits pass all buffers have a fixed width, by file; the files, which may be thousands, come together after it.
+    """
     rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
-    found = rows.groupBy(*_OF_GROUP, "file", "file_order", "client_id", "committed_leader_epoch").agg(
+    found = rows.groupBy(*_OF_GROUP, "file", "file_order", *_ENTRY).agg(
         *(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in (*PLACE, "offset")),
         *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in _LAST),
     )
-    return found.withColumns(
+    found = found.withColumns(
         {
             "first": F.struct(F.col("first_offset").alias("offset"), carried_ref("first").alias("ref")),
             "last": F.struct(
@@ -79,6 +84,10 @@ def _by_epoch(events: DataFrame) -> DataFrame:
                 carried_ref("last").alias("ref"),
             ),
         }
+    )
+    order = F.struct("file_order")
+    return found.groupBy(*_OF_GROUP, *_ENTRY).agg(
+        F.min_by("first", order).alias("first"), F.max_by("last", order).alias("last")
     )
 
 
