@@ -64,7 +64,7 @@ BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes o
 # A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit.
 SMALL_RUN: Final[Mapping[str, str]] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 # A run of minutes ends while that compiler is still at work, unless it waits for what is called ten times as often as it
-# would by default: a third less CPU at 200 MB, a fifth at 600 MB, and no more at any size.
+# would by default: a quarter less CPU at 200 MB, a fifth at 600 MB.
 LARGE_RUN: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"

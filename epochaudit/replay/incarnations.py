@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import metadata_log
+from epochaudit.replay.partition_states import LEADER_DURING_DELETE
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -28,7 +29,6 @@ _CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "DELETE_
 _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
 )  # fmt: skip
-_LEADER_DURING_DELETE: Final = -2
 _SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref")
 _IDENTITY: Final = ("known_topic", "known_topic_id")
 _FLAGS: Final = ("several_incarnations", "recreated", "deleted_by_name", "created_once")
@@ -105,14 +105,17 @@ def _facts(events: DataFrame) -> DataFrame:
     records = of_types(metadata_log(events), *RECORDS).withColumns(
         {"clock": F.col("position"), "since": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
     )
-    deletes = (
-        event_type.isin("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED", "REMOVE_TOPIC_RECORD")
-        | (event_type == "UPDATE_METADATA") & (F.col("leader") == _LEADER_DURING_DELETE)
-    )  # fmt: skip
+    deletes = deletes_topic() | (event_type == "REMOVE_TOPIC_RECORD")
     creates = (event_type == "PARTITION_STATE_CHANGED") & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
     facts = others.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
     return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
                               (("deletes", deletes), ("creates", creates))})  # fmt: skip
+
+
+def deletes_topic() -> Column:
+    """Tells that a topic is deleted. A replica that is deleted says nothing: it was moved, or a stray StopReplica met it."""
+    announced = (F.col("event_type") == "UPDATE_METADATA") & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
+    return announced | F.col("event_type").isin("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
 
 
 def refused() -> Column:

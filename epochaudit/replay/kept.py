@@ -37,11 +37,11 @@ def kept(table: Table) -> Table:
     def once(events: DataFrame) -> DataFrame:
         name = f"{table.__module__}.{table.__qualname__}"
         with _ASKING:  # frames are planned by several threads
-            kept = _KEPT.setdefault(events, {}).setdefault(name, _Kept())
-        with kept.building:  # one table may be made of others, but none of itself
-            if kept.table is None:
-                kept.table = table(events).localCheckpoint(eager=False, storageLevel=copies(events.sparkSession))
-            return kept.table
+            asked = _KEPT.setdefault(events, {}).setdefault(name, _Kept())
+        with asked.building:  # one table may be made of others, but none of itself
+            if asked.table is None:
+                asked.table = table(events).localCheckpoint(eager=False, storageLevel=copies(events.sparkSession))
+            return asked.table
 
     return once
 

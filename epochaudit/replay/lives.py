@@ -19,13 +19,11 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.replay.held_epochs import LATE_MS, STARTS
-from epochaudit.replay.incarnations import NAMING, RECORDS, refused
-from epochaudit.replay.partition_states import LEADER_DURING_DELETE
+from epochaudit.replay.incarnations import NAMING, RECORDS, deletes_topic, refused
 
 _REQUESTS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA")
 _METADATA: Final = "METADATA"
 _LOGS: Final = ("server_log", "state_change_log")
-_OF_TOPIC: Final = ("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
 _STATED: Final = "PARTITION_STATE_CHANGED"
 _TOLD: Final = (*_REQUESTS, *STARTS)
 _NODE: Final = ("cluster", "node", "topic")
@@ -39,13 +37,7 @@ def is_life(topic_id: Column) -> Column:
 
 def deletes_nameless() -> Column:
     """Without any such event there are no lives to tell."""
-    return F.coalesce(_deletes() & F.col("topic").isNotNull() & F.col("topic_id").isNull(), F.lit(False))
-
-
-def _deletes() -> Column:
-    """Tells that a topic is deleted. A replica that is deleted says nothing: it was moved, or a stray StopReplica met it."""
-    announced = (F.col("event_type") == "UPDATE_METADATA") & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
-    return announced | F.col("event_type").isin(*_OF_TOPIC)
+    return F.coalesce(deletes_topic() & F.col("topic").isNotNull() & F.col("topic_id").isNull(), F.lit(False))
 
 
 def with_lives(events: DataFrame) -> DataFrame:
@@ -172,12 +164,12 @@ def _facts(events: DataFrame) -> DataFrame:
     creates: either is of a new topic; answers: a Metadata answer about one, at its latest. The others have an id.
     """
     event_type = F.col("event_type")
-    rows = of_types(events, *_TOLD, _STATED, _METADATA, *_OF_TOPIC, *NAMING, *RECORDS)
+    rows = of_types(events, *_TOLD, *NAMING, *RECORDS)
     rows = rows.where(F.col("topic").isNotNull() & ~refused())
-    told, stated = event_type.isin(*_TOLD) & ~_deletes(), event_type == _STATED
+    told, stated = event_type.isin(*_TOLD) & ~deletes_topic(), event_type == _STATED
     at_zero = (F.col("leader_epoch") == 0) & (F.coalesce("partition_epoch", F.lit(0)) == 0)
     facts = {
-        "deletes": _deletes(),
+        "deletes": deletes_topic(),
         "told": told,
         "stated": stated,
         "creates": (told | stated) & at_zero & (F.coalesce("start_offset", F.lit(0)) == 0),
