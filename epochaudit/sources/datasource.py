@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
 from epochaudit.session import on_this_machine
-from epochaudit.sources import fetch_scan
+from epochaudit.sources import request_scan
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.ranges import ByteRange, Lines, cut, dealt, lines_of
@@ -210,7 +210,7 @@ def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: flo
     """The rows of a task's ranges, as batches of what is wanted of SCAN. share: what its process is likely to decode of
     files with a scanner, in all tasks (ByteRange.cost).
     """
-    compiled = fetch_scan.pays(max(share, _scanned_cost(ranges)))
+    compiled = request_scan.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects hold no cycles; looking for some would take a third of the time
     try:
         for part in ranges:
@@ -220,13 +220,13 @@ def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: flo
 
 
 def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
-    return sum(part.cost for part in ranges if fetch_scan.scans(part.file))
+    return sum(part.cost for part in ranges if request_scan.scans(part.file))
 
 
 def decoded(part: ByteRange, wanted: Wanted = EVERYTHING, compiled: bool = False) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of what is wanted of SCAN.
 
-    compiled: Fetches are scanned by compiled code, as far as that is possible; the rows are the same.
+    compiled: request logs are scanned by compiled code, as far as that is possible; the rows are the same.
     """
     sink = RowSink(part.file, part.split, wanted, compiled)
     known = BY_KIND[part.file.kind]

@@ -9,7 +9,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 _TIMESTAMP: Final = re.compile(rb"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[,.](\d{1,9}))?")
-_SECOND: Final = re.compile(rb"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,")
+_MINUTE: Final = re.compile(rb"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:")
 _FRACTIONS: Final = {b"%03d]" % fraction: fraction for fraction in range(1000)}  # the end of the stock pattern `[%d]`
 _KEPT_SECONDS: Final = 10_000
 
@@ -17,6 +17,7 @@ _NEVER: Final = 2**62
 
 LATE_MS: Final = 2_000  # how late a line may be written after others that are younger
 CERTAIN: Final = 20  # lines behind that make it certain that the clock was set
+LAST_SECOND_MS: Final = 59_000  # of a minute
 HOUR_MS: Final = 3_600_000
 SUMMER_TIME_MS: Final = 1_200_000  # less than an hour, and more than this, is summer time's end after some silence
 
@@ -53,6 +54,7 @@ class LogClock:
     def __init__(self, time_zone: str | None = None) -> None:
         self._zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
         self._seconds: dict[bytes, int] = {}
+        self._minutes: dict[bytes, int] = {}
         self._fold = 0
         self._latest = 0
         self._behind = 0  # what was lost by setting the clock
@@ -75,10 +77,16 @@ class LogClock:
             self._latest = time
         return time
 
-    def second(self, printed: bytes) -> int | None:
-        """Milliseconds of what `[YYYY-MM-DD HH:MM:SS,` says; None if it is no such text."""
-        known = self._seconds.get(printed)
-        return self._printed(printed + b"000") if known is None and _SECOND.fullmatch(printed) else known
+    def minute(self, printed: bytes) -> int | None:
+        """Milliseconds of what `[YYYY-MM-DD HH:MM:` says; None if it is no such text, or no minute of sixty seconds."""
+        known = self._minutes.get(printed)
+        if known is None and _MINUTE.fullmatch(printed):
+            first, last = self._printed(printed + b"00,000"), self._printed(printed + b"59,000")
+            if first is not None and last is not None and last - first == LAST_SECOND_MS:
+                if len(self._minutes) > _KEPT_SECONDS:
+                    self._minutes.clear()
+                self._minutes[printed] = known = first
+        return known
 
     @property
     def pace(self) -> tuple[int, int, int, int]:
@@ -114,6 +122,7 @@ class LogClock:
         if SUMMER_TIME_MS < lost <= HOUR_MS and self._zone is not UTC and not self._fold:
             self._fold = 1  # the zone's repeated hour, for the second time
             self._seconds.clear()
+            self._minutes.clear()
             return self.read(line) or time
         if lost > LATE_MS:
             # a millisecond later than all before it, so that the times tell which lines follow the step

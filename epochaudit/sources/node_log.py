@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from epochaudit.sources import fetch_scan
+from epochaudit.sources import request_scan
 from epochaudit.sources.log4j import message_start
-from epochaudit.sources.request_log import FETCH, MARK, PREFIX, RequestLogDecoder
+from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
 from epochaudit.sources.server_log import ServerLog
 from epochaudit.sources.server_log_wordings import BY_CLASS
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
@@ -54,8 +54,8 @@ class NodeLog:
     def __init__(self, file: RecordedFile, sink: RowSink) -> None:
         self._file, self._sink = file, sink
         self._requests = RequestLogDecoder(file, sink.of("request_log"))
-        self._texts: TextRequestLogDecoder | None = None
         self.counts = self._requests.counts
+        self._texts = TextRequestLogDecoder(file, sink.of("request_log"), self.counts)
         self._states = StateChangeLog(file, sink.of("state_change_log"))
         self._server = ServerLog(file, sink.of("server_log"))
         self._primary: Line = {"state_change_log": self._states.line, "server_log": self._server.line}.get(
@@ -63,19 +63,19 @@ class NodeLog:
         )
         self._last: Line = self._primary
         self._several = False
-        self._scanner = fetch_scan.scanner_for(file, sink.of("request_log")) if sink.compiled else None
+        self._scanner = request_scan.scanner_for(file, sink.of("request_log")) if sink.compiled else None
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
         mark = text.find(COMPLETED, 0, PREFIX)
         if mark >= 0:
-            decode = self._requests.decode if text.startswith(MARK, mark) else self._text_request
+            decode = self._requests.decode if text.startswith(MARK, mark) else self._texts.decode
             return decode(text, 0, mark, len(text), byte_offset, line_in_split)
         return self._other(text, byte_offset, line_in_split)
 
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
         """Many lines at once; see BlockDecoder."""
-        find, json, text, other = data.find, self._requests.decode, self._text_request, self._other
+        find, json, text, other = data.find, self._requests.decode, self._texts.decode, self._other
         tally = [0, 0, 0]
         start, size = 0, len(data)
         scanner = self._scanner
@@ -83,15 +83,11 @@ class NodeLog:
             scanner.begin(data, byte_offset)
         while start < size:
             if scanner is not None and self._scans():
-                lines, after = scanner.lines(start, line_in_split)
-                if lines:
-                    tally[EVENT] += lines
-                    self.counts.requests[FETCH] += lines
-                    line_in_split += lines
-                    byte_offset += after - start
-                    start = after
-                    if start >= size:
-                        break
+                start, line_in_split, notes = scanner.lines(start, line_in_split)
+                for note in notes:
+                    tally[self._noted(data, byte_offset, *note)] += 1
+                if start >= size:
+                    break
             stop = find(b"\n", start)
             if stop < 0:
                 stop = size
@@ -99,28 +95,32 @@ class NodeLog:
             try:
                 if 0 <= mark < stop:
                     decode = json if data.startswith(MARK, mark) else text
-                    outcome = decode(data, start, mark, stop, byte_offset, line_in_split)
+                    outcome = decode(data, start, mark, stop, byte_offset + start, line_in_split)
                 else:
-                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset, line_in_split)
+                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
             except Exception as error:
-                outcome = self._sink.failed(error, byte_offset, line_in_split, data[start:stop])
+                outcome = self._sink.failed(error, byte_offset + start, line_in_split, data[start:stop])
             tally[outcome] += 1
             line_in_split += 1
-            byte_offset += stop + 1 - start
             start = stop + 1
+        if scanner is not None:
+            events, ignored = scanner.told(self.counts)
+            tally[EVENT] += events
+            tally[IGNORED] += ignored
         return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
 
     def _scans(self) -> bool:
         """Whether the scanner may take lines: as text, once it is known that lines end with their logger."""
-        return self._file.kind != fetch_scan.TEXT or (self._texts is not None and self._texts.prints_logger)
+        return self._file.kind != request_scan.TEXT or self._texts.prints_logger
 
-    def _text_request(
-        self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
+    def _noted(
+        self, data: bytes, byte_offset: int, start: int, client: int, stop: int, line_in_split: int, time_ms: int
     ) -> LineOutcome:
-        """The line data[start:stop], a request as text; most logs hold none, so its decoder is made for the first."""
-        if self._texts is None:
-            self._texts = TextRequestLogDecoder(self._file, self._sink.of("request_log"), self.counts)
-        return self._texts.decode(data, start, mark, stop, byte_offset, line_in_split)
+        """A line that the scanner noted, of the data that starts at byte_offset."""
+        try:
+            return self._texts.decode_noted(data, start, client, stop, time_ms, byte_offset + start, line_in_split)
+        except Exception as error:
+            return self._sink.failed(error, byte_offset + start, line_in_split, data[start:stop])
 
     def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
 
 from msgspec import Struct
 
@@ -24,13 +24,14 @@ from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, Row
 from epochaudit.sources.text_request_log_apis.fields import every_name, parsed
 from epochaudit.sources.text_request_log_apis.grammar import Grammar, Misprinted
 from epochaudit.sources.text_request_log_apis.reader import Read, reader, shortcut
-from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, TEXTS, Text
+from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, RENAMED, TEXTS, Text
 from epochaudit.sources.text_request_log_apis.values import Build, evaluated
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
 
 MARK: Final = b"Completed request:RequestHeader(apiKey="
+MARK_IN_STOCK: Final = len(b"[YYYY-MM-DD HH:MM:SS,mmm] DEBUG ")  # where it stands in a line of the stock layout
 CLIENT: Final = ", clientId="
 RESPONSE: Final = ",response:"
 CONNECTION: Final = " from connection "
@@ -55,7 +56,6 @@ _END: Final = re.compile(
 _PRODUCED: Final = re.compile(
     r"\{acks=-?\d+,timeout=-?\d+,(?:numPartitions=(\d{1,9})|partitionSizes=\[([\w.=,-]*+)\])\}" + RESPONSE, re.ASCII
 )
-_RENAMED: Final = {"ELECT_PREFERRED_LEADERS": "ELECT_LEADERS"}  # 2.2 and 2.3
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
 _RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
 
@@ -186,16 +186,23 @@ class TextRequestLogDecoder(RequestLog):
                 self._count(known, text, client)
                 return IGNORED
             self._request(known, text, client, self._time(data[start:mark]), byte_offset, line_in_split)
-        except ValueError as error:
-            reason = (
-                "not UTF-8" if isinstance(error, UnicodeDecodeError) else "garbled: what should be a number is none"
-            )
-        except Unreadable as error:
-            reason = str(error)
-        else:
-            return EVENT
-        self._quarantine(byte_offset, line_in_split, reason, data[start:stop])
-        return QUARANTINED
+        except (ValueError, Unreadable) as error:
+            self._quarantine(byte_offset, line_in_split, _reason(error), data[start:stop])
+            return QUARANTINED
+        return EVENT
+
+    def decode_noted(
+        self, data: bytes, start: int, client: int, stop: int, time_ms: int, byte_offset: int, line_in_split: int
+    ) -> LineOutcome:
+        """The line data[start:stop]: a request of a known version that becomes rows, in ASCII, its time read already."""
+        header = data[start + MARK_IN_STOCK : client].decode()
+        known = self._known.get(header) or self._learnt(header)
+        try:
+            self._request(cast(Recorded, known), data[client:stop].decode(), 0, time_ms, byte_offset, line_in_split)
+        except (ValueError, Unreadable) as error:
+            self._quarantine(byte_offset, line_in_split, _reason(error), data[start:stop])
+            return QUARANTINED
+        return EVENT
 
     def _request(
         self, known: Recorded, text: str, at: int, time_ms: int | None, byte_offset: int, line_in_split: int
@@ -241,11 +248,14 @@ class TextRequestLogDecoder(RequestLog):
         client = text.find(CLIENT)
         if client < 0:
             raise Unreadable("cut off within the header")
-        known = self._known.get(text[:client])
-        if known is None:
-            known = self._known[text[:client]] = self._recorded(text[:client])
+        known = self._known.get(text[:client]) or self._learnt(text[:client])
         self._latest_header, self._latest = text[: client + len(CLIENT)], known
         return known, client
+
+    def _learnt(self, header: str) -> Recorded | Counted:
+        """What to do with the API and version of a header, for all lines to come."""
+        known = self._known[header] = self._recorded(header)
+        return known
 
     def _recorded(self, header: str) -> Recorded | Counted:
         """What to do with the API and version of a header."""
@@ -257,7 +267,7 @@ class TextRequestLogDecoder(RequestLog):
             return Counted(name, _produced(version))
         if name not in TEXTS:
             return Counted(name)
-        api = APIS[_RENAMED.get(name, name)]
+        api = APIS[RENAMED.get(name, name)]
         if version > api.highest_version:
             raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
         printed = _printed(name, version)
@@ -287,9 +297,16 @@ class TextRequestLogDecoder(RequestLog):
                         self.counts.error_codes[f"{known.name}:{answer.error_code}"] += 1
 
 
+def _reason(error: ValueError | Unreadable) -> str:
+    """Why a line was put aside."""
+    if isinstance(error, Unreadable):
+        return str(error)
+    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else "garbled: what should be a number is none"
+
+
 @cache  # compiling takes milliseconds, and each range has a decoder of its own
 def _printed(name: str, version: int) -> Printed:
-    return Printed(name, version, TEXTS[name], APIS[_RENAMED.get(name, name)].completed)
+    return Printed(name, version, TEXTS[name], APIS[RENAMED.get(name, name)].completed)
 
 
 @cache

@@ -191,3 +191,4 @@ PRODUCED: Final = (
     "responses[topic$ partition_responses[partition error_code base_offset log_append_time:2+ log_start_offset:5+ "
     "record_errors:8+[batch_index batch_index_error_message$?] error_message$?:8+]] throttle_time_ms:1+"
 )
+RENAMED: Final = {"ELECT_PREFERRED_LEADERS": "ELECT_LEADERS"}  # 2.2 and 2.3

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epochaudit.sources import fetch_scan, log_time
+from epochaudit.sources import log_time, request_scan
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.datasource import decoded
 from epochaudit.sources.discovery import discover
-from epochaudit.sources.fetch_scan import machine
 from epochaudit.sources.ranges import ByteRange
 from epochaudit.sources.request_log_apis import fetch
+from epochaudit.sources.request_scan import machine
 from epochaudit.sources.sink import EVERYTHING, RowSink, Wanted
 from tests.conftest import capture_names
 from tests.sources.test_text_request_log import PRINTED
@@ -111,7 +111,7 @@ def same(data: bytes, kind: str, zone: str | None = None) -> None:
 @pytest.mark.parametrize(("kind", "mark"), [(JSON, b'"requestApiKeyName":"FETCH"'), (TEXT, b"apiKey=FETCH,")])
 def test_fetches_are_the_scanners(kind: str, mark: bytes, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
     file = RecordedFile("log", "log", kind, "c", 0, 1, "request_log")
-    scanner = fetch_scan.scanner_for(file, RowSink(file, 0))
+    scanner = request_scan.scanner_for(file, RowSink(file, 0))
     assert scanner is not None
     fetches = sorted(
         line for lines in recorded(kind) for line in lines if mark in line
@@ -119,7 +119,7 @@ def test_fetches_are_the_scanners(kind: str, mark: bytes, recorded: Callable[[st
     refused = []
     for line in fetches:
         scanner.begin(line, 0)
-        if scanner.lines(0, 1) != (1, len(line) + 1):
+        if scanner.lines(0, 1) != (len(line) + 1, 2, []):
             refused.append(line)
     assert len(fetches) > 1000
     assert not refused, refused[:3]
@@ -144,11 +144,11 @@ def test_all_releases_print_fetches_for_the_scanner() -> None:
         if api == "FETCH"
     ]
     file = RecordedFile("log", "log", TEXT, "c", 0, 1, "request_log")
-    scanner = fetch_scan.scanner_for(file, RowSink(file, 0))
+    scanner = request_scan.scanner_for(file, RowSink(file, 0))
     assert scanner is not None
     for line in fetches:
         scanner.begin(line, 0)
-        assert scanner.lines(0, 1) == (1, len(line) + 1), line
+        assert scanner.lines(0, 1) == (len(line) + 1, 2, []), line
     same(b"\n".join(fetches + fetches), TEXT)
 
 
@@ -259,14 +259,14 @@ def test_only_the_wanted_columns_are_made(recorded: Callable[[str], Sequence[Seq
 
 def test_a_scanner_is_for_much_in_the_stock_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     stock = RecordedFile("log", "log", JSON, "c", 0)
-    assert fetch_scan.scans(stock)
-    assert not fetch_scan.scans(replace(stock, envelope="docker"))
-    assert not fetch_scan.scans(replace(stock, kind="server-log"))
-    fetch_scan._scanners.cache_clear()
-    assert not fetch_scan.pays(fetch_scan.ENOUGH - 1)
-    assert fetch_scan.pays(fetch_scan.ENOUGH)
+    assert request_scan.scans(stock)
+    assert not request_scan.scans(replace(stock, envelope="docker"))
+    assert not request_scan.scans(replace(stock, kind="server-log"))
+    request_scan._scanners.cache_clear()
+    assert not request_scan.pays(request_scan.ENOUGH - 1)
+    assert request_scan.pays(request_scan.ENOUGH)
     monkeypatch.delattr(
-        "epochaudit.sources.fetch_scan.scanner.load"
+        "epochaudit.sources.request_scan.scanner.load"
     )  # fails as numba does without a directory for its cache
-    assert fetch_scan.scanner_for(stock, RowSink(stock, 0)) is None
-    fetch_scan._scanners.cache_clear()
+    assert request_scan.scanner_for(stock, RowSink(stock, 0)) is None
+    request_scan._scanners.cache_clear()

@@ -1,7 +1,9 @@
-"""Fetches of large request logs, scanned by compiled code: most of such a log, and all of it the same few shapes.
+"""Large request logs, scanned by compiled code: nearly all of such a log are lines of the same few shapes.
 
-The scanner takes a line only if it is printed exactly as Kafka prints a Fetch in the stock layout; every other line is
-left to the decoder of all lines, so that what comes out is the same with it and without it.
+The scanner makes rows of Fetches, counts requests of which no more is told, and notes where the other known requests are,
+for the decoder to read; the latter two in text only. It takes a line only if it is printed exactly as Kafka prints it in
+the stock layout; every other line is left to the decoder of all lines, so that what comes out is the same with it and
+without it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from epochaudit.sources.layouts import STOCK, Layout
 
 if TYPE_CHECKING:
     from epochaudit.sources.capture import RecordedFile
-    from epochaudit.sources.fetch_scan.scanner import FetchScanner
+    from epochaudit.sources.request_scan.scanner import RequestScanner
     from epochaudit.sources.sink import RowSink
 
 TEXT: Final = "request-log-text"
@@ -34,19 +36,19 @@ def pays(cost: float) -> bool:
     return cost >= ENOUGH or _scanners.cache_info().currsize > 0
 
 
-def scanner_for(file: RecordedFile, sink: RowSink) -> FetchScanner | None:
-    """What takes Fetches of the file and puts their rows into the sink; None where it can't be had."""
+def scanner_for(file: RecordedFile, sink: RowSink) -> RequestScanner | None:
+    """What takes lines of the file and puts rows into the sink; None where it can't be had."""
     made = _scanners().get(file.kind) if scans(file) else None
     return None if made is None else made(sink)
 
 
 @cache
-def _scanners() -> Mapping[str, Callable[[RowSink], FetchScanner]]:
+def _scanners() -> Mapping[str, Callable[[RowSink], RequestScanner]]:
     """By kind of file; none where numba is missing, or has no directory to keep compiled code in: to compile it takes each
     process longer than most logs do.
     """
     try:
-        from epochaudit.sources.fetch_scan import scanner
+        from epochaudit.sources.request_scan import scanner
 
         scanner.load()
     except Exception:  # whatever a release of numba or a machine can't do costs time, and no audit

@@ -20,6 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NONE: Final = -(2**63)  # stands for null in registers
 NEWLINE: Final = 10
+LEAST_CODE: Final = -1  # of Kafka's error codes
 REGISTERS: Final = (
     "byte_offset", "line_in_split", "time_ms", "arrival_ms", "api_version", "correlation_id",
     "client_id", "size of client_id", "connection", "size of connection",
@@ -31,9 +32,11 @@ REGISTERS: Final = (
     "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset",
     "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "diverging_end_offset",
     "hinted_leader", "hinted_leader_epoch", "preferred_read_replica", "records_size",
-    "unread", "size of unread",
+    "unread", "size of unread", "api", "treatment", "partitions_listed", "header_end",
 )  # fmt: skip
-"""Where values are put, by the columns that they fill; a string's start in the text, and its size behind it."""
+"""Where values are put, by the columns that they fill; a string's start in the text, and its size behind it. Behind
+those that take what nobody asks for: what is told of lines that are not rows, and the API's number and Treatment.
+"""
 STRINGS: Final = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
 REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
 TOPIC: Final = REGISTER["topic"]  # from there on registers differ by partition
@@ -61,8 +64,11 @@ class Column(IntEnum):
 
 
 class Kind(IntEnum):
-    """Of a value. LIST: of objects. FORGOTTEN: the partitions of a topic. END: of an object; of one that tells of a
-    partition END_ASKED or END_ANSWERED.
+    """Of a value. API: none, but the literal names the API whose number is LOW and whose Treatment is HIGH, and which goes
+    on at CHILD. VERSION: up to HIGH; the line goes on at the root CHILD + version. LIST: of objects. FORGOTTEN: the
+    partitions of a topic. END: of an object; of one that tells of a partition END_ASKED or END_ANSWERED. TO_CONNECTION
+    and TO_LINE_END: what is not looked into, up to the last ` from connection ` of the line and up to its end; the latter
+    takes where its literal starts.
     """
 
     NOTHING = 0
@@ -81,6 +87,41 @@ class Kind(IntEnum):
     END_ASKED = 13
     END_ANSWERED = 14
     LINE_END = 15
+    API = 16
+    VERSION = 17
+    TO_CONNECTION = 18
+    TO_LINE_END = 19
+
+
+class Treatment(IntEnum):
+    """Of an API's lines. ROWS: they become rows. COUNT: they are counted. NOTE: another one reads them, who is told where
+    they are and what time it was.
+    """
+
+    ROWS = 0
+    COUNT = 1
+    NOTE = 2
+
+
+class Count(IntEnum):
+    """What is counted of an API: lines taken, partitions that requests list, and from FIRST_CODE on partitions that responses
+    list, by their error codes from LEAST_CODE on.
+    """
+
+    REQUESTS = 0
+    PARTITIONS = 1
+    FIRST_CODE = 2
+    END = 256
+
+
+class Note(IntEnum):
+    """Of a line that was noted. START, HEADER_END and END are positions in the text."""
+
+    START = 0
+    HEADER_END = 1
+    END = 2
+    LINE = 3
+    TIME = 4
 
 
 class Characters(IntEnum):
@@ -93,47 +134,54 @@ class Characters(IntEnum):
 
 class State(IntEnum):
     """What a scan is told and tells. POSITION: of the next line in the text. OFFSET: of the text's first byte in the
-    file. LINE: its number. ROWS: filled so far. LATEST to LEAP_TO: of the file's LogClock. SECOND: the milliseconds of
-    the second that the words FIRST_WORD to LAST_WORD print.
+    file. LINE: its number. ROWS, NOTES: filled so far. LATEST to LEAP_TO: of the file's LogClock. MINUTE: the milliseconds of
+    the minute that the words FIRST_WORD to LAST_WORD print.
     """
 
     POSITION = 0
     OFFSET = 1
     LINE = 2
     ROWS = 3
-    LATEST = 4
-    BEHIND = 5
-    LEAP_FROM = 6
-    LEAP_TO = 7
-    SECOND = 8
-    FIRST_WORD = 9
-    MIDDLE_WORD = 10
-    LAST_WORD = 11
+    NOTES = 4
+    LATEST = 5
+    BEHIND = 6
+    LEAP_FROM = 7
+    LEAP_TO = 8
+    MINUTE = 9
+    FIRST_WORD = 10
+    MIDDLE_WORD = 11
+    LAST_WORD = 12
 
 
 class Stop(IntEnum):
-    """Why a scan stopped: the text ended; the line is not the scanner's; its second is not known; no room for its rows."""
+    """Why a scan stopped: the text ended; the line is not the scanner's; its minute is not known; there is no room for its
+    rows, or for the note of it.
+    """
 
     ENDED = 0
     OTHER = 1
-    SECOND = 2
+    MINUTE = 2
     FULL = 3
+    NOTED = 4
 
 
 _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
 (
     _NOTHING, _INTEGER, _DECIMAL, _MILLISECONDS, _QUOTED, _PLAIN, _PLAIN_OR_NULL, _OBJECT, _LIST, _LIST_OR_NULL,
-    _FORGOTTEN, _RECORDS, _END, _END_ASKED, _END_ANSWERED, _LINE_END,
+    _FORGOTTEN, _RECORDS, _END, _END_ASKED, _END_ANSWERED, _LINE_END, _API, _VERSION, _TO_CONNECTION, _TO_LINE_END,
 ) = map(int, Kind)  # fmt: skip
 (
-    _POSITION, _OFFSET, _LINE, _ROWS, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
-    _SECOND, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
+    _POSITION, _OFFSET, _LINE, _ROWS, _NOTES, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
+    _MINUTE, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
 ) = map(int, State)  # fmt: skip
-_ENDED, _OTHER, _UNKNOWN_SECOND, _FULL = map(int, Stop)
+_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES = map(int, Stop)
+_AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
+_REQUESTS, _PARTITIONS, _FIRST_CODE, _COUNTS_END = map(int, Count)
+_NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
 _WORD, _NAME, _ADDRESS = map(int, Characters)
 
 _BYTE_OFFSET, _LINE_IN_SPLIT, _TIME, _ARRIVAL = (REGISTER[n] for n in REGISTERS[:4])
-_VERSION = REGISTER["api_version"]
+_API_VERSION = REGISTER["api_version"]
 _TOTAL_TIME = REGISTER["total_time_us"]
 _REPLICA, _REPLICA_EPOCH = REGISTER["replica_id"], REGISTER["replica_epoch"]
 _SESSION, _SESSION_EPOCH, _ANSWERED_SESSION = (
@@ -145,6 +193,8 @@ _IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN = REGISTER["in_request"], REGISTER["in_
 _ANSWER = REGISTER["error_code"]  # from there on to UNREAD: what an answer tells
 _HINTS, _AFTER_HINTS = REGISTER["diverging_epoch"], REGISTER["preferred_read_replica"]
 _STRINGS = tuple(map(REGISTER.__getitem__, STRINGS))
+_API_NUMBER, _TREATMENT = REGISTER["api"], REGISTER["treatment"]
+_LISTED, _HEADER_END = REGISTER["partitions_listed"], REGISTER["header_end"]
 
 _LATE_MS = 2_000  # as log_time.LATE_MS
 _TAGGED_FIELDS = 12  # as fetch.TAGGED_FIELDS
@@ -166,6 +216,8 @@ _COMMA = _text(b",")
 _QUOTES = _text(b'"' * 8)
 _BACKSLASHES = _text(b"\\" * 8)
 _SPACES = _text(b" " * 8)
+_NEWLINES = _text(b"\n" * 8)
+_FROM, _CONNECTION = _text(b" from co"), _text(b"nnection")
 _FILE_RECORDS, _OF_FILE, _FILE_PATH = _text(b"FileReco"), _text(b"rds(file"), _text(b"= ")
 _OF_SIZE = _text(b"rds(size")
 _MEMORY_RECORDS, _IN_MEMORY, _MEMORY_SIZE = _text(b"MemoryRe"), _text(b"cords(si"), _text(b"ze=")
@@ -316,6 +368,31 @@ def _sized(at: int) -> tuple[int, int]:
 
 
 @compiled
+def _line_end(at: int) -> int:
+    """Where the newline stands that ends the line, -1 if a byte before it is not ASCII."""
+    while True:
+        word = _word(at)
+        newline = word ^ _NEWLINES
+        if ((newline - _ONES) & ~newline | word) & _HIGH_BITS:
+            while _byte(at) != NEWLINE:
+                if _byte(at) > 127:
+                    return -1
+                at += 1
+            return at
+        at += 8
+
+
+@compiled
+def _last_connection(at: int, end: int) -> int:
+    """Where the last ` from connection ` between two places stands, -1 if there is none."""
+    while end > at:
+        end -= 1
+        if _word(end) == _FROM and _word(end + 8) == _CONNECTION and _byte(end + 16) == 32:
+            return end
+    return -1
+
+
+@compiled
 def _fits(at: int, first: int, words: int, masks: int, size: int) -> bool:
     """Whether a literal of so many bytes stands there, `first` being its first word of the text."""
     if first & _word(masks) != _word(words):
@@ -344,9 +421,10 @@ def _keep(text: int, registers: Array, parts: Array, told: int) -> None:
 
 @compiled
 def _line(
-    text: int, at: int, field: int, fields: Array, words: int, masks: int, registers: Array, parts: Array, opened: Array
-) -> tuple[int, int]:
-    """(partitions told, where the line ends) of what follows the version, -1 for a line that is not the scanner's.
+    text: int, at: int, field: int, roots: Array, fields: Array, words: int, masks: int,
+    registers: Array, parts: Array, opened: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """(partitions told, where the line ends) of what is told from `field` on, -1 for a line that is not the scanner's.
 
     Fills the registers of the request, and a row of `parts` per partition with those from TOPIC on.
     """
@@ -467,6 +545,28 @@ def _line(
             registers[register], at = _records(at)
             if at < 0:
                 return 0, -1
+        elif kind == _API:
+            registers[_API_NUMBER], registers[_TREATMENT] = fields[field, _LOW], fields[field, _HIGH]
+            field = fields[field, _CHILD]
+            continue
+        elif kind == _VERSION:
+            version, at = _integer(at)
+            if at < 0 or version < 0 or version > fields[field, _HIGH]:
+                return 0, -1
+            registers[_API_VERSION] = version
+            field = roots[fields[field, _CHILD] + version]
+            continue
+        elif kind == _TO_CONNECTION:
+            end = _line_end(at)
+            if end < 0:
+                return 0, -1
+            at = _last_connection(at, end)
+            if at < 0:
+                return 0, -1
+        elif kind == _TO_LINE_END:
+            registers[register] = at - fields[field, _SIZE] - text
+            end = _line_end(at)
+            return 0, (end + 1 if end >= 0 else -1)
         elif kind == _LINE_END:
             return told, (at + 1 if _byte(at) == NEWLINE else -1)
         field = fields[field, _NEXT]
@@ -533,7 +633,7 @@ def _of_fetch(registers: Array) -> None:
     """What the whole Fetch tells, as fetch.rows has it."""
     if registers[_SESSION_EPOCH] == 0:
         registers[_SESSION] = registers[_ANSWERED_SESSION]
-    if registers[_VERSION] >= _REPLICA_STATE and registers[_REPLICA_EPOCH] == NONE:
+    if registers[_API_VERSION] >= _REPLICA_STATE and registers[_REPLICA_EPOCH] == NONE:
         registers[_REPLICA] = registers[_REPLICA_EPOCH] = -1
     registers[_ARRIVAL] = registers[_TIME] - (registers[_TOTAL_TIME] + 999) // 1000
 
@@ -552,7 +652,7 @@ def _put(text: int, registers: Array, ordinal: int, rows: Array, row: int, chara
             end += size
         ends[number, row + 1] = end
     registers[PARTITION] = ordinal
-    if registers[_VERSION] >= _TAGGED_FIELDS and registers[_IN_RESPONSE]:
+    if registers[_API_VERSION] >= _TAGGED_FIELDS and registers[_IN_RESPONSE]:
         for number in range(_HINTS, _AFTER_HINTS):
             if registers[number] == NONE:
                 registers[number] = -1
@@ -588,15 +688,31 @@ def _rows(
     return row + ordinal
 
 
+@compiled
+def _count(counts: Array, registers: Array, parts: Array, told: int) -> bool:
+    """Counts what a line tells that gives no rows; False if it has an error code that is not counted here."""
+    error_code = _ANSWER - TOPIC
+    for part in range(told):
+        if not 0 <= parts[part, error_code] - LEAST_CODE < _COUNTS_END - _FIRST_CODE:
+            return False
+    of_api = counts[registers[_API_NUMBER]]
+    of_api[_PARTITIONS] += registers[_LISTED]
+    for part in range(told):
+        of_api[_FIRST_CODE + parts[part, error_code] - LEAST_CODE] += 1
+    return True
+
+
 @cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))  # kept with all that it calls
 def scan(
     data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
     registers: Array, parts: Array, opened: Array, rows: Array, characters: Array, ends: Array,
+    counts: Array, notes: Array,
 ) -> int:  # fmt: skip
     """Scan the lines of the text from state[POSITION] to `size` until one is not the scanner's; why it stopped there, as Stop.
 
     Needs 64 newlines behind the text. Fills, from state[ROWS] on, a column of `rows` per row of the result with the
-    registers before UNREAD, and `characters` with the strings' text, which ends at `ends`.
+    registers before UNREAD, and `characters` with the strings' text, which ends at `ends`; from state[NOTES] on a row of
+    `notes` per line that was noted. Adds to `counts`, a row per API.
     """
     text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
     at, end = text + state[_POSITION], text + size
@@ -606,30 +722,48 @@ def scan(
         if (
             _word(at) != uint64(state[_FIRST_WORD])
             or _word(at + 8) != uint64(state[_MIDDLE_WORD])
-            or _word(at + 13) != uint64(state[_LAST_WORD])
+            or _word(at + 10) != uint64(state[_LAST_WORD])
         ):
-            return _UNKNOWN_SECOND
+            return _UNKNOWN_MINUTE
+        second, comma = _digits(at + 18)
         fraction, after = _digits(at + 21)
-        if after != at + 24:
+        if comma != at + 20 or _byte(comma) != 44 or second > 59 or after != at + 24:
             return _OTHER
-        time = state[_SECOND] + fraction + state[_BEHIND]
-        if time < state[_LATEST] - _LATE_MS:
-            return _OTHER
-        version, after = _integer(at + 32 + fields[0, _SIZE])
-        if after < 0 or version < 0 or version >= len(roots):
-            return _OTHER
-        for number in range(UNREAD):
+        for number in range(len(registers)):
             registers[number] = NONE
-        told, after = _line(text, after, roots[version], fields, words, masks, registers, parts, opened)
-        if after < 0 or not _joined(text, parts, told):
+        registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
+        told, after = _line(
+            text, at + 32 + fields[0, _SIZE], fields[0, _NEXT], roots, fields, words, masks, registers, parts, opened
+        )
+        if after < 0:
             return _OTHER
-        registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
-        registers[_TIME], registers[_VERSION] = time, version
-        _of_fetch(registers)
-        row = _rows(text, registers, parts, told, rows, state[_ROWS], characters, ends)
-        if row < 0:
-            return _FULL
-        if time > state[_LATEST]:
+        treatment, row = registers[_TREATMENT], state[_ROWS]
+        time = state[_MINUTE] + 1000 * second + fraction + state[_BEHIND]
+        if treatment == _COUNTED:
+            if not _count(counts, registers, parts, told):
+                return _OTHER
+        elif time < state[_LATEST] - _LATE_MS:
+            return _OTHER
+        elif treatment == _NOTED:
+            if state[_NOTES] == len(notes):
+                return _NO_ROOM_FOR_NOTES
+            note = notes[state[_NOTES]]
+            note[_NOTED_START], note[_NOTED_HEADER_END] = at - text, registers[_HEADER_END]
+            note[_NOTED_END] = after - 1 - text
+            note[_NOTED_LINE], note[_NOTED_TIME] = state[_LINE], time
+            state[_NOTES] += 1
+        else:
+            if not _joined(text, parts, told):
+                return _OTHER
+            registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
+            registers[_TIME] = time
+            _of_fetch(registers)
+            row = _rows(text, registers, parts, told, rows, row, characters, ends)
+            if row < 0:
+                return _FULL
+        if treatment != _NOTED:
+            counts[registers[_API_NUMBER], _REQUESTS] += 1
+        if treatment != _COUNTED and time > state[_LATEST]:  # what is only counted is not dated
             if time > state[_LATEST] + _LATE_MS:
                 state[_LEAP_FROM], state[_LEAP_TO] = state[_LATEST], time
             state[_LATEST] = time

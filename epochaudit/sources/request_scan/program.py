@@ -1,4 +1,4 @@
-"""What the compiled scanner looks for: the fields of a Fetch in the order in which Kafka prints them, as tables.
+"""What the compiled scanner looks for: fields of completed requests in the order in which Kafka prints them, as tables.
 
 A program has one row of numbers per field, in the columns of `machine.Column`. The text is compared with the row's literal, which
 is all that stands between the value before and its own; where it fits, the value is read as the row's kind says and the
@@ -8,7 +8,7 @@ row NEXT goes on, else the row ELSE is tried. Where there is none, the line is n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default_of
 from functools import cache
 from typing import Any, Final
@@ -16,11 +16,21 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from epochaudit.sources.fetch_scan.machine import PARTITION, REGISTER, TOPIC, UNREAD, Array, Characters, Kind
-from epochaudit.sources.request_log_apis import fetch
+from epochaudit.sources.request_log import APIS, FETCH
+from epochaudit.sources.request_scan.machine import (
+    PARTITION,
+    REGISTER,
+    TOPIC,
+    UNREAD,
+    Array,
+    Characters,
+    Column,
+    Kind,
+    Treatment,
+)
 from epochaudit.sources.sink import SCAN
 from epochaudit.sources.text_request_log_apis.fields import Field, parsed
-from epochaudit.sources.text_request_log_apis.schemas import NEVER, TEXTS
+from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, RENAMED, TEXTS, Text
 
 JSON_REQUEST: Final = (
     "cluster_id$:12+ replica_id:0-14 replica_state:15+(replica_id replica_epoch) max_wait_ms min_bytes max_bytes:3+ "
@@ -37,6 +47,17 @@ JSON_RESPONSE: Final = (
     "records_size_in_bytes|record_set_size_in_bytes]] node_endpoints:16+[node_id host$ port rack$]"
 )
 """The JSON in the notation of text_request_log_apis/schemas.py; what not all versions print may be absent."""
+UNREAD_APIS: Final = (
+    "API_VERSIONS", "FIND_COORDINATOR", "HEARTBEAT", "JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP", "DESCRIBE_GROUPS",
+    "LIST_GROUPS", "DELETE_GROUPS", "OFFSET_DELETE", "SASL_HANDSHAKE", "SASL_AUTHENTICATE", "DELETE_RECORDS",
+    "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "END_TXN", "WRITE_TXN_MARKERS", "DESCRIBE_ACLS",
+    "CREATE_ACLS", "DELETE_ACLS", "DESCRIBE_CONFIGS", "ALTER_REPLICA_LOG_DIRS", "DESCRIBE_LOG_DIRS", "CREATE_PARTITIONS",
+    "CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN", "EXPIRE_DELEGATION_TOKEN", "DESCRIBE_DELEGATION_TOKEN",
+    "ALTER_PARTITION_REASSIGNMENTS", "LIST_PARTITION_REASSIGNMENTS", "DESCRIBE_CLIENT_QUOTAS", "ALTER_CLIENT_QUOTAS",
+    "DESCRIBE_USER_SCRAM_CREDENTIALS", "ALTER_USER_SCRAM_CREDENTIALS", "VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH",
+    "DESCRIBE_QUORUM", "UPDATE_FEATURES",
+)  # fmt: skip
+"""The other APIs that Kafka 1.0 to 2.7 has (org.apache.kafka.common.protocol.ApiKeys): nothing in them is of interest."""
 
 _READ: Final[Mapping[str, Mapping[str, str]]] = {
     "request": {name: name for name in ("replica_id", "isolation_level", "session_id", "session_epoch")},
@@ -74,15 +95,20 @@ _TIMES: Final = {
 }  # fmt: skip
 _UNREAD_TIMES: Final = ("remoteTime", "throttleTime", "responseQueueTime", "sendTime")
 _ABORTED: Final = "producer_id first_offset"
+_PRODUCE_VERSIONS: Final = 9  # what is counted of later ones is told by no schema
+_HIGHEST_VERSION: Final = 99_999
+_HIGHEST_COUNT: Final = 999_999_999
 _LONGEST: Final = 10**18  # integers below have so few digits that they can't overflow
 
 
 @dataclass(frozen=True)
 class Program:
-    """start: what stands from the level to the version. roots: the field behind it, by version. fields: a row each, see
-    machine.Column; the first one is `start`. literals: their words of eight bytes, and which bits of these count.
+    """apis: the names of those that it knows, by number. start: what all lines have behind the level. roots: the fields
+    behind versions. fields: a row each, see machine.Column; the first one is `start`. literals: their words of eight bytes,
+    and which bits of these count.
     """
 
+    apis: tuple[str, ...]
     start: bytes
     roots: Array
     fields: Array
@@ -124,6 +150,8 @@ class _Tables:
     words: list[int] = default_of(default_factory=list)
     masks: list[int] = default_of(default_factory=list)
 
+    roots: list[int] = default_of(default_factory=list)
+
     def __post_init__(self) -> None:
         self.run([_one(self.start.decode())])
 
@@ -152,10 +180,20 @@ class _Tables:
             self.words.append(int.from_bytes(word, "little"))
             self.masks.append((1 << 8 * len(word)) - 1)
 
-    def program(self, roots: Iterable[int]) -> Program:
-        """The program, whose roots are known."""
+    def version(self, literal: str, roots: Sequence[int]) -> _Step:
+        """A version, behind which the line goes on at the root of its number."""
+        first = len(self.roots)
+        self.roots += roots
+        return _one(literal, Kind.VERSION, bounds=(0, len(roots) - 1), child=first)
+
+    def begin_with(self, first: int) -> None:
+        """The lines go on there behind their start."""
+        self.fields[0][Column.NEXT] = first
+
+    def program(self, apis: Sequence[str]) -> Program:
+        """The program."""
         literals = np.array([self.words, self.masks], np.uint64)
-        return Program(self.start, np.array(list(roots)), np.array(self.fields), literals)
+        return Program(tuple(apis), self.start, np.array(self.roots), np.array(self.fields), literals)
 
 
 class _Structs:
@@ -229,10 +267,39 @@ def camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
+_NAME, _ADDRESS, _A_WORD = (Characters.NAME, 0), (Characters.ADDRESS, 0), (Characters.WORD, 1)
+_CLIENT: Final[Sequence[_Step]] = (
+    _one(", clientId=", Kind.PLAIN_OR_NULL, "client_id", bounds=_ADDRESS),
+    ([[_integer(", correlationId=", "correlation_id")]], False),
+)
+_CONNECTION: Final = _one(" from connection ", Kind.PLAIN, "connection", bounds=_ADDRESS)
+_ENDING: Final[Sequence[_Step]] = (
+    *(
+        _one(f"{sign}{name}:", Kind.MILLISECONDS, register)
+        for sign, (name, register) in zip(";,,", _TIMES.items(), strict=True)
+    ),
+    *(_one(f",{name}:", Kind.DECIMAL) for name in _UNREAD_TIMES),
+    _one(",securityProtocol:", Kind.PLAIN, bounds=_A_WORD),
+    _one(",principal:", Kind.PLAIN, bounds=_ADDRESS),
+    _one(",listener:", Kind.PLAIN, bounds=_A_WORD),
+    (
+        [[
+            _Row(",clientInformation:ClientInformation(softwareName=", Kind.PLAIN, "software_name", _NAME),
+            _Row(", softwareVersion=", Kind.PLAIN, "software_version", _NAME),
+            _Row(")"),
+        ]],
+        True,
+    ),
+    ([[_Row(",temporaryMemoryBytes:", Kind.INTEGER, bounds=(0, _LONGEST))]], True),
+    ([[_Row(",messageConversionsTime:", Kind.DECIMAL)]], True),
+    _one(" (kafka.request.logger)", Kind.LINE_END),
+)  # fmt: skip
+
+
 @cache
 def json_program() -> Program:
     """Of the request log in JSON."""
-    tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":1,"requestApiVersion":')
+    tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":1,')
     structs = _Structs(tables)
     request = structs.of("request", parsed(JSON_REQUEST))
     response = structs.of("response", parsed(JSON_RESPONSE))
@@ -253,39 +320,56 @@ def json_program() -> Program:
         *(([[_Row(f',"{name}":', Kind.DECIMAL)]], True) for name in ("temporaryMemoryBytes", "messageConversionsTime")),
         _one("} (kafka.request.logger)", Kind.LINE_END),
     ])  # fmt: skip
-    return tables.program([root] * (fetch.APIS[0].highest_version + 1))
+    versions = [root] * (APIS[FETCH].highest_version + 1)
+    tables.begin_with(tables.run([tables.version('"requestApiVersion":', versions)]))
+    return tables.program([FETCH])
 
 
 @cache
 def text_program() -> Program:
     """Of the request log as text."""
-    tables, text, roots = _Tables(b"Completed request:RequestHeader(apiKey=FETCH, apiVersion="), TEXTS["FETCH"], []
-    name, address = (Characters.NAME, 0), (Characters.ADDRESS, 0)
-    software = [
-        _Row(",clientInformation:ClientInformation(softwareName=", Kind.PLAIN, "software_name", name),
-        _Row(", softwareVersion=", Kind.PLAIN, "software_version", name),
-        _Row(")"),
+    tables = _Tables(b"Completed request:RequestHeader(apiKey=")
+    fetch, produced = TEXTS[FETCH], parsed(PRODUCED)
+    fetches = [_fetch_as_text(tables, fetch, version) for version in range(fetch.flexible + 1)]
+    produces = [_produce_as_text(tables, produced, version) for version in range(_PRODUCE_VERSIONS)]
+    any_version = _one("apiVersion=", Kind.INTEGER, bounds=(0, _HIGHEST_VERSION))
+    unread = tables.run([any_version, *_CLIENT, _one(") -- {", Kind.TO_CONNECTION), _CONNECTION, *_ENDING])
+    known = {
+        FETCH: (Treatment.ROWS, tables.run([tables.version("apiVersion=", fetches)])),
+        "PRODUCE": (Treatment.COUNT, tables.run([tables.version("apiVersion=", produces)])),
+    }
+    for api in (api for api in TEXTS if api != FETCH):
+        version = _one("apiVersion=", Kind.INTEGER, bounds=(0, APIS[RENAMED.get(api, api)].highest_version))
+        known[api] = Treatment.NOTE, tables.run([version, _one(", clientId=", Kind.TO_LINE_END, "header_end")])
+    known |= dict.fromkeys(UNREAD_APIS, (Treatment.COUNT, unread))
+    names = [
+        [_Row(f"{api}, ", Kind.API, bounds=(number, treatment), child=root)]
+        for number, (api, (treatment, root)) in enumerate(known.items())
     ]
-    for version in range(text.flexible + 1):
-        structs = _Structs(tables, version, tagged=version >= text.flexible)
-        request = structs.of("request", parsed(text.requests[0]))
-        response = structs.of("response", parsed(text.response))
-        root = tables.run([
-            _one(", clientId=", Kind.PLAIN_OR_NULL, "client_id", bounds=address),
-            ([[_integer(", correlationId=", "correlation_id")]], False),
-            _one(") -- ", Kind.OBJECT, child=request),
-            _one(",response:", Kind.OBJECT, child=response),
-            _one(" from connection ", Kind.PLAIN, "connection", bounds=address),
-            *(
-                _one(f"{sign}{name}:", Kind.MILLISECONDS, register)
-                for sign, (name, register) in zip(";,,", _TIMES.items(), strict=True)
-            ),
-            *(_one(f",{name}:", Kind.DECIMAL) for name in _UNREAD_TIMES),
-            _one(",securityProtocol:", Kind.PLAIN, bounds=(Characters.WORD, 1)),
-            _one(",principal:", Kind.PLAIN, bounds=address),
-            _one(",listener:", Kind.PLAIN, bounds=(Characters.WORD, 1)),
-            ([software], True),
-            _one(" (kafka.request.logger)", Kind.LINE_END),
-        ])  # fmt: skip
-        roots.append(root)
-    return tables.program(roots)
+    tables.begin_with(tables.run([(names, False)]))
+    return tables.program(list(known))
+
+
+def _fetch_as_text(tables: _Tables, text: Text, version: int) -> int:
+    """The root of a Fetch of that version."""
+    structs = _Structs(tables, version, tagged=version >= text.flexible)
+    request = structs.of("request", parsed(text.requests[0]))
+    response = structs.of("response", parsed(text.response))
+    return tables.run([
+        *_CLIENT,
+        _one(") -- ", Kind.OBJECT, child=request),
+        _one(",response:", Kind.OBJECT, child=response),
+        _CONNECTION,
+        *_ENDING,
+    ])  # fmt: skip
+
+
+def _produce_as_text(tables: _Tables, produced: Iterable[Field], version: int) -> int:
+    """The root of a Produce of that version, to which there is no response where the producer wanted none."""
+    response = _Structs(tables, version).of("response", produced)
+    listed = _one(",numPartitions=", Kind.INTEGER, "partitions_listed", bounds=(0, _HIGHEST_COUNT))
+    [[connection]], _ = _CONNECTION
+    unanswered = [replace(connection, literal="},response:" + connection.literal)]
+    answered = [_Row("},response:", Kind.OBJECT, child=response), connection]
+    acks, timeout = (([[_integer(literal, "unread")]], False) for literal in (") -- {acks=", ",timeout="))
+    return tables.run([*_CLIENT, acks, timeout, listed, ([unanswered, answered], False), *_ENDING])
