@@ -13,19 +13,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import ref_in
 from epochaudit.replay.incarnations import earlier_ids, later_ids, topic_incarnations, with_identity
 
 _CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "partition")
-_ENTRY: Final = (
-    "split",
-    "byte_offset",
-    "line_in_split",
-    "time_ms",
-    "correlation_id",
-    "api_version",
-    "log_start_offset",
-)
+_ENTRY: Final = ("ref", "correlation_id", "api_version", "log_start_offset")
 
 
 def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
@@ -51,7 +42,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     return _origin(rows).select(
         F.lit(True).alias("entered"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
         F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
-        F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", ref_in(F.col("at")).alias("fetch_ref"),
+        F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", F.col("at.ref").alias("fetch_ref"),
         F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",
         F.coalesce("origin.of_topic_id", "previous_topic_id").alias("previous_topic_id"),
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
@@ -93,7 +84,7 @@ def _of_topic(life: Column) -> Column:
 
 def _placed(read: Column) -> Column:
     """The client asked for the partition, or was given records of it: it was not only told of a high watermark."""
-    return read["byte_offset"].isNotNull() | read["unlisted"]["byte_offset"].isNotNull()
+    return read["first_at"].isNotNull() | read["unlisted"]["unlisted_at"].isNotNull()
 
 
 def _entry(rows: DataFrame) -> DataFrame:
@@ -101,35 +92,34 @@ def _entry(rows: DataFrame) -> DataFrame:
     first = F.array_min("reads")
     rows = rows.withColumns({"first": first, "shared_client_id": interleaved("reads")})
     one, unlisted = F.col("first"), F.col("first.unlisted")
-    left = unlisted["byte_offset"].isNotNull() & (
-        one["byte_offset"].isNull() | (unlisted["byte_offset"] < one["byte_offset"])
+    left = unlisted["unlisted_at"].isNotNull() & (
+        one["first_at"].isNull() | (unlisted["unlisted_at"] < one["first_at"])
     )
-    at = F.struct("first.node", "first.file", "first.file_order", *(
-        F.when(left, unlisted[name]).otherwise(one[name]).alias(name) for name in _ENTRY
-    ))  # fmt: skip
-    place = F.struct(one["file_order"], unlisted["byte_offset"])
+    entry = F.struct(
+        one["node"].alias("node"),
+        F.when(left, unlisted["unlisted_at"]).otherwise(one["first_at"]).alias("place"),
+        *(F.when(left, unlisted[name]).otherwise(one[name]).alias(name) for name in _ENTRY),
+    )
 
     def in_session(read: Column) -> Column:
         here = (read["node"] == one["node"]) & (unlisted["session_id"] > 0)
         return here & (read["last_session_id"] == unlisted["session_id"])
 
     def asked(reads: Column) -> Column:
-        return F.transform(
-            reads, lambda r: F.struct(r["file_order"], r["last_byte_offset"], r["last_fetch_offset"], r["byte_offset"])
-        )
+        return F.transform(reads, lambda r: F.struct(r["last_at"], r["last_fetch_offset"], r["first_at"]))
 
     # a request that may have been for either topic may have told the session its position in the new one
     untold = asked(F.filter("untold_reads", in_session))
-    untold = F.filter(untold, lambda r: F.struct(r["file_order"], r["byte_offset"]) < place)
+    untold = F.filter(untold, lambda r: r["first_at"] < unlisted["unlisted_at"])
     last = F.array_max(F.concat(asked(F.filter("old_reads", in_session)), untold))
-    unclear = F.exists(untold, lambda r: F.struct(r["file_order"], r["last_byte_offset"]) > place)
+    unclear = F.exists(untold, lambda r: r["last_at"] > unlisted["unlisted_at"])
     return rows.withColumns(
         {
             "left_to_session": left,
             "fetch_offset": F.when(left, F.when(~unclear, last["last_fetch_offset"])).otherwise(
                 one["first_fetch_offset"]
             ),
-            "at": at,
+            "at": entry,
         }
     ).withColumn("log_start_offset", F.greatest(F.coalesce("at.log_start_offset", F.lit(0)), F.lit(0)))
 
@@ -150,15 +140,14 @@ def _origin(rows: DataFrame) -> DataFrame:
         read,
         lambda r: F.struct(
             r["leader_epoch"],
-            F.when(r["read_ref"]["byte_offset"].isNull(), ref_in(r)).otherwise(r["read_ref"]).alias("read_ref"),
+            F.coalesce(r["read_ref"], r["ref"]).alias("read_ref"),
             r["of_topic_id"],
         ),
     )
 
     def before(mark: Column) -> Column:
         """Not later in the request log of the broker that served the first fetch; another broker's order is unknown."""
-        later = F.struct(mark["file_order"], mark["byte_offset"]) > F.struct(at["file_order"], at["byte_offset"])
-        return (mark["node"] != at["node"]) | ~later
+        return (mark["node"] != at["node"]) | (mark["first_at"] <= at["place"])
 
     def seen(kind: str) -> Column:
         return F.exists("marks", lambda m: (m["kind"] == kind) & before(m))
@@ -184,11 +173,6 @@ def interleaved(reads: str) -> Column:
         reads,
         lambda a: F.exists(
             reads,
-            lambda b: (
-                (a["node"] == b["node"])
-                & (a["file_order"] == b["file_order"])
-                & (a["byte_offset"] < b["byte_offset"])
-                & (b["byte_offset"] < a["last_byte_offset"])
-            ),
+            lambda b: (a["node"] == b["node"]) & (a["first_at"] < b["first_at"]) & (b["first_at"] < a["last_at"]),
         ),
     )

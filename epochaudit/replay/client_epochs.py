@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref, ref_in
+from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.lineage import epoch_starts
 from epochaudit.replay.positions import CONSUMER, consumer_histories
@@ -145,7 +145,7 @@ def _stated(events: DataFrame) -> DataFrame:
         F.filter("reads", lambda r: r["current_leader_epoch"] == r["leader_epoch"]),
         lambda r: F.struct(
             F.lit(SERVED).alias("kind"), r["leader_epoch"], r["connection"], r["node"], r["correlation_id"],
-            r["last_correlation_id"], r["api_version"], ref_in(r).alias("ref"),
+            r["last_correlation_id"], r["api_version"], r["ref"],
         ),
     )  # fmt: skip
     refused = F.transform(

@@ -17,12 +17,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, REF_FIELDS, carried_ref, client_host, of_types, ref, ref_in
+from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
 from epochaudit.replay.carried_positions import carried_positions, interleaved
 from epochaudit.replay.held_epochs import with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.kept import kept
 from epochaudit.replay.lineage import epoch_starts
+from epochaudit.replay.places import PLACE_OF_NODE, at, with_refs
 
 CONSUMER: Final = -1
 
@@ -30,14 +31,12 @@ _CLIENT: Final = (
     "cluster", "client_id", "client_host", "software_name", "software_version", "topic", "topic_id", "partition",
 )  # fmt: skip
 _PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
-_FIRST: Final = (
-    "fetch_offset", "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "current_leader_epoch",
-    "last_fetched_epoch", "diverging_epoch", "log_start_offset",
+_TOLD: Final = (
+    "correlation_id", "api_version", "current_leader_epoch", "last_fetched_epoch", "diverging_epoch", "log_start_offset",
 )  # fmt: skip
+_FIRST: Final = (*PLACE_OF_NODE, "fetch_offset", *_TOLD)
 _LAST: Final = ("fetch_offset", "session_id", "correlation_id")
-_UNLISTED: Final = (
-    "split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "api_version", "log_start_offset", "session_id",
-)  # fmt: skip
+_OF_DELIVERY: Final = ("correlation_id", "api_version", "log_start_offset", "session_id")
 
 
 def positions(events: DataFrame) -> DataFrame:
@@ -72,25 +71,25 @@ def consumer_histories(events: DataFrame) -> DataFrame:
     marks are other answers that the client got: out_of_range, validated (OffsetForLeaderEpoch), asked (the same, with an
     answer that tells nothing), reset (ListOffsets), and refused: 74 or 75 to the leader epoch that it stated. Of a read,
     first_* is the first request that listed the partition, last_* the last such, and unlisted_* the first delivery at an
-    offset that the request left to its session.
+    offset that the request left to its session; first_at, last_at: places in the node's logs (`places.at`).
     Read twice by `positions`, and by `client_epochs`: kept.
     """
     per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
     kind = F.col("kind")
-    place = ref()
+    unlisted = F.struct(
+        "unlisted_at", F.col("unlisted_ref").alias("ref"), *(F.col(f"unlisted_{name}").alias(name) for name in _OF_DELIVERY)
+    )  # fmt: skip
     read = F.struct(
-        F.col("leader_epoch"), F.col("first_fetch_offset"), F.col("node"), F.col("file"), F.col("file_order"),
-        *(F.col(f"first_{name}").alias(name) for name in _FIRST if name != "fetch_offset"), "last_byte_offset", "read_from",
-        *(f"last_{name}" for name in _LAST), F.struct(*_unlisted()).alias("unlisted"),
-        "high_watermark", "kafka_version", carried_ref("read")
-        .alias("read_ref"), "connection",
+        "leader_epoch", "first_fetch_offset", "node", "first_at", "last_at", *(F.col(f"first_{name}").alias(name) for name in _TOLD),
+        F.col("first_ref").alias("ref"), "read_from", *(f"last_{name}" for name in _LAST), unlisted.alias("unlisted"),
+        "high_watermark", "kafka_version", "read_ref", "connection",
     )  # fmt: skip
     mark = F.struct(
-        "kind", "leader_epoch", "node", "file_order", F.col("first_byte_offset").alias("byte_offset"), "answered_offset",
-        "connection", F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
-        carried_ref("first").alias("ref"),
+        "kind", "leader_epoch", "node", "first_at", "answered_offset", "connection",
+        F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
+        F.col("first_ref").alias("ref"),
     )  # fmt: skip
-    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", place.alias("ref"))
+    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", ref().alias("ref"))
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
         F.collect_list(F.when(kind.isin("out_of_range", "validated", "asked", "reset", "refused"), mark)).alias(
@@ -102,12 +101,12 @@ def consumer_histories(events: DataFrame) -> DataFrame:
 
 
 def _per_epoch(events: DataFrame) -> DataFrame:
-    """One row per (client instance, partition, kind of answer, serving epoch, file and connection).
+    """One row per (client instance, partition, kind of answer, serving epoch, node and connection).
 
     An incremental Fetch that the answer passes over was accepted and had nothing to deliver. read_from is the lowest offset
     at which records were delivered, -1 where the request left it to the session.
-    Fetches are aggregated where they are read; all buffers have a fixed width, so that it stays a hash aggregation. In one
-    file `min_by` and `max_by` over the byte offset pick the same line for each field.
+    Fetches are aggregated where they are read, over all files of a node; all buffers have a fixed width, so that it stays a
+    hash aggregation. `min_by` and `max_by` over the place in the node's logs pick the same line for each field.
     """
     rows = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
         F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
@@ -127,8 +126,8 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     rows = rows.withColumns({"kind": kind, "client_host": client_host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(
         rows.select(
-            "cluster", "node", "file", "file_order", "client_id", "client_host", "software_name", "software_version", "connection", "kind",
-            "topic", "topic_id", "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", *_FIRST,
+            "cluster", "node", "client_id", "client_host", "software_name", "software_version", "connection", "kind", "topic", "topic_id",
+            "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", at().alias("at"), *_FIRST,
         ),
         events,
     )  # fmt: skip
@@ -139,25 +138,22 @@ def _per_epoch(events: DataFrame) -> DataFrame:
             "answered_offset": F.when(F.col("kind") == "reset", F.col("offset")),
         }
     ).where(F.col("leader_epoch").isNotNull())
-    listed_at = F.when(F.col("fetch_offset").isNotNull() | (F.col("kind") != "read"), F.col("byte_offset"))
-    read_at = F.when(F.col("records_size") > 0, F.col("byte_offset"))
-    unlisted_at = F.when((F.col("records_size") > 0) & F.col("fetch_offset").isNull(), F.col("byte_offset"))
-    return served.groupBy(
-        *_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "file", "file_order", "connection"
-    ).agg(
+    listed_at = F.when(F.col("fetch_offset").isNotNull() | (F.col("kind") != "read"), F.col("at"))
+    read_at = F.when(F.col("records_size") > 0, F.col("at"))
+    unlisted_at = F.when((F.col("records_size") > 0) & F.col("fetch_offset").isNull(), F.col("at"))
+    found = served.groupBy(*_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "connection").agg(
         *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
-        *(F.max_by(name, read_at).alias(f"read_{name}") for name in PLACE),
+        *(F.max_by(name, read_at).alias(f"read_{name}") for name in PLACE_OF_NODE),
         *(F.max_by(name, listed_at).alias(f"last_{name}") for name in _LAST),
-        *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in _UNLISTED),
-        F.max("byte_offset").alias("last_byte_offset"),
+        *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in (*PLACE_OF_NODE, *_OF_DELIVERY)),
+        F.min(listed_at).alias("first_at"),
+        F.min(unlisted_at).alias("unlisted_at"),
+        F.max("at").alias("last_at"),
         F.min(F.when(F.col("records_size") > 0, F.coalesce("fetch_offset", F.lit(-1)))).alias("read_from"),
         F.max("high_watermark").alias("high_watermark"),
         F.min("kafka_version").alias("kafka_version"),
     )
-
-
-def _unlisted() -> list[Column]:
-    return [F.col(f"unlisted_{name}").alias(name) for name in _UNLISTED]
+    return with_refs(found, events, "first", "read", "unlisted")
 
 
 def _by_consumer() -> Column:
@@ -173,7 +169,7 @@ def _group_offsets(events: DataFrame) -> DataFrame:
     told = F.col("event_type") == "OFFSET_FETCH"
     rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
         "cluster", "client_id", client_host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
-        "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS, "file_order",
+        "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS,
         F.when(told, "resumed").otherwise("committed").alias("kind"),
         F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
     )  # fmt: skip
@@ -309,7 +305,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
     )
     return joined.select(
         "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id",
-        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", ref_in(F.col("first")).alias("fetch_ref"),
+        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", F.col("first.ref").alias("fetch_ref"),
         F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
         F.col("first.kafka_version").alias("kafka_version"), "position_epoch", "position_epoch_stated", "position_ref",
         "committed_ref", "resumed", "shared_client_id", "several_incarnations",
@@ -328,9 +324,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
 def _before(mark: Column) -> Column:
     """In an earlier epoch, or earlier in the request log of the broker that served the subject's first fetch."""
     first = F.col("first")
-    later = (mark["node"] == first["node"]) & (
-        F.struct(mark["file_order"], mark["byte_offset"]) > F.struct(first["file_order"], first["byte_offset"])
-    )
+    later = (mark["node"] == first["node"]) & (mark["first_at"] > first["first_at"])
     return (mark["leader_epoch"] <= F.col("leader_epoch")) & ~((mark["leader_epoch"] == F.col("leader_epoch")) & later)
 
 
