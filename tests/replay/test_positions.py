@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from epochaudit.replay.client_epochs import client_epochs
 from epochaudit.replay.positions import positions
 from tests.replay.histories import history
 
@@ -46,3 +48,29 @@ def test_the_fetch_and_the_read_it_came_from_are_referenced(spark: SparkSession)
         "client_id", "fetch_ref.byte_offset", "position_ref.byte_offset", "committed_ref.byte_offset"
     )
     assert sorted(tuple(row) for row in rows.collect()) == [("c", 700, 300, None), ("d", 900, 300, 800)]
+
+
+REWOUND = """
+| # | event_type | node | topic | partition | leader_epoch | start_offset | client_id | connection | correlation_id | api_version | current_leader_epoch | fetch_offset | error_code | high_watermark | records_size |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| a | LEADER_STARTS | 1 | t | 0 | 1 | 0 | | | | | | | | | |
+| x | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | | | | | | |
+| f | FETCH | 1 | t | 0 | | | c | k1 | 1 | 12 | 1 | 10 | 0 | 30 | 500 |
+| b | LEADER_STARTS | 2 | t | 0 | 2 | 12 | | | | | | | | | |
+| y | LEADER_AND_ISR_FINISHED | 2 | | | | | | | | | | | | | |
+| g | FETCH | 2 | t | 0 | | | c | k2 | 1 | 12 | 2 | 30 | 0 | 50 | 500 |
+| h | FETCH | 2 | t | 0 | | | c | k2 | 2 | 12 | 2 | 20 | 0 | 50 | 500 |
+"""  # noqa: E501
+
+
+def test_rows_do_not_depend_on_how_logs_were_rotated(spark: SparkSession) -> None:
+    whole = history(spark, REWOUND)
+    rotated = whole.withColumns({"file_order": (F.col("byte_offset") / 100).cast("int"), "byte_offset": F.lit(0)})
+    rotated = rotated.withColumn("file", F.concat_ws(".", "file", "file_order"))
+    for events in (whole, rotated):
+        (moved,) = positions(events).select("fetch_offset", "position_epoch", "crossed", "shared_client_id").collect()
+        assert tuple(moved) == (30, 1, True, False)
+        stated = client_epochs(events).select("node", "leader_epoch", "correlation_id").collect()
+        assert sorted(map(tuple, stated)) == [(1, 1, 1), (2, 2, 1)]
+    (read,) = positions(rotated).select("fetch_ref.file", "position_ref.file").collect()
+    assert [name.rpartition(".")[2] for name in read] == ["6", "3"]
