@@ -69,12 +69,15 @@ LARGE_RUN: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 }
-# Over a few thousand rows a plan is made, and made anew, for longer than it runs.
+# Over a few thousand rows a plan is made, and made anew, for longer than it runs. So is each of its tasks: one per stage is
+# enough, as frames are judged side by side.
 SMALL_PLANS: Final[Mapping[str, str]] = {
+    "spark.sql.files.minPartitionNum": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.icu.caseMappings.enabled": "false",  # ICU maps all of Unicode before the first lower()
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.{rule}" for rule in (
             "catalyst.optimizer.PruneFilters", "catalyst.optimizer.FoldablePropagation",
@@ -155,7 +158,7 @@ def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
         from epochaudit.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
 
         look_up_once(jvm)
-    needed = max(2, -(-plain_bytes // BYTES_OF_A_PARTITION))
+    needed = max(1, -(-plain_bytes // BYTES_OF_A_PARTITION))
     settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
     if plain_bytes < SMALL_CAPTURE:
         settings |= SMALL_PLANS

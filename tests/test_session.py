@@ -39,7 +39,7 @@ def test_an_active_session_without_delta_is_refused_before_the_audit(
 
 @pytest.mark.parametrize(
     ("megabytes", "set_before", "partitions"),
-    [(1, "200", "2"), (100, "200", "7"), (100_000, "200", "200"), (100_000, "1000", "1000"), (1, "1", "1")],
+    [(1, "200", "1"), (100, "200", "7"), (100_000, "200", "200"), (100_000, "1000", "1000"), (100, "1", "1")],
 )
 def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
     spark: SparkSession, megabytes: int, set_before: str, partitions: str
