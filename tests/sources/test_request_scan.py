@@ -9,22 +9,29 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epochaudit.sources import log_time, request_scan
+from epochaudit.sources import datasource, log_time, ranges, request_scan
 from epochaudit.sources.capture import RecordedFile
 from epochaudit.sources.datasource import decoded
 from epochaudit.sources.discovery import discover
 from epochaudit.sources.ranges import ByteRange
+from epochaudit.sources.request_log import APIS
 from epochaudit.sources.request_log_apis import fetch
-from epochaudit.sources.request_scan import machine
-from epochaudit.sources.sink import EVERYTHING, RowSink, Wanted
+from epochaudit.sources.request_scan import machine, program
+from epochaudit.sources.request_scan import scanner as machinery
+from epochaudit.sources.request_scan.machine import Treatment
+from epochaudit.sources.request_scan.scanner import RequestScanner
+from epochaudit.sources.sink import EVERYTHING, RequestCounts, RowSink, Wanted
+from epochaudit.sources.text_request_log_apis.schemas import TEXTS
 from tests.conftest import capture_names
 from tests.sources.test_text_request_log import PRINTED
 from tests.sources.test_text_request_log import line as printed_line
@@ -108,20 +115,44 @@ def same(data: bytes, kind: str, zone: str | None = None) -> None:
         assert plain.to_pylist() == scanned.to_pylist(), data[:4000]
 
 
-@pytest.mark.parametrize(("kind", "mark"), [(JSON, b'"requestApiKeyName":"FETCH"'), (TEXT, b"apiKey=FETCH,")])
-def test_fetches_are_the_scanners(kind: str, mark: bytes, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
+def scanner_of(kind: str) -> RequestScanner:
     file = RecordedFile("log", "log", kind, "c", 0, 1, "request_log")
     scanner = request_scan.scanner_for(file, RowSink(file, 0))
     assert scanner is not None
-    fetches = sorted(
-        line for lines in recorded(kind) for line in lines if mark in line
-    )  # by time: the clock sets some aside
-    refused = []
-    for line in fetches:
-        scanner.begin(line, 0)
-        if scanner.lines(0, 1) != (len(line) + 1, 2, []):
+    return scanner
+
+
+def treated(scanner: RequestScanner, line: bytes) -> Treatment | None:
+    """What the scanner makes of the line; None if it is not the scanner's."""
+    scanner.begin(line, 0)
+    after, number, notes = scanner.lines(0, 1)
+    events, counted = scanner.told(RequestCounts())
+    if (after, number) != (len(line) + 1, 2):
+        return None
+    assert (len(notes), events, counted) in ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    return Treatment.NOTE if notes else Treatment.ROWS if events else Treatment.COUNT
+
+
+def treatment(api: str) -> Treatment:
+    """Of an API's lines as text."""
+    return Treatment.ROWS if api in program.AS_ROWS else Treatment.NOTE if api in TEXTS else Treatment.COUNT
+
+
+@pytest.mark.parametrize(("kind", "mark"), [(JSON, rb'"requestApiKeyName":"(FETCH)"'), (TEXT, rb"apiKey=(\w+),")])
+def test_recorded_lines_are_the_scanners(
+    kind: str, mark: bytes, recorded: Callable[[str], Sequence[Sequence[bytes]]]
+) -> None:
+    scanner = scanner_of(kind)
+    known = sorted(line for lines in recorded(kind) for line in lines if re.search(mark, line))
+    refused, treatments = [], set()
+    for line in known:  # by time: the clock sets some aside
+        api = re.search(mark, line)[1].decode()  # type: ignore[index]
+        if treated(scanner, line) == treatment(api):
+            treatments.add(treatment(api))
+        else:
             refused.append(line)
-    assert len(fetches) > 1000
+    assert len(known) > 1000
+    assert treatments == ({Treatment.ROWS} if kind == JSON else set(Treatment))
     assert not refused, refused[:3]
 
 
@@ -134,22 +165,48 @@ def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], S
 def test_what_is_compiled_in_is_what_other_modules_say() -> None:
     said = (log_time.LATE_MS, fetch.TAGGED_FIELDS, fetch.REPLICA_STATE)
     assert said == (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE)
-    assert set(fetch.COLUMNS) <= set(machine.REGISTERS)
+    never_in_text = {"is_kraft_controller", "request_type", "leader_recovery_state"}
+    for api in program.AS_ROWS:
+        assert set(APIS[api].columns) - set(machine.REGISTERS) <= never_in_text
+    assert {*TEXTS, *APIS}.isdisjoint(program.UNREAD_APIS)
 
 
-def test_all_releases_print_fetches_for_the_scanner() -> None:
-    fetches = [
-        printed_line(api, int(version), request, without_tags(response)).encode()
-        for api, version, _, request, response in PRINTED
-        if api == "FETCH"
-    ]
-    file = RecordedFile("log", "log", TEXT, "c", 0, 1, "request_log")
-    scanner = request_scan.scanner_for(file, RowSink(file, 0))
-    assert scanner is not None
-    for line in fetches:
-        scanner.begin(line, 0)
-        assert scanner.lines(0, 1) == (len(line) + 1, 2, []), line
-    same(b"\n".join(fetches + fetches), TEXT)
+def test_all_releases_print_for_the_scanner() -> None:
+    scanner = scanner_of(TEXT)
+    lines = []
+    for api, version, _, request, response in PRINTED:
+        answered = without_tags(response) if api == "FETCH" else response
+        asked = "{acks=1,timeout=1500,numPartitions=4}" if api == "PRODUCE" else request  # which the log prints so
+        line = printed_line(api, int(version), asked, answered).encode()
+        assert treated(scanner, line) == treatment(api), line
+        lines.append(line)
+    same(b"\n".join(lines + lines), TEXT)
+
+
+PRODUCED = "{responses=[{topic=t,partition_responses=[%s]}],throttle_time_ms=0}"
+ANSWER = "{partition=%d,error_code=%s,base_offset=5,log_append_time=-1,log_start_offset=0}"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "codes", "by"),
+    [
+        ("numPartitions=3", ("0", "0", "6"), Treatment.COUNT),
+        ("numPartitions=1", ("-1",), Treatment.COUNT),
+        ("numPartitions=0", (), Treatment.COUNT),
+        ("numPartitions=2", ("0", "252"), Treatment.COUNT),
+        ("numPartitions=2", ("0", "253"), None),
+        ("numPartitions=2", ("0", "-2"), None),
+        ("numPartitions=2", ("0", "x"), None),
+        ("numPartitions=1234567890", ("0",), None),
+        ("partitionSizes=[t-0=78,t-1=8]", ("0", "0"), None),
+    ],
+)
+def test_produce_is_counted_by_whoever_reads_it(request_text: str, codes: Sequence[str], by: Treatment | None) -> None:
+    answers = ",".join(ANSWER % (number, code) for number, code in enumerate(codes))
+    request, response = f"{{acks=1,timeout=1500,{request_text}}}", PRODUCED % answers if codes else ""
+    line = printed_line("PRODUCE", 5, request, response).encode()
+    assert treated(scanner_of(TEXT), line) == by
+    same(b"\n".join([line] * 4), TEXT)
 
 
 def harm(line: bytes, draw: st.DataObject) -> bytes:
@@ -208,6 +265,12 @@ def harm(line: bytes, draw: st.DataObject) -> bytes:
     return draw.draw(st.sampled_from(ways))()
 
 
+ZONES = st.sampled_from((None, "Europe/Berlin"))
+ROOM = st.sampled_from(
+    [{"ROWS": rows, "CHARACTERS": characters, "NOTES": notes} for rows, characters, notes in ((1, 1, 1), (7, 100, 3))]
+    + [{"NOTES": machinery.NOTES}]
+)
+PACE = (0, 1, 40, 700, 2_001, 30_000, 1_500_000, -100, -2_001, -60_000, -3_600_000)  # milliseconds from line to line
 few = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], print_blob=True
 )
@@ -226,8 +289,32 @@ def test_harmed_lines_give_the_same_rows(
         found, instead = draw.draw(st.sampled_from(SHIFTS))
         since = draw.draw(st.integers(0, len(lines)))
         lines[since:] = [line.replace(found, instead, 1) for line in lines[since:]]
-    end = draw.draw(st.sampled_from((b"\n", b"")))
-    same(b"\n".join(lines) + end, kind, draw.draw(st.sampled_from((None, "Europe/Berlin"))))
+    same(b"\n".join(lines) + draw.draw(st.sampled_from((b"\n", b""))), kind, draw.draw(ZONES))
+
+
+@pytest.mark.parametrize("kind", [JSON, TEXT])
+@few
+@given(draw=st.data())
+def test_lines_at_any_time_in_any_blocks_give_the_same_rows(
+    kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]], draw: st.DataObject
+) -> None:
+    """Late lines, clocks that are set, a file that ends anywhere, blocks, batches and buffers of any size."""
+    log = draw.draw(st.sampled_from(recorded(kind)))
+    start = draw.draw(st.integers(0, max(0, len(log) - 40)))
+    moment = datetime(2026, 10, 25, 0, 58)
+    lines = []
+    for line in log[start : start + 40]:
+        moment += timedelta(milliseconds=draw.draw(st.sampled_from(PACE)))
+        printed = moment + timedelta(milliseconds=draw.draw(st.sampled_from((*[0] * 8, -1_500, -2_500, 90_000))))
+        lines.append(f"[{printed:%Y-%m-%d %H:%M:%S},{printed.microsecond // 1000:03}".encode() + line[24:])
+    data = b"\n".join(lines)
+    data = data[: draw.draw(st.integers(0, len(data)) | st.just(len(data)))]
+    with (
+        patch.object(ranges, "PIECE", draw.draw(st.sampled_from((500, 5_000, ranges.PIECE)))),
+        patch.object(datasource, "ROWS_AT_ONCE", draw.draw(st.sampled_from((1, 10, datasource.ROWS_AT_ONCE)))),
+        patch.multiple(machinery, **draw.draw(ROOM)),
+    ):
+        same(data, kind, draw.draw(ZONES))
 
 
 @pytest.mark.parametrize("kind", [JSON, TEXT])

@@ -27,20 +27,30 @@ REGISTERS: Final = (
     "software_name", "size of software_name", "software_version", "size of software_version",
     "total_time_us", "request_queue_time_us", "local_time_us", "request_error_code",
     "replica_id", "replica_epoch", "isolation_level", "session_id", "session_epoch", "answered_session_id",
+    "controller_id", "controller_epoch", "broker_epoch", "live_brokers", "size of live_brokers",
     "topic", "size of topic", "topic_id", "size of topic_id",
     "partition_row", "partition", "in_request", "in_response", "forgotten",
     "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset",
     "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "diverging_end_offset",
     "hinted_leader", "hinted_leader_epoch", "preferred_read_replica", "records_size",
-    "unread", "size of unread", "api", "treatment", "partitions_listed", "header_end",
+    "partition_controller_epoch", "leader", "leader_epoch", "partition_epoch", "isr", "size of isr",
+    "replicas", "size of replicas", "adding_replicas", "size of adding_replicas",
+    "removing_replicas", "size of removing_replicas", "offline_replicas", "size of offline_replicas", "is_new",
+    "response_leader", "response_leader_epoch", "response_isr", "size of response_isr",
+    "unread", "size of unread", "broker_id", "api", "treatment", "table", "table's end", "partitions_listed", "header_end",
 )  # fmt: skip
-"""Where values are put, by the columns that they fill; a string's start in the text, and its size behind it. Behind
-those that take what nobody asks for: what is told of lines that are not rows, and the API's number and Treatment.
+"""Where values are put, by the columns that they fill; a string's or a list's start in the text, and its size behind it.
+Those of Fetches come before the others that differ by partition. Behind those that take what fills no column: how the
+line is treated, and what is told of lines that are not rows.
 """
-STRINGS: Final = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
+STRINGS: Final = (
+    "client_id", "connection", "software_name", "software_version", "topic", "topic_id", "live_brokers", "isr",
+    "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr",
+)  # fmt: skip
 REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
 TOPIC: Final = REGISTER["topic"]  # from there on registers differ by partition
 PARTITION: Final = REGISTER["partition_row"]
+FETCH_END: Final = REGISTER["partition_controller_epoch"]
 UNREAD: Final = REGISTER["unread"]
 
 
@@ -65,10 +75,11 @@ class Column(IntEnum):
 
 class Kind(IntEnum):
     """Of a value. API: none, but the literal names the API whose number is LOW and whose Treatment is HIGH, and which goes
-    on at CHILD. VERSION: up to HIGH; the line goes on at the root CHILD + version. LIST: of objects. FORGOTTEN: the
-    partitions of a topic. END: of an object; of one that tells of a partition END_ASKED or END_ANSWERED. TO_CONNECTION
-    and TO_LINE_END: what is not looked into, up to the last ` from connection ` of the line and up to its end; the latter
-    takes where its literal starts.
+    on at CHILD; its rows go to the table RESET, and fill the registers before RESET_END. VERSION: up to HIGH; the line goes
+    on at the root CHILD + version. LIST: of objects. NAMES: the same or a list of plain strings, or null. INTEGERS: a list.
+    FORGOTTEN: the partitions of a topic. END: of an object; of one that tells of a partition END_ASKED or END_ANSWERED, of
+    a topic that was answered, perhaps without partitions, END_TOPIC. TO_CONNECTION and TO_LINE_END: what is not looked
+    into, up to the last ` from connection ` of the line and up to its end; the latter takes where its literal starts.
     """
 
     NOTHING = 0
@@ -91,6 +102,10 @@ class Kind(IntEnum):
     VERSION = 17
     TO_CONNECTION = 18
     TO_LINE_END = 19
+    BOOLEAN = 20
+    INTEGERS = 21
+    NAMES = 22
+    END_TOPIC = 23
 
 
 class Treatment(IntEnum):
@@ -134,15 +149,16 @@ class Characters(IntEnum):
 
 class State(IntEnum):
     """What a scan is told and tells. POSITION: of the next line in the text. OFFSET: of the text's first byte in the
-    file. LINE: its number. ROWS, NOTES: filled so far. LATEST to LEAP_TO: of the file's LogClock. MINUTE: the milliseconds of
-    the minute that the words FIRST_WORD to LAST_WORD print.
+    file. LINE: its number. NOTES: filled so far. TOLD: the time of the next dated line if the clock has read it, else
+    NONE. LATEST to LEAP_TO: of the file's LogClock. MINUTE: the milliseconds of the minute that the words FIRST_WORD to
+    LAST_WORD print.
     """
 
     POSITION = 0
     OFFSET = 1
     LINE = 2
-    ROWS = 3
-    NOTES = 4
+    NOTES = 3
+    TOLD = 4
     LATEST = 5
     BEHIND = 6
     LEAP_FROM = 7
@@ -155,7 +171,7 @@ class State(IntEnum):
 
 class Stop(IntEnum):
     """Why a scan stopped: the text ended; the line is not the scanner's; its minute is not known; there is no room for its
-    rows, or for the note of it.
+    rows, or for the note of it; it is the scanner's, but only the clock can tell its time.
     """
 
     ENDED = 0
@@ -163,18 +179,20 @@ class Stop(IntEnum):
     MINUTE = 2
     FULL = 3
     NOTED = 4
+    LATE = 5
 
 
 _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
 (
     _NOTHING, _INTEGER, _DECIMAL, _MILLISECONDS, _QUOTED, _PLAIN, _PLAIN_OR_NULL, _OBJECT, _LIST, _LIST_OR_NULL,
     _FORGOTTEN, _RECORDS, _END, _END_ASKED, _END_ANSWERED, _LINE_END, _API, _VERSION, _TO_CONNECTION, _TO_LINE_END,
+    _BOOLEAN, _INTEGERS, _NAMES, _END_TOPIC,
 ) = map(int, Kind)  # fmt: skip
 (
-    _POSITION, _OFFSET, _LINE, _ROWS, _NOTES, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
+    _POSITION, _OFFSET, _LINE, _NOTES, _TIME_TOLD, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
     _MINUTE, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
 ) = map(int, State)  # fmt: skip
-_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES = map(int, Stop)
+_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE = map(int, Stop)
 _AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
 _REQUESTS, _PARTITIONS, _FIRST_CODE, _COUNTS_END = map(int, Count)
 _NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
@@ -190,15 +208,18 @@ _SESSION, _SESSION_EPOCH, _ANSWERED_SESSION = (
 _TOPIC_ID = REGISTER["topic_id"]
 _PARTITION_ID = REGISTER["partition"]
 _IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN = REGISTER["in_request"], REGISTER["in_response"], REGISTER["forgotten"]
-_ANSWER = REGISTER["error_code"]  # from there on to UNREAD: what an answer tells
+_ANSWER = REGISTER["error_code"]  # from there on to FETCH_END: what an answer tells
 _HINTS, _AFTER_HINTS = REGISTER["diverging_epoch"], REGISTER["preferred_read_replica"]
 _STRINGS = tuple(map(REGISTER.__getitem__, STRINGS))
 _API_NUMBER, _TREATMENT = REGISTER["api"], REGISTER["treatment"]
+_TABLE, _TABLE_END = REGISTER["table"], REGISTER["table's end"]
 _LISTED, _HEADER_END = REGISTER["partitions_listed"], REGISTER["header_end"]
 
 _LATE_MS = 2_000  # as log_time.LATE_MS
 _TAGGED_FIELDS = 12  # as fetch.TAGGED_FIELDS
 _REPLICA_STATE = 15  # as fetch.REPLICA_STATE
+_FETCHES = 0  # the table of Fetches
+_LEAST_INT32, _MOST_INT32 = -(2**31), 2**31 - 1
 _DIGITS = 18  # so many fit 64 bits
 _EXACT_DIGITS = 15  # so many, divided by a power of ten that is exact too, give the double that is nearest
 
@@ -211,11 +232,12 @@ def _text(text: bytes) -> Any:
 _ZERO_ID_SIZE = 22
 _ZERO_ID = _text(b"A" * 8)
 _LEVEL = _text(b"] DEBUG ")
-_NULL = _text(b"null")
+_NULL, _TRUE, _FALSE = _text(b"null"), _text(b"true"), _text(b"false")
 _COMMA = _text(b",")
 _QUOTES = _text(b'"' * 8)
 _BACKSLASHES = _text(b"\\" * 8)
 _SPACES = _text(b" " * 8)
+_SEMICOLONS = _text(b";" * 8)
 _NEWLINES = _text(b"\n" * 8)
 _FROM, _CONNECTION = _text(b" from co"), _text(b"nnection")
 _FILE_RECORDS, _OF_FILE, _FILE_PATH = _text(b"FileReco"), _text(b"rds(file"), _text(b"= ")
@@ -230,6 +252,7 @@ _NOT_FIRST = _text(b"\0" + b"\xff" * 7)
 _HALF = _text(b"\xff" * 4)
 _TWO_BYTES = _text(b"\xff" * 2)
 _THREE_BYTES = _text(b"\xff" * 3)
+_FIVE_BYTES = _text(b"\xff" * 5)
 _SIX_BYTES = _text(b"\xff" * 6)
 
 
@@ -326,6 +349,30 @@ def _plain_end(at: int, characters: int) -> int:
 
 
 @compiled
+def _integers_end(at: int) -> int:
+    """Where the bracket stands that ends integers of 32 bits, -1 if it is another list."""
+    if _byte(at) == 93:
+        return at
+    while True:
+        value, at = _integer(at)
+        if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32:
+            return -1
+        if _byte(at) != 44:
+            return at if _byte(at) == 93 else -1
+        at += 1
+
+
+@compiled
+def _names_end(at: int) -> int:
+    """Where the bracket stands that ends plain names, -1 if it is another list."""
+    while True:
+        at = _plain_end(at, _ADDRESS)
+        if _byte(at) != 44:
+            return at if _byte(at) == 93 else -1
+        at += 1
+
+
+@compiled
 def _records(at: int) -> tuple[int, int]:
     """(bytes of a record set as text, where it ends), -1 if it is none of those that releases print for a Fetch."""
     if _byte(at) == 91 and _byte(at + 1) == 93:
@@ -384,12 +431,20 @@ def _line_end(at: int) -> int:
 
 @compiled
 def _last_connection(at: int, end: int) -> int:
-    """Where the last ` from connection ` between two places stands, -1 if there is none."""
-    while end > at:
+    """Where the last ` from connection ` between two places stands, -1 if no plain address and `;` follow the last one."""
+    while True:
+        end -= 8
+        semicolon = _word(end) ^ _SEMICOLONS
+        if end < at or (semicolon - _ONES) & ~semicolon & _HIGH_BITS:
+            break
+    end += 7
+    while end > at and _byte(end) != 59:
         end -= 1
-        if _word(end) == _FROM and _word(end + 8) == _CONNECTION and _byte(end + 16) == 32:
-            return end
-    return -1
+    while end > at and _byte(end) != 32:
+        end -= 1
+    end -= 16
+    found = end > at and _word(end) == _FROM and _word(end + 8) == _CONNECTION
+    return end if found else -1
 
 
 @compiled
@@ -415,7 +470,7 @@ def _keep(text: int, registers: Array, parts: Array, told: int) -> None:
     topic_id = registers[_TOPIC_ID]
     if topic_id != NONE and registers[_TOPIC_ID + 1] == _ZERO_ID_SIZE and _is_zero(text + topic_id):
         registers[_TOPIC_ID] = NONE
-    for number in range(TOPIC, UNREAD):
+    for number in range(TOPIC, registers[_TABLE_END]):
         parts[told, number - TOPIC] = registers[number]
 
 
@@ -475,15 +530,20 @@ def _line(
                 return 0, -1
             if kind == _MILLISECONDS:
                 registers[register] = int64(milliseconds * 1000.0 + 0.5)
-        elif kind in (_OBJECT, _LIST, _LIST_OR_NULL):
-            if kind == _LIST_OR_NULL and _word(at) & _HALF == _NULL:
+        elif kind in (_OBJECT, _LIST, _LIST_OR_NULL, _NAMES):
+            if kind in (_LIST_OR_NULL, _NAMES) and _word(at) & _HALF == _NULL:
                 at += 4
                 field = fields[field, _NEXT]
                 continue
             if kind != _OBJECT:
                 if _byte(at) != 91:
                     return 0, -1
+                registers[register], registers[register + 1] = at - text, 2
                 at += 1
+                if kind == _NAMES and _byte(at) != 123:
+                    at = _names_end(at)
+                    if at < 0:
+                        return 0, -1
                 if _byte(at) == 93:
                     at += 1
                     field = fields[field, _NEXT]
@@ -497,12 +557,12 @@ def _line(
             field = fields[field, _CHILD]
             begins = True
             continue
-        elif kind in (_END, _END_ASKED, _END_ANSWERED):
-            if kind != _END:
+        elif kind in (_END, _END_ASKED, _END_ANSWERED, _END_TOPIC):
+            if kind != _END and (kind != _END_TOPIC or registers[_PARTITION_ID] == NONE):
                 if told == len(parts):
                     return 0, -1
                 registers[_IN_REQUEST] = kind == _END_ASKED
-                registers[_IN_RESPONSE] = kind == _END_ANSWERED
+                registers[_IN_RESPONSE] = kind != _END_ASKED
                 registers[_IS_FORGOTTEN] = 0
                 _keep(text, registers, parts, told)
                 told += 1
@@ -520,6 +580,20 @@ def _line(
                     continue
                 if c != 93:
                     return 0, -1
+                register = fields[field, _REGISTER]
+                registers[register + 1] = at - text - registers[register]
+        elif kind == _BOOLEAN:
+            true = _word(at) & _HALF == _TRUE
+            if not true and _word(at) & _FIVE_BYTES != _FALSE:
+                return 0, -1
+            registers[register] = true
+            at += 4 if true else 5
+        elif kind == _INTEGERS:
+            end = _integers_end(at + 1) if _byte(at) == 91 else -1
+            if end < 0:
+                return 0, -1
+            registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+            at = end + 1
         elif kind == _FORGOTTEN:
             c = _byte(at)
             if c != 91:
@@ -529,9 +603,9 @@ def _line(
                 c = _byte(at)
             while c != 93:
                 value, at = _integer(at + 1)
-                if at < 0 or value < -(2**31) or value >= 2**31 or told == len(parts):
+                if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32 or told == len(parts):
                     return 0, -1
-                for number in range(PARTITION, UNREAD):
+                for number in range(PARTITION, FETCH_END):
                     registers[number] = NONE
                 registers[_PARTITION_ID] = value
                 registers[_IN_REQUEST], registers[_IN_RESPONSE], registers[_IS_FORGOTTEN] = 0, 0, 1
@@ -547,6 +621,7 @@ def _line(
                 return 0, -1
         elif kind == _API:
             registers[_API_NUMBER], registers[_TREATMENT] = fields[field, _LOW], fields[field, _HIGH]
+            registers[_TABLE], registers[_TABLE_END] = fields[field, _RESET], fields[field, _RESET_END]
             field = fields[field, _CHILD]
             continue
         elif kind == _VERSION:
@@ -598,20 +673,31 @@ def _same_partition(text: int, parts: Array, one: int, other: int) -> bool:
 
 
 @compiled
-def _joined(text: int, parts: Array, told: int) -> bool:
+def _any_twice(text: int, parts: Array, first: int, end: int) -> bool:
+    """Whether two partitions between are the same."""
+    for one in range(first, end):
+        for other in range(one + 1, end):
+            if _same_partition(text, parts, one, other):
+                return True
+    return False
+
+
+@compiled
+def _joined(text: int, registers: Array, parts: Array, told: int) -> bool:
     """Gives the partitions asked for their answers, which then stand for themselves no longer; as fetch.rows.
 
-    False where a partition was answered twice: which answer counts is for the decoder of all lines to tell.
+    False where a partition was answered twice, or asked for but in a Fetch: which answer counts is for the decoder of all
+    lines to tell.
     """
     answers = 0  # the first of them: a response follows its request
     while answers < told and parts[answers, _IN_RESPONSE - TOPIC] != 1:
         answers += 1
     if answers == told or parts[0, _IN_REQUEST - TOPIC] != 1:
         return True
-    for one in range(answers, told):
-        for other in range(one + 1, told):
-            if _same_partition(text, parts, one, other):
-                return False
+    if _any_twice(text, parts, answers, told) or (
+        registers[_TABLE] != _FETCHES and _any_twice(text, parts, 0, answers)
+    ):
+        return False
     likely = answers
     for asked in range(answers):
         if parts[asked, _IN_REQUEST - TOPIC] != 1:
@@ -619,7 +705,7 @@ def _joined(text: int, parts: Array, told: int) -> bool:
         for number in range(told - answers):
             answer = answers + (likely - answers + number) % (told - answers)
             if parts[answer, _IN_RESPONSE - TOPIC] == 1 and _same_partition(text, parts, asked, answer):
-                for told_of in range(_ANSWER - TOPIC, UNREAD - TOPIC):
+                for told_of in range(_ANSWER - TOPIC, FETCH_END - TOPIC):
                     parts[asked, told_of] = parts[answer, told_of]
                 parts[asked, _IN_RESPONSE - TOPIC] = 1
                 parts[answer, _IN_RESPONSE - TOPIC] = 0
@@ -635,7 +721,6 @@ def _of_fetch(registers: Array) -> None:
         registers[_SESSION] = registers[_ANSWERED_SESSION]
     if registers[_API_VERSION] >= _REPLICA_STATE and registers[_REPLICA_EPOCH] == NONE:
         registers[_REPLICA] = registers[_REPLICA_EPOCH] = -1
-    registers[_ARRIVAL] = registers[_TIME] - (registers[_TOTAL_TIME] + 999) // 1000
 
 
 @compiled
@@ -656,7 +741,7 @@ def _put(text: int, registers: Array, ordinal: int, rows: Array, row: int, chara
         for number in range(_HINTS, _AFTER_HINTS):
             if registers[number] == NONE:
                 registers[number] = -1
-    for number in range(UNREAD):
+    for number in range(registers[_TABLE_END]):
         rows[number, row] = registers[number]
     return True
 
@@ -673,13 +758,13 @@ def _rows(
         for part in range(told):
             if parts[part, turn - TOPIC] != 1 or (turn == _IN_RESPONSE and parts[part, _IN_REQUEST - TOPIC] == 1):
                 continue
-            for number in range(TOPIC, UNREAD):
+            for number in range(TOPIC, registers[_TABLE_END]):
                 registers[number] = parts[part, number - TOPIC]
             if not _put(text, registers, ordinal, rows, row + ordinal, characters, ends):
                 return -1
             ordinal += 1
     if ordinal == 0:
-        for number in range(TOPIC, UNREAD):
+        for number in range(TOPIC, registers[_TABLE_END]):
             registers[number] = NONE
         registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
         if not _put(text, registers, 0, rows, row, characters, ends):
@@ -702,16 +787,28 @@ def _count(counts: Array, registers: Array, parts: Array, told: int) -> bool:
     return True
 
 
+@compiled
+def _in_time(state: Array, time: int) -> bool:
+    """Sets the clock on as LogClock.read does, False if that one has to look at the line itself."""
+    if time < state[_LATEST] - _LATE_MS:
+        return False
+    if time > state[_LATEST]:
+        if time > state[_LATEST] + _LATE_MS:
+            state[_LEAP_FROM], state[_LEAP_TO] = state[_LATEST], time
+        state[_LATEST] = time
+    return True
+
+
 @cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))  # kept with all that it calls
 def scan(
     data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
-    registers: Array, parts: Array, opened: Array, rows: Array, characters: Array, ends: Array,
+    registers: Array, parts: Array, opened: Array, filled: Array, rows: Array, characters: Array, ends: Array,
     counts: Array, notes: Array,
 ) -> int:  # fmt: skip
     """Scan the lines of the text from state[POSITION] to `size` until one is not the scanner's; why it stopped there, as Stop.
 
-    Needs 64 newlines behind the text. Fills, from state[ROWS] on, a column of `rows` per row of the result with the
-    registers before UNREAD, and `characters` with the strings' text, which ends at `ends`; from state[NOTES] on a row of
+    Needs 64 newlines behind the text. Fills a column of a table of `rows` per row of the result with registers, from its
+    count in `filled` on, and its `characters` with the strings' text, which ends at its `ends`; from state[NOTES] on a row of
     `notes` per line that was noted. Adds to `counts`, a row per API.
     """
     text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
@@ -719,7 +816,8 @@ def scan(
     while at < end:
         if _word(at + 24) != _LEVEL or not _fits(at + 32, _word(at + 32), words, masks, fields[0, _SIZE]):
             return _OTHER
-        if (
+        is_told = state[_TIME_TOLD] != NONE
+        if not is_told and (
             _word(at) != uint64(state[_FIRST_WORD])
             or _word(at + 8) != uint64(state[_MIDDLE_WORD])
             or _word(at + 10) != uint64(state[_LAST_WORD])
@@ -732,42 +830,44 @@ def scan(
         for number in range(len(registers)):
             registers[number] = NONE
         registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
+        registers[_TABLE], registers[_TABLE_END] = _FETCHES, FETCH_END
         told, after = _line(
             text, at + 32 + fields[0, _SIZE], fields[0, _NEXT], roots, fields, words, masks, registers, parts, opened
         )
         if after < 0:
             return _OTHER
-        treatment, row = registers[_TREATMENT], state[_ROWS]
-        time = state[_MINUTE] + 1000 * second + fraction + state[_BEHIND]
-        if treatment == _COUNTED:
+        if registers[_TREATMENT] == _COUNTED:  # what is only counted is not dated
             if not _count(counts, registers, parts, told):
                 return _OTHER
-        elif time < state[_LATEST] - _LATE_MS:
-            return _OTHER
-        elif treatment == _NOTED:
-            if state[_NOTES] == len(notes):
-                return _NO_ROOM_FOR_NOTES
-            note = notes[state[_NOTES]]
-            note[_NOTED_START], note[_NOTED_HEADER_END] = at - text, registers[_HEADER_END]
-            note[_NOTED_END] = after - 1 - text
-            note[_NOTED_LINE], note[_NOTED_TIME] = state[_LINE], time
-            state[_NOTES] += 1
         else:
-            if not _joined(text, parts, told):
-                return _OTHER
-            registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
-            registers[_TIME] = time
-            _of_fetch(registers)
-            row = _rows(text, registers, parts, told, rows, row, characters, ends)
-            if row < 0:
-                return _FULL
-        if treatment != _NOTED:
+            time = state[_TIME_TOLD] if is_told else state[_MINUTE] + 1000 * second + fraction + state[_BEHIND]
+            table = registers[_TABLE]
+            row = filled[table]
+            if registers[_TREATMENT] == _NOTED:
+                if state[_NOTES] == len(notes):
+                    return _NO_ROOM_FOR_NOTES
+                note = notes[state[_NOTES]]
+                note[_NOTED_START], note[_NOTED_HEADER_END] = at - text, registers[_HEADER_END]
+                note[_NOTED_END] = after - 1 - text
+                note[_NOTED_LINE], note[_NOTED_TIME] = state[_LINE], time
+            else:
+                if not _joined(text, registers, parts, told):
+                    return _OTHER
+                registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
+                registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
+                if table == _FETCHES:
+                    _of_fetch(registers)
+                row = _rows(text, registers, parts, told, rows[table], row, characters[table], ends[table])
+                if row < 0:
+                    return _FULL
+            if not is_told and not _in_time(state, time):
+                return _LATE
+            state[_TIME_TOLD] = NONE
+            state[_NOTES] += registers[_TREATMENT] == _NOTED
+            filled[table] = row
+        if registers[_TREATMENT] != _NOTED:
             counts[registers[_API_NUMBER], _REQUESTS] += 1
-        if treatment != _COUNTED and time > state[_LATEST]:  # what is only counted is not dated
-            if time > state[_LATEST] + _LATE_MS:
-                state[_LEAP_FROM], state[_LEAP_TO] = state[_LATEST], time
-            state[_LATEST] = time
         at = after
-        state[_POSITION], state[_ROWS] = at - text, row
+        state[_POSITION] = at - text
         state[_LINE] += 1
     return _ENDED

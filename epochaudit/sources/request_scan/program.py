@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from epochaudit.sources.request_log import APIS, FETCH
 from epochaudit.sources.request_scan.machine import (
+    FETCH_END,
     PARTITION,
     REGISTER,
     TOPIC,
@@ -30,7 +31,7 @@ from epochaudit.sources.request_scan.machine import (
 )
 from epochaudit.sources.sink import SCAN
 from epochaudit.sources.text_request_log_apis.fields import Field, parsed
-from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, RENAMED, TEXTS, Text
+from epochaudit.sources.text_request_log_apis.schemas import NEVER, PRODUCED, RENAMED, TEXTS
 
 JSON_REQUEST: Final = (
     "cluster_id$:12+ replica_id:0-14 replica_state:15+(replica_id replica_epoch) max_wait_ms min_bytes max_bytes:3+ "
@@ -59,19 +60,58 @@ UNREAD_APIS: Final = (
 )  # fmt: skip
 """The other APIs that Kafka 1.0 to 2.7 has (org.apache.kafka.common.protocol.ApiKeys): nothing in them is of interest."""
 
+AS_ROWS: Final = (FETCH, "METADATA", "UPDATE_METADATA", "LEADER_AND_ISR")
+"""APIs whose requests as text become rows here, in the order of their tables; of JSON only the first one is."""
 _READ: Final[Mapping[str, Mapping[str, str]]] = {
-    "request": {name: name for name in ("replica_id", "isolation_level", "session_id", "session_epoch")},
+    "request": {
+        name: name
+        for name in (
+            "replica_id",
+            "isolation_level",
+            "session_id",
+            "session_epoch",
+            "controller_id",
+            "controller_epoch",
+            "broker_epoch",
+            "live_brokers",
+        )
+    },
     "replica_state": {"replica_id": "replica_id", "replica_epoch": "replica_epoch"},
-    "topic": {"topic": "topic", "topic_id": "topic_id"},
+    "topic": {
+        "topic": "topic",
+        "topic_name": "topic",
+        "name": "topic",
+        "topic_id": "topic_id",
+        "error_code": "error_code",
+    },
     "asked": {
+        "topic_name": "topic",
+        "partition_index": "partition",
+        "controller_epoch": "partition_controller_epoch",
+        "leader": "leader",
+        "leader_epoch": "leader_epoch",
+        "isr": "isr",
+        "zk_version": "partition_epoch",
+        "replicas": "replicas",
+        "adding_replicas": "adding_replicas",
+        "removing_replicas": "removing_replicas",
+        "offline_replicas": "offline_replicas",
+        "is_new": "is_new",
         "partition": "partition",
         "current_leader_epoch": "current_leader_epoch",
         "fetch_offset": "fetch_offset",
         "last_fetched_epoch": "last_fetched_epoch",
         "log_start_offset": "requester_log_start_offset",
     },
+    "broker": {"id": "broker_id"},  # kept as the text of all, but each has to fit
     "response": {"error_code": "request_error_code", "session_id": "answered_session_id"},
     "answered": {
+        "topic_name": "topic",
+        "leader_id": "response_leader",
+        "leader_epoch": "response_leader_epoch",
+        "replica_nodes": "replicas",
+        "isr_nodes": "response_isr",
+        "offline_replicas": "offline_replicas",
         "partition_index": "partition",
         "partition": "partition",
         "error_code": "error_code",
@@ -86,9 +126,12 @@ _READ: Final[Mapping[str, Mapping[str, str]]] = {
     "current_leader": {"leader_id": "hinted_leader", "leader_epoch": "hinted_leader_epoch"},
 }
 """The registers that take values, by struct and field; other fields are read over."""
-_STRUCTS: Final = {"topics": "topic", "forgotten_topics_data": "topic", "responses": "topic"}  # by list
+_STRUCTS: Final = {  # by list
+    "topics": "topic", "forgotten_topics_data": "topic", "responses": "topic", "topic_states": "topic",
+    "ungrouped_partition_states": "asked", "partition_errors": "answered", "live_brokers": "broker",
+}  # fmt: skip
+_RESET: Final = frozenset({"topic", "asked", "answered"})  # where one begins, what differs by partition is null
 _PARTITIONS: Final = {"request": "asked", "response": "answered"}
-_RESETS: Final = {"topic": (TOPIC, PARTITION), "asked": (PARTITION, UNREAD), "answered": (PARTITION, UNREAD)}
 _ENDS: Final = {"asked": Kind.END_ASKED, "answered": Kind.END_ANSWERED}
 _TIMES: Final = {
     "totalTime": "total_time_us", "requestQueueTime": "request_queue_time_us", "localTime": "local_time_us",
@@ -198,11 +241,19 @@ class _Tables:
 
 class _Structs:
     """Puts structs into tables. version: the one whose fields are printed, as text; None for JSON, where a field that
-    not all versions print may be absent. tagged: structs close with their tagged fields.
+    not all versions print may be absent. tagged: structs close with their tagged fields. end: of the registers that the
+    API's rows fill. names: the request lists topics by their names alone, the response may list some without partitions.
     """
 
-    def __init__(self, tables: _Tables, version: int | None = None, tagged: bool = False) -> None:
-        self._tables, self._version, self._tagged = tables, version, tagged
+    def __init__(
+        self,
+        tables: _Tables,
+        version: int | None = None,
+        tagged: bool = False,
+        end: int = FETCH_END,
+        names: bool = False,
+    ) -> None:
+        self._tables, self._version, self._tagged, self._end, self._names = tables, version, tagged, end, names
 
     def of(self, side: str, fields: Iterable[Field]) -> int:
         """The first field of the `request` or the `response`."""
@@ -216,7 +267,10 @@ class _Structs:
         if self._tagged:
             tags = ("{}", "{0=null}") if struct == "request" else ("{}",)  # no cluster id
             steps.append(([[_Row(f",_tagged_fields={printed}")] for printed in tags], False))
-        return self._tables.run([*steps, _one("}", _ENDS.get(struct, Kind.END))])
+        end = _ENDS.get(struct, Kind.END)
+        if self._names and (side, struct) == ("response", "topic"):
+            end = Kind.END_TOPIC
+        return self._tables.run([*steps, _one("}", end)])
 
     def _printed(self, fields: Iterable[Field]) -> list[Field]:
         if self._version is None:
@@ -240,8 +294,12 @@ class _Structs:
                 return _Row(literal, Kind.QUOTED, register)
             case "$":
                 return _Row(literal, Kind.PLAIN, register, (Characters.ADDRESS, 0))
-            case "#":
+            case "!":
+                return _Row(literal, Kind.BOOLEAN, register)
+            case "#" if struct == "topic":
                 return _Row(literal, Kind.FORGOTTEN, "partition")
+            case "#":
+                return _Row(literal, Kind.INTEGERS, register)
             case "*":
                 return _Row(literal, Kind.RECORDS, register)
             case "%":
@@ -253,7 +311,12 @@ class _Structs:
                 inner = _PARTITIONS[side] if struct == "topic" else _STRUCTS.get(field.names[0], "")
                 child = self._object(side, inner, field.fields)
                 kind = Kind.LIST_OR_NULL if field.nullable else Kind.LIST
-                return _Row(literal, kind, child=child, resets=_RESETS.get(inner, (0, 0)))
+                if self._names and side == "request":
+                    kind = Kind.NAMES
+                first = PARTITION if struct == "topic" else TOPIC
+                return _Row(
+                    literal, kind, register, child=child, resets=(first, self._end) if inner in _RESET else (0, 0)
+                )
 
     def _inner(self, side: str, struct: str, fields: Iterable[Field]) -> int:
         """An object whose fields are those of the one around it, or one of a few integers."""
@@ -329,30 +392,40 @@ def json_program() -> Program:
 def text_program() -> Program:
     """Of the request log as text."""
     tables = _Tables(b"Completed request:RequestHeader(apiKey=")
-    fetch, produced = TEXTS[FETCH], parsed(PRODUCED)
-    fetches = [_fetch_as_text(tables, fetch, version) for version in range(fetch.flexible + 1)]
-    produces = [_produce_as_text(tables, produced, version) for version in range(_PRODUCE_VERSIONS)]
-    any_version = _one("apiVersion=", Kind.INTEGER, bounds=(0, _HIGHEST_VERSION))
-    unread = tables.run([any_version, *_CLIENT, _one(") -- {", Kind.TO_CONNECTION), _CONNECTION, *_ENDING])
-    known = {
-        FETCH: (Treatment.ROWS, tables.run([tables.version("apiVersion=", fetches)])),
-        "PRODUCE": (Treatment.COUNT, tables.run([tables.version("apiVersion=", produces)])),
-    }
-    for api in (api for api in TEXTS if api != FETCH):
+    known = {}
+    for api in AS_ROWS:
+        roots = [_rows_as_text(tables, api, version) for version in range(_flexible(api) + 1)]
+        known[api] = Treatment.ROWS, tables.run([tables.version("apiVersion=", roots)])
+    produces = [_produce_as_text(tables, parsed(PRODUCED), version) for version in range(_PRODUCE_VERSIONS)]
+    known["PRODUCE"] = Treatment.COUNT, tables.run([tables.version("apiVersion=", produces)])
+    for api in (api for api in TEXTS if api not in AS_ROWS):
         version = _one("apiVersion=", Kind.INTEGER, bounds=(0, APIS[RENAMED.get(api, api)].highest_version))
         known[api] = Treatment.NOTE, tables.run([version, _one(", clientId=", Kind.TO_LINE_END, "header_end")])
+    any_version = _one("apiVersion=", Kind.INTEGER, bounds=(0, _HIGHEST_VERSION))
+    unread = tables.run([any_version, *_CLIENT, _one(") -- {", Kind.TO_CONNECTION), _CONNECTION, *_ENDING])
     known |= dict.fromkeys(UNREAD_APIS, (Treatment.COUNT, unread))
     names = [
-        [_Row(f"{api}, ", Kind.API, bounds=(number, treatment), child=root)]
+        [_Row(f"{api}, ", Kind.API, bounds=(number, treatment), child=root, resets=_table(api))]
         for number, (api, (treatment, root)) in enumerate(known.items())
     ]
     tables.begin_with(tables.run([(names, False)]))
     return tables.program(list(known))
 
 
-def _fetch_as_text(tables: _Tables, text: Text, version: int) -> int:
-    """The root of a Fetch of that version."""
-    structs = _Structs(tables, version, tagged=version >= text.flexible)
+def _flexible(api: str) -> int:
+    """The last version of which a release prints text: from there on logs are JSON."""
+    return min(TEXTS[api].flexible, APIS[api].highest_version)
+
+
+def _table(api: str) -> tuple[int, int]:
+    """The table of the API's rows, and the end of the registers that they fill."""
+    return (AS_ROWS.index(api) if api in AS_ROWS else 0, FETCH_END if api in (FETCH, "PRODUCE") else UNREAD)
+
+
+def _rows_as_text(tables: _Tables, api: str, version: int) -> int:
+    """Where requests of that version go on that become rows."""
+    text = TEXTS[api]
+    structs = _Structs(tables, version, version >= text.flexible, _table(api)[1], names=api == "METADATA")
     request = structs.of("request", parsed(text.requests[0]))
     response = structs.of("response", parsed(text.response))
     return tables.run([

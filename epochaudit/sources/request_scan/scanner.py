@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.sources.request_log import APIS
 from epochaudit.sources.request_scan.machine import (
     LEAST_CODE,
     NONE,
@@ -21,34 +23,35 @@ from epochaudit.sources.request_scan.machine import (
     Stop,
     scan,
 )
-from epochaudit.sources.request_scan.program import Program, json_program, text_program
-from epochaudit.sources.sink import SCAN, Columns, RequestCounts, RowSink
+from epochaudit.sources.request_scan.program import AS_ROWS, Program, json_program, text_program
+from epochaudit.sources.sink import Columns, RequestCounts, RowSink
 
 PADDING: Final = 64  # newlines behind a text, which comparisons of whole words may read
-ROWS: Final = 8_192  # that there is room for at first
-CHARACTERS: Final = 1 << 19  # the same of each column of strings
+ROWS: Final = (
+    6_000  # of each table that there is room for at first; no power of two, or columns would share cache lines
+)
+CHARACTERS: Final = 200_000  # the same of each column of strings
 NOTES: Final = 4_096  # of lines, until they are read
 PARTITIONS: Final = 512  # of a line: those of larger ones would have to be joined in another way
 DEPTH: Final = 16  # of objects within objects
 MINUTE: Final = 18  # bytes of `[YYYY-MM-DD HH:MM:`
 LEVEL_END: Final = 32  # bytes of `[YYYY-MM-DD HH:MM:SS,mmm] DEBUG `
 NO_MINUTE: Final = (0, 0, 0, -1)  # words that overlap, and differ there
-FETCH: Final = pa.scalar("FETCH")
-_POSITION, _OFFSET, _LINE, _ROWS, _NOTES, _LATEST, _MINUTE = (
+_POSITION, _OFFSET, _LINE, _NOTES, _TOLD, _LATEST, _MINUTE = (
     int(name)
-    for name in (State.POSITION, State.OFFSET, State.LINE, State.ROWS, State.NOTES, State.LATEST, State.MINUTE)
+    for name in (State.POSITION, State.OFFSET, State.LINE, State.NOTES, State.TOLD, State.LATEST, State.MINUTE)
 )
-_COLUMNS: Final = tuple(name for name in REGISTERS[:UNREAD] if name in SCAN.names)
+_ID: Final = re.compile(r"\{id=(-?\d+)")
 
 
 def load() -> None:
     """Load the compiled code, or compile it. Raises what numba raises where that can't be done."""
     program, none = json_program(), np.zeros(1, np.int64)
-    text, rows = np.zeros(PADDING, np.uint8), np.zeros((1, 1), np.int64)
-    characters, ends, state = np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.int32), np.zeros(len(State), np.int64)
+    text, rows, notes = np.zeros(PADDING, np.uint8), np.zeros((1, 1, 1), np.int64), np.zeros((1, 1), np.int64)
+    characters, ends = np.zeros((1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.int32)
     scan(
-        text, 0, program.roots, program.fields, program.literals, state,
-        none, rows, none, rows, characters, ends, rows, rows,
+        text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
+        none, notes, none, none, rows, characters, ends, notes, notes,
     )  # fmt: skip
 
 
@@ -63,20 +66,22 @@ def of_text(sink: RowSink) -> RequestScanner:
 
 
 class RequestScanner:
-    """Reads lines that are as Kafka prints them, for one range of a file. It holds the rows of Fetches, see sink.Kept."""
+    """Reads lines that are as Kafka prints them, for one range of a file. Its rows go to the sink."""
 
     def __init__(self, program: Program, sink: RowSink) -> None:
         self._program, self._clock = program, sink.clock
-        sink.keep("scanned Fetches", self)
-        wanted = {column.name for column in sink.wanted.schema()}
-        self._wanted = [name for name in _COLUMNS if name in wanted]
+        tables = sum(api in AS_ROWS for api in program.apis)
+        for number, api in enumerate(AS_ROWS[:tables]):
+            sink.keep(f"scanned {api}", ScannedRows(self, number, api, sink.wanted.schema()))
         self._state = np.zeros(len(State), np.int64)
+        self._state[_TOLD] = NONE
         self._registers = np.zeros(len(REGISTERS), np.int64)
         self._parts = np.zeros((PARTITIONS, UNREAD - TOPIC), np.int64)
         self._opened = np.zeros(DEPTH, np.int64)
-        self._rows = np.zeros((UNREAD, ROWS), np.int64)
-        self._characters = np.zeros((len(STRINGS), CHARACTERS), np.uint8)
-        self._ends = np.zeros((len(STRINGS), ROWS + 1), np.int32)
+        self.filled = np.zeros(tables, np.int64)
+        self.rows = np.zeros((tables, UNREAD, ROWS), np.int64)
+        self.characters = np.zeros((tables, len(STRINGS), CHARACTERS), np.uint8)
+        self.ends = np.zeros((tables, len(STRINGS), ROWS + 1), np.int32)
         self._counts = np.zeros((len(program.apis), Count.END), np.int64)
         self._notes = np.zeros((NOTES, len(Note)), np.int64)
         self._text = np.zeros(0, np.uint8)
@@ -99,26 +104,43 @@ class RequestScanner:
         """
         if not self._data.startswith(self._program.start, start + LEVEL_END):
             return start, line_in_split, []
-        state, clock, program = self._state, self._clock, self._program
+        state, program = self._state, self._program
         state[_POSITION], state[_LINE], state[_NOTES] = start, line_in_split, 0
-        if self._pace != (pace := clock.pace):
-            state[_LATEST:_MINUTE] = self._pace = pace
-        if self._minute_ms != clock.minute(self._minute):  # it is the end of summer time
-            self._forget_minute()
+        self._follow_clock()
         while True:
             stop = scan(
                 self._text, len(self._data), program.roots, program.fields, program.literals, state,
-                self._registers, self._parts, self._opened, self._rows, self._characters, self._ends,
+                self._registers, self._parts, self._opened, self.filled, self.rows, self.characters, self.ends,
                 self._counts, self._notes,
             )  # fmt: skip
             if stop == Stop.FULL:
                 self._grow()
-            elif stop != Stop.MINUTE or not self._know_minute():
+            elif not (stop == Stop.MINUTE and self._know_minute()) and not (stop == Stop.LATE and self._ask_clock()):
                 break
-        position, _, line, _, notes, *went = state[:_MINUTE].tolist()
-        if pace != (went := tuple(went)):  # lines that are only counted leave it as it is
-            clock.pace = self._pace = went
-        return position, line, self._notes[:notes].tolist()
+        self._set_clock()
+        return int(state[_POSITION]), int(state[_LINE]), self._notes[: state[_NOTES]].tolist()
+
+    def _follow_clock(self) -> None:
+        if self._pace != (pace := self._clock.pace):
+            self._state[_LATEST:_MINUTE] = self._pace = pace
+        if self._minute_ms != self._clock.minute(self._minute):  # it is the end of summer time
+            self._forget_minute()
+
+    def _set_clock(self) -> None:
+        latest, behind, leap_from, leap_to = self._state[_LATEST:_MINUTE].tolist()
+        if self._pace != (pace := (latest, behind, leap_from, leap_to)):
+            self._clock.pace = self._pace = pace
+
+    def _ask_clock(self) -> bool:
+        """The next line's time is told; False if it prints none."""
+        self._set_clock()
+        start = self._state[_POSITION]
+        time_ms = self._clock.read(self._data[start : start + LEVEL_END])
+        self._follow_clock()
+        if time_ms is None:
+            return False
+        self._state[_TOLD] = time_ms
+        return True
 
     def told(self, counts: RequestCounts) -> tuple[int, int]:
         """Adds the lines that were taken since it was asked last; how many of them gave rows, and how many did not."""
@@ -131,9 +153,10 @@ class RequestScanner:
                 counts.partition_rows[api] += count
             else:
                 counts.error_codes[f"{api}:{column - Count.FIRST_CODE + LEAST_CODE}"] += count
-        first, *others = found[:, Count.REQUESTS].tolist()
+        requests = found[:, Count.REQUESTS].tolist()
         found[:] = 0
-        return first, sum(others)
+        events = sum(requests[: len(self.filled)])
+        return events, sum(requests) - events
 
     def _know_minute(self) -> bool:
         """The next line's minute from now on; False if it prints none."""
@@ -153,37 +176,59 @@ class RequestScanner:
 
     def _grow(self) -> None:
         """Twice the room for rows and strings."""
-        self._rows = np.concatenate((self._rows, np.zeros_like(self._rows)), axis=1)
-        self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)), axis=1)
-        self._characters = np.concatenate((self._characters, np.zeros_like(self._characters)), axis=1)
+        self.rows = np.concatenate((self.rows, np.zeros_like(self.rows)), axis=2)
+        self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=2)
+        self.characters = np.concatenate((self.characters, np.zeros_like(self.characters)), axis=2)
+
+
+class ScannedRows:
+    """The rows of an API that the scanner made; see sink.Kept."""
+
+    def __init__(self, scanner: RequestScanner, table: int, api: str, wanted: pa.Schema) -> None:
+        own = {"partition_row", *APIS[api].columns}
+        names = (name for name in REGISTERS[:UNREAD] if name in own or REGISTER[name] < REGISTER["replica_id"])
+        self._columns = {name: wanted.field(name).type for name in names if name in wanted.names}
+        self._scanner, self._table, self._event_type = scanner, table, pa.scalar(api)
 
     def __len__(self) -> int:
-        return int(self._state[_ROWS])
+        return int(self._scanner.filled[self._table])
 
     def clear(self) -> None:
         """Forget the rows."""
-        self._state[_ROWS] = 0
+        self._scanner.filled[self._table] = 0
 
     def columns(self) -> Columns:
         """The wanted columns that the rows fill."""
         count = len(self)
-        filled: Columns = {name: self._column(name, count) for name in self._wanted}
-        return {**filled, "event_type": pa.repeat(FETCH, count)}
+        filled: Columns = {name: self._column(name, kind, count) for name, kind in self._columns.items()}
+        return {**filled, "event_type": pa.repeat(self._event_type, count)}
 
-    def _column(self, name: str, count: int) -> pa.Array:
-        values, kind = self._rows[REGISTER[name], :count], SCAN.field(name).type
+    def _column(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
+        values = self._scanner.rows[self._table, REGISTER[name], :count]
         null = values == NONE
-        if name in STRINGS:
-            number = STRINGS.index(name)
-            ends = self._ends[number, : count + 1]
-            text = self._characters[number, : ends[-1]].tobytes()
-            known = pa.array(~null).buffers()[1]
-            return pa.StringArray.from_buffers(count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text), known)
-        return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=null)
+        if name not in STRINGS:
+            return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=null)
+        number = STRINGS.index(name)
+        ends = self._scanner.ends[self._table, number, : count + 1]
+        text = self._scanner.characters[self._table, number, : ends[-1]].tobytes()
+        known = pa.array(~null).buffers()[1]
+        strings = pa.StringArray.from_buffers(count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text), known)
+        return _lists(strings, kind) if pa.types.is_list(kind) else strings
 
     def halves(self) -> None:
         """There are none: the scanner takes no value that its column can't hold."""
 
     def place(self) -> tuple[object, object]:
         """byte_offset and line_in_split of the first row."""
-        return self._rows[REGISTER["byte_offset"], 0].item(), self._rows[REGISTER["line_in_split"], 0].item()
+        first = self._scanner.rows[self._table, :, 0]
+        return first[REGISTER["byte_offset"]].item(), first[REGISTER["line_in_split"]].item()
+
+
+def _lists(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Integers `1,2,3`, or brokers `[{id=1,…},{id=2,…}]`, as lists; few texts differ."""
+    encoded = texts.dictionary_encode()
+    found = [
+        _ID.findall(text) if text.startswith("[") else text.split(",") if text else []
+        for text in encoded.dictionary.to_pylist()
+    ]
+    return pa.array([list(map(int, integers)) for integers in found], kind).take(encoded.indices)
