@@ -89,3 +89,17 @@ def test_small_disorder_is_left_as_it_is() -> None:
 
 def test_a_jump_forward_is_taken_as_it_is() -> None:
     assert gaps(read([START, START + timedelta(hours=1), START + timedelta(hours=1, milliseconds=5)])) == [HOUR, 5]
+
+
+def test_a_minute_is_told_where_all_its_seconds_are_as_long() -> None:
+    clock = LogClock("Europe/Berlin")
+    start = clock.read(b"[2026-10-25 02:59:00,000] x")
+    assert start is not None
+    assert clock.minute(b"[2026-10-25 02:59:") == start
+    clock.read(b"[2026-10-25 02:59:59,000] x")
+    for number in range(30):  # summer time ends
+        clock.read(b"[2026-10-25 02:00:%02d,000] x" % number)
+    assert clock.minute(b"[2026-10-25 02:59:") == start + HOUR
+    assert clock.minute(b"[2026-10-25 02:60:") is None
+    assert clock.minute(b"2026-10-25 02:59:0") is None
+    assert clock.minute(b"") is None

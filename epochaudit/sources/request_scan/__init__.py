@@ -1,9 +1,9 @@
 """Large request logs, scanned by compiled code: nearly all of such a log are lines of the same few shapes.
 
-The scanner makes rows of Fetches, counts requests of which no more is told, and notes where the other known requests are,
-for the decoder to read; the latter two in text only. It takes a line only if it is printed exactly as Kafka prints it in
-the stock layout; every other line is left to the decoder of all lines, so that what comes out is the same with it and
-without it.
+The scanner makes rows of Fetches. In text it also makes rows of the other APIs that are many and large, counts requests of
+which no more is told, and notes where the remaining ones are, for the decoder to read. It takes a line only if it is
+printed exactly as Kafka prints it in the stock layout; every other line is left to the decoder of all lines, so that what
+comes out is the same with it and without it.
 """
 
 from __future__ import annotations
