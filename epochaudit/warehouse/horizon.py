@@ -82,6 +82,7 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
     goes_on, superseded = _matched(logs, of_lines)
     sizes = {log.path: log.size for log in logs}
     by_path = {r.path: r for r in known}
+    may_hold = _may_hold(of_lines)
     found = []
     for file in seen.files:
         path = file.stored.path
@@ -91,7 +92,7 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
             same = by_path.get(path)
             same = same if same is not None and _is_same(file, same) else None
             found.append(Tracked(file, same, grown=same is None, present=True))
-        elif not any(_within(file, sizes[path], r) for r in of_lines):
+        elif not any(_within(file, sizes[path], r) for r in may_hold(file.beginning)):
             found.append(Tracked(file, None, grown=True, present=True))
     done = {before.path for before, _ in goes_on.values()} | superseded
     found.extend(_gone([r for r in known if r.path not in done], {one.file.stored.path for one in found}))
@@ -239,6 +240,14 @@ def _by_beginning(known: Iterable[Remembered]) -> Callable[[bytes], Iterator[Rem
                 yield r
 
     return candidates
+
+
+def _may_hold(known: Sequence[Remembered]) -> Callable[[bytes], Iterable[Remembered]]:
+    """beginning -> the files whose own it may begin: all of them only for one that is shorter than KEY."""
+    keyed: dict[bytes, list[Remembered]] = {}
+    for r in known:
+        keyed.setdefault(r.file.beginning[:KEY], []).append(r)
+    return lambda beginning: known if len(beginning) < KEY else keyed.get(beginning[:KEY], ())
 
 
 def _goes_on(log: _Tonight, r: Remembered, marks: Iterable[int]) -> bool:
