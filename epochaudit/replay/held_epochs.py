@@ -41,8 +41,9 @@ _CALM_MS: Final = 1_000  # a shorter spell serves too few requests
 def replica_starts(events: DataFrame) -> DataFrame:
     """One row per "starts at leader epoch" line of a replica.
 
-    Before 2.6 followers write no such line: for a node that has lines of leaders only, the LeaderAndIsr requests it
-    accepted as a follower stand in (proven = false: one may be answered 0 without being installed).
+    Before 2.6 followers write no such line: while a node has lines of leaders only, up to the process that writes the first
+    of a follower, the LeaderAndIsr requests it accepted as a follower stand in (proven = false: one may be answered 0
+    without being installed).
     Columns: cluster, node, topic, topic_id, several_incarnations, partition, leader_epoch, is_leader, leader, start_offset,
     high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, proven, from_ms (the line),
     settled_ms (the epoch has surely taken effect; null if not proven), until_ms (no longer held after that: a later change
@@ -58,12 +59,15 @@ def replica_starts(events: DataFrame) -> DataFrame:
         .groupBy("cluster", "node")
         .agg(
             F.collect_set(F.when(event_type == "PROCESS_STARTING", F.col("time_ms"))).alias("process_starts"),
-            (F.max(event_type == "LEADER_STARTS") & ~F.max(event_type == "FOLLOWER_STARTS")).alias("leaders_only"),
+            F.max(event_type == "LEADER_STARTS").alias("leads"),
+            F.min(F.when(event_type == "FOLLOWER_STARTS", F.col("time_ms"))).alias("follows_ms"),
         )
+        .withColumn("leaders_only_to", F.when(F.col("leads"), _process_of(F.col("follows_ms"))))
+        .drop("leads", "follows_ms")
     )
     lines = with_identity(_named(_with_handler_end(events)), topic_incarnations(events))
     lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
-        event_type.isin(*STARTS) | (F.col("leaders_only") & F.col("followed"))
+        event_type.isin(*STARTS) | ((F.col("from_ms") < F.col("leaders_only_to")) & F.col("followed"))
     )
     backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
         F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
@@ -84,7 +88,13 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
             "epoch_before": F.when(in_one_file, before["leader_epoch"]),
         }
-    ).drop("process_starts", "leaders_only", "followed", "handler_end_ms", "event_type")
+    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
+
+
+def _process_of(time_ms: Column) -> Column:
+    """When the process that wrote at that time started: FOREVER if none did, 0 if the start is not recorded."""
+    started = F.array_max(F.filter("process_starts", lambda at: at <= time_ms))
+    return F.when(time_ms.isNull(), F.lit(FOREVER)).otherwise(F.coalesce(started, F.lit(0)))
 
 
 def _with_handler_end(events: DataFrame) -> DataFrame:
