@@ -191,7 +191,7 @@ ANSWER = "{partition=%d,error_code=%s,base_offset=5,log_append_time=-1,log_start
     ("request_text", "codes", "by"),
     [
         ("numPartitions=3", ("0", "0", "6"), Treatment.COUNT),
-        ("numPartitions=1", ("-1",), Treatment.COUNT),
+        ("numPartitions=4", ("-1",), Treatment.COUNT),
         ("numPartitions=0", (), Treatment.COUNT),
         ("numPartitions=2", ("0", "252"), Treatment.COUNT),
         ("numPartitions=2", ("0", "253"), None),
@@ -207,6 +207,41 @@ def test_produce_is_counted_by_whoever_reads_it(request_text: str, codes: Sequen
     line = printed_line("PRODUCE", 5, request, response).encode()
     assert treated(scanner_of(TEXT), line) == by
     same(b"\n".join([line] * 4), TEXT)
+
+
+def printed(api: str, version: int) -> str:
+    """A line of that API as a release prints it."""
+    request, response = next(row[3:5] for row in PRINTED if row[:2] == [api, str(version)])
+    return printed_line(api, version, request, without_tags(response))
+
+
+STATE = re.compile(r"\{partition=.*?is_new=\w+\}")
+LEADER_AND_ISR, UPDATE_METADATA = printed("LEADER_AND_ISR", 2), printed("UPDATE_METADATA", 5)
+API_VERSIONS = printed_line("API_VERSIONS", 2, "{}", "{error_code=0,api_versions=[]}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LEADER_AND_ISR.replace("isr=[", "isr=[2147483648,", 1),
+        LEADER_AND_ISR.replace("isr=[", "isr=[01,", 1),
+        LEADER_AND_ISR.replace("is_new=", "is_new=x", 1),
+        STATE.sub(lambda state: f"{state[0]},{state[0]}", LEADER_AND_ISR, count=1),
+        UPDATE_METADATA.replace("live_brokers=[{id=", "live_brokers=[{id=2147483648", 1),
+        printed("METADATA", 7).replace("{topics=[", "{topics=[{", 1),
+        printed("STOP_REPLICA", 1).replace("topic=", "topic=\u00e4", 1),
+        printed("STOP_REPLICA", 1).replace("apiVersion=1,", "apiVersion=99,"),
+        API_VERSIONS.replace("{}", "{a=\u00e4}"),
+        API_VERSIONS.replace("{}", "{a=\udcff}"),
+        API_VERSIONS.replace(" -- {}", " -- "),
+        API_VERSIONS.replace("principal:", "principal: from connection b;"),
+        API_VERSIONS.replace("API_VERSIONS", "NO_SUCH_API"),
+    ],
+)
+def test_what_is_not_printed_so_is_left_to_the_decoder_of_all_lines(line: str) -> None:
+    text = line.encode(errors="surrogateescape")
+    assert treated(scanner_of(TEXT), text) is None
+    same(b"\n".join([LEADER_AND_ISR.encode(), text, API_VERSIONS.encode(), text]), TEXT)
 
 
 def harm(line: bytes, draw: st.DataObject) -> bytes:

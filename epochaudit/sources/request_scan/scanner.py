@@ -27,9 +27,7 @@ from epochaudit.sources.request_scan.program import AS_ROWS, Program, json_progr
 from epochaudit.sources.sink import Columns, RequestCounts, RowSink
 
 PADDING: Final = 64  # newlines behind a text, which comparisons of whole words may read
-ROWS: Final = (
-    6_000  # of each table that there is room for at first; no power of two, or columns would share cache lines
-)
+ROWS: Final = 6_000  # of each table, at first; by a power of two, all columns of a row would need the same cache lines
 CHARACTERS: Final = 200_000  # the same of each column of strings
 NOTES: Final = 4_096  # of lines, until they are read
 PARTITIONS: Final = 512  # of a line: those of larger ones would have to be joined in another way
