@@ -16,12 +16,13 @@ from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.lineage import epoch_starts
 from epochaudit.replay.metadata_answers import RELIABLE_METADATA_VERSION
+from epochaudit.replay.places import PLACE_OF_NODE, at, with_refs
 
 COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 TOLD: Final = "OFFSET_FETCH"
 
 _OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
-_LAST: Final = (*PLACE, "arrival_ms", "offset", "correlation_id", "api_version")
+_LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "offset", "correlation_id", "api_version")
 _SETTLED_MS: Final = 30_000  # by then a broker has long heard of a leader epoch in which a client had read records
 
 
@@ -66,28 +67,22 @@ _ENTRY: Final = ("committed_leader_epoch", "client_id")
 
 
 def _by_epoch(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, group, partition, client id, committed leader epoch).
+    """One row per (coordinator, group, partition, client id, committed leader epoch), over all files of the coordinator.
 
-    Where all commits pass all buffers have a fixed width, by file; the files, which may be thousands, come together after it.
+    Where all commits pass all buffers have a fixed width.
     """
     rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
-    found = rows.groupBy(*_OF_GROUP, "file", "file_order", *_ENTRY).agg(
-        *(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in (*PLACE, "offset")),
-        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in _LAST),
+    rows = rows.withColumn("at", at())
+    found = rows.groupBy(*_OF_GROUP, *_ENTRY).agg(
+        *(F.min_by(name, "at").alias(f"first_{name}") for name in (*PLACE_OF_NODE, "offset")),
+        *(F.max_by(name, "at").alias(f"last_{name}") for name in _LAST),
     )
-    found = found.withColumns(
-        {
-            "first": F.struct(F.col("first_offset").alias("offset"), carried_ref("first").alias("ref")),
-            "last": F.struct(
-                F.col("last_offset").alias("offset"),
-                *(F.col(f"last_{name}").alias(name) for name in ("arrival_ms", "correlation_id", "api_version")),
-                carried_ref("last").alias("ref"),
-            ),
-        }
-    )
-    order = F.struct("file_order")
-    return found.groupBy(*_OF_GROUP, *_ENTRY).agg(
-        F.min_by("first", order).alias("first"), F.max_by("last", order).alias("last")
+    last = (F.col(f"last_{name}").alias(name) for name in ("offset", "arrival_ms", "correlation_id", "api_version"))
+    return with_refs(found, events, "first", "last").select(
+        *_OF_GROUP,
+        *_ENTRY,
+        F.struct(F.col("first_offset").alias("offset"), F.col("first_ref").alias("ref")).alias("first"),
+        F.struct(*last, F.col("last_ref").alias("ref")).alias("last"),
     )
 
 
@@ -99,16 +94,17 @@ def _metadata(events: DataFrame) -> DataFrame:
         & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
         & is_user_topic()
     )
-    last = ("response_leader_epoch", "arrival_ms", *PLACE)
-    by_node = rows.groupBy("cluster", "node", "file", "topic", "topic_id", "partition").agg(
+    last = ("response_leader_epoch", "arrival_ms", *PLACE_OF_NODE)
+    by_node = rows.groupBy("cluster", "node", "topic", "topic_id", "partition").agg(
         F.max("response_leader_epoch").alias("highest"),
         *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in last),
     )
+    by_node = with_refs(by_node, events, "last")
     told = F.struct(
         F.col("last_arrival_ms").alias("arrival_ms"),
         "node",
         F.col("last_response_leader_epoch").alias("leader_epoch"),
-        carried_ref("last").alias("ref"),
+        F.col("last_ref").alias("ref"),
     )
     named = with_identity(by_node, topic_incarnations(events)).withColumn("topic_key", topic_key())
     return named.groupBy("cluster", "topic_key", "partition").agg(

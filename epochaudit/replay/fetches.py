@@ -15,7 +15,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.replay.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.fetch_sessions import SESSION, broken_sessions
 from epochaudit.replay.held_epochs import with_held_epochs
-from epochaudit.replay.incarnations import is_user_topic, topic_key, topic_keys
+from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.unknown_topics import with_existence
 
@@ -99,6 +99,8 @@ def _assigned(events: DataFrame) -> DataFrame:
     states = partition_states(events, RECORD, LEADER_AND_ISR).where(
         F.col("leader_epoch").isNotNull() & F.col("replicas").isNotNull()
     )
+    # requests of before an upgrade name no id by which those after it are asked for
+    states = with_identity(states, topic_incarnations(events))
     return (
         states.withColumn("topic_key", F.explode(topic_keys()))
         .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))

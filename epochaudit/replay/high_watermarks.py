@@ -11,9 +11,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.events.views import of_types
 from epochaudit.replay.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.places import PLACE_OF_NODE, with_refs
 
 SPAN_MS: Final = 10_000
 
@@ -73,7 +74,7 @@ def _spans(events: DataFrame) -> DataFrame:
     rows = of_types(events, "FETCH").where(
         (F.col("error_code") == 0) & F.col("high_watermark").isNotNull() & is_user_topic()
     )
-    rows = rows.select("cluster", "node", "file", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *PLACE)
+    rows = rows.select("cluster", "node", "topic", "topic_id", "partition", "arrival_ms", *_BOUNDS, *PLACE_OF_NODE)
     served = with_held_epochs(rows, events)
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
@@ -88,21 +89,19 @@ def _spans(events: DataFrame) -> DataFrame:
     excess = F.greatest(F.col("last_stable_offset") - high, F.col("log_start_offset") - high, -high)
     excess = F.when(excess > 0, excess)
     spans = served.groupBy(
-        "cluster", "node", "file", "topic", "topic_id", "partition", "leader_epoch", "line", "leads", "span"
+        "cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "line", "leads", "span"
     ).agg(
         F.max(high).alias("high"),
         F.min(high).alias("low"),
         F.min_by("arrival_ms", high).alias("low_arrival_ms"),
-        *(F.max_by(name, high).alias(f"high_{name}") for name in PLACE),
-        *(F.min_by(name, high).alias(f"low_{name}") for name in PLACE),
-        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *PLACE)),
+        *(F.max_by(name, high).alias(f"high_{name}") for name in PLACE_OF_NODE),
+        *(F.min_by(name, high).alias(f"low_{name}") for name in PLACE_OF_NODE),
+        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *PLACE_OF_NODE)),
     )
-    return spans.withColumns(
+    return with_refs(spans, events, "high", "low", "outside").withColumns(
         {
-            "top": F.struct("high", F.col("high_time_ms").alias("ms"), carried_ref("high").alias("ref")),
-            "low_ref": carried_ref("low"),
+            "top": F.struct("high", F.col("high_time_ms").alias("ms"), F.col("high_ref").alias("ref")),
             "low_ms": F.col("low_time_ms"),
-            "outside_ref": F.when(F.col("outside_byte_offset").isNotNull(), carried_ref("outside")),
         }
     )
 

@@ -20,17 +20,21 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), several_incarnations, leader (-1 none), start_offset with start_ref (the
     leader's line), election (clean, unclean, unknown, or first for the lowest epoch recorded), election_ref, previous_isr,
     previous_leader_epoch, exposed_high_watermark (highest one that any lower epoch's leader gave out, less what epochs in
-    between had lost already) with exposed_ref and exposed_leader_epoch; never_begun, see `with_elections`.
+    between had lost already) with exposed_ref and exposed_leader_epoch; never_begun, see `with_elections`; answers_recorded:
+    Fetch answers of the node that led last before are in the evidence, of whatever partition.
     """
     stated = leader_states(events)
     exposures = _exposed_high_watermarks(events)
     rows = stated.unionByName(exposures, allowMissingColumns=True)
+    answering = of_types(events, "FETCH").groupBy("cluster").agg(F.collect_set("node").alias("answering"))
     nameless = F.col("topic_id").isNull() & F.col("several_incarnations") & F.col("start_ref").isNull()
     return (
         _with_exposed(with_elections(by_epoch(rows)))
         .where(~nameless)
+        .join(F.broadcast(answering), "cluster", "left")
         .withColumns(
             {
+                "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
                 "exposed_high_watermark": F.col("exposed.high_watermark"),
                 "exposed_leader_epoch": F.col("exposed.leader_epoch"),
                 "exposed_ref": F.col("exposed.own_ref"),
@@ -39,19 +43,21 @@ def lineage(events: DataFrame) -> DataFrame:
                 "correlation_id": F.lit(None).cast("int"),
             }
         )
-        .drop("exposed", "exposure", "named")
+        .drop("exposed", "exposure", "named", "answering", "led_before")
     )
 
 
 def _with_exposed(epochs: DataFrame) -> DataFrame:
-    """Adds exposed: the highest high watermark that stood before the epoch, null if none is recorded.
+    """Adds exposed: the highest high watermark that stood before the epoch, null if none is recorded; led_before.
 
     What an epoch lost when it started, later ones can't lose again. The epochs of a partition are gone through one by one
     only where something was lost, which is rare.
     """
     lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     whole = Window.partitionBy("cluster", "named", "topic_id", "partition")
-    epochs = epochs.withColumn("highest", F.max("exposure").over(lower))
+    led = F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node"))
+    led_before = F.last(led, ignorenulls=True).over(lower)
+    epochs = epochs.withColumns({"highest": F.max("exposure").over(lower), "led_before": led_before})
     loses = F.max(F.col("start_offset") < F.col("highest.high_watermark")).over(whole)
     epochs = epochs.withColumn("loses", F.coalesce(loses, F.lit(False)))
     before = F.collect_list(F.when(F.col("loses"), F.struct("start_offset", "exposure"))).over(lower)

@@ -7,17 +7,18 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.events.views import of_types
 from epochaudit.replay.cluster_history import cluster_history
 from epochaudit.replay.held_epochs import LATE_MS
 from epochaudit.replay.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.places import PLACE_OF_NODE, with_refs
 
 METADATA: Final = "METADATA"
 
 # Metadata 7 and 8 carry leader epochs that a client must not rely on (MetadataResponse.hasReliableLeaderEpochs).
 RELIABLE_METADATA_VERSION: Final = 9
 
-_LAST: Final = (*PLACE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
+_LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
 _SIGNS: Final = ("PROCESS_STARTING", "UPDATE_METADATA", "METADATA_DELTA")
 
 
@@ -53,7 +54,7 @@ def metadata_answers(events: DataFrame) -> DataFrame:
 
 
 def _by_epoch(events: DataFrame) -> DataFrame:
-    """One row per (node, process, partition as named, leader epoch, file): the first and the last answer."""
+    """One row per (node, process, partition as named, leader epoch): the first and the last answer."""
     rows = of_types(events, METADATA).where(
         F.col("partition").isNotNull() & (F.col("response_leader_epoch") >= 0) & is_user_topic()
     )
@@ -77,9 +78,9 @@ def _by_epoch(events: DataFrame) -> DataFrame:
             "deltas": F.coalesce("deltas", F.lit(False)),
         }
     )
-    key = ("cluster", "node", "file", "topic", "topic_id", "partition", "leader_epoch", "process")
+    key = ("cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "process")
     answers = told.groupBy(*key, "reliable", "published", "deltas").agg(
-        *(F.min_by(name, "time_ms").alias(f"first_{name}") for name in PLACE),
+        *(F.min_by(name, "time_ms").alias(f"first_{name}") for name in PLACE_OF_NODE),
         *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in _LAST),
     )
-    return answers.withColumns({f"{which}_ref": carried_ref(which) for which in ("first", "last")})
+    return with_refs(answers, events, "first", "last")

@@ -19,7 +19,7 @@ OLD_HISTORY: Final = (
     "cluster string, topic string, topic_id string, partition int, number int, first_epoch int, leader_epoch int, old_node int, "
     "since_ms bigint, until_ms bigint"
 )
-TRUNCATIONS: Final = (TRUNCATING, "LOG_TRUNCATED")  # what a fetcher meant to do, from 3.1 on; what was done
+TRUNCATIONS: Final = (TRUNCATING, "LOG_TRUNCATED")  # what a fetcher meant to do (by epochs: 3.1 on); what was done
 _OF_GROUPS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH")
 _CONSUMER: Final = -1
 
@@ -35,7 +35,9 @@ def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
     high_watermark, log_end, epoch_before), by node and time. Of a truncation: start_offset, where to; leader_epoch null; log_end,
     where the log had ended when it began to follow in the epoch of the line before.
     """
-    starts, cuts = of_types(events, *STARTS), of_types(events, *TRUNCATIONS).where(F.col("offset") >= 0)
+    # every new follower has a fetcher's line about its high watermark, also before 3.1, where it has none by leader epochs
+    by_epoch = ~F.col("reason").eqNullSafe("high_watermark")
+    starts, cuts = of_types(events, *STARTS), of_types(events, *TRUNCATIONS).where((F.col("offset") >= 0) & by_epoch)
     cut = F.col("event_type").isin(*TRUNCATIONS)
     own_log = Window.partitionBy("cluster", "topic", "partition", "node").orderBy(
         "time_ms", "cut", "file_order", "byte_offset"

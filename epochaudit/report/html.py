@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from epochaudit.findings import BREACHES, Finding
 from epochaudit.report.contents import Report, RuleResult, grouped
 from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
-from epochaudit.report.losses import elections_judged, losses_of, truncations_of
+from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of
 from epochaudit.report.neutral import neutral
 from epochaudit.report.page import plural, size_of
 from epochaudit.report.text import excerpt, headline
@@ -65,6 +65,7 @@ def render(report: Report) -> str:
         losses=losses_of(report),
         truncations=_truncations(report),
         elections=elections_judged(report),
+        spares_clients=spares_clients(report),
         flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
         asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
         accepted=[finding for finding in breaches if report.accepts(finding)],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from epochaudit.report.contents import Reader, Removal, Report
-from epochaudit.report.losses import Loss, elections_judged, losses_of, truncations_of
+from epochaudit.report.losses import Loss, elections_judged, losses_of, spares_clients, truncations_of
 from epochaudit.report.page import Page, plural
 
 SHOWN: Final = 10
@@ -32,12 +32,12 @@ def say_losses(page: Page, report: Report) -> None:
     judged, unjudged = elections_judged(report)
     kept = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
-    if losses:
-        page.say((f"{kept}{missing}", ""), indent=2, hang=2)
-    elif judged:
-        page.say((f"none that had been given out to clients: {kept}{missing}", ""), indent=2, hang=2)
+    if judged or losses:
+        none = "none that had been given out to clients: " if spares_clients(report) else ""
+        page.say((f"{none}{kept}{missing}", ""), indent=2, hang=2)
     else:
-        page.say((f"not known: no leader epoch could be judged{missing}", "bold yellow"), indent=2, hang=2)
+        of_them = f" of {unjudged:,}" if unjudged else ""
+        page.say((f"not known: no leader epoch{of_them} could be judged", "bold yellow"), indent=2, hang=2)
     truncations = truncations_of(report)
     for given_out in WHAT_TRUNCATED:
         _truncations(page, given_out, [one for one in truncations if one.given_out is given_out])

@@ -82,6 +82,11 @@ def truncations_of(report: Report) -> tuple[Removal, ...]:
     return tuple(one for one in report.removals if not any(_same(loss, one) for loss in losses))
 
 
+def spares_clients(report: Report) -> bool:
+    """No record is known to be gone that had been, or may have been, given out to clients."""
+    return not losses_of(report) and all(one.given_out is False for one in truncations_of(report))
+
+
 def elections_judged(report: Report) -> tuple[int, int]:
     """Leader epochs of which it was judged whether they lost something, and those of which it could not be."""
     result = next((rule for rule in report.rules if rule.rule == ELECTIONS), None)

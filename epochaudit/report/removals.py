@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BY_ELECTION: Final = "TR-06"  # its finding names the leader epoch that began without the records
 CROSSED: Final = (BY_ELECTION, "TR-01", "CO-04")
-TOLD_TO_TRUNCATE: Final = ("TR-05", "TR-07")  # their subjects are truncations
+TOLD_TO_TRUNCATE: Final = ("TR-05", "TR-07", "HW-04")  # their subjects are truncations, or follow from one
 LISTED: Final = 200
 SINCE_EVER: Final = -1
 FOREVER: Final = 2**62

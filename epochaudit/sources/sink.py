@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, cast, runtime_checkable
 
@@ -388,11 +389,11 @@ class RowSink:
     def _constant(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
         """A column that is the same in all rows, most often null: a slice of one that is kept."""
         value = self._identity.get(name)
+        if value is None:
+            return _nulls(kind, -(-count // KEPT) * KEPT).slice(0, count)
         kept = self._constants.get((name, value))
         if kept is None or len(kept) < count:
-            size = max(count, KEPT)
-            kept = pa.nulls(size, kind) if value is None else pa.repeat(pa.scalar(value, kind), size)
-            self._constants[name, value] = kept
+            kept = self._constants[name, value] = pa.repeat(pa.scalar(value, kind), count)
         return kept.slice(0, count)
 
     def _batch(self, row_kind: str, given: Columns, count: int) -> pa.RecordBatch:
@@ -402,6 +403,12 @@ class RowSink:
         ]
         arrays[ROW_KIND] = pa.repeat(ROW_KINDS[row_kind], count)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+@cache
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    """One for the columns of all files, of which there may be thousands."""
+    return pa.nulls(count, kind)
 
 
 def _array(values: Values, kind: pa.DataType) -> pa.Array:

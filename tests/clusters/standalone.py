@@ -20,7 +20,7 @@ SPARK_HOME: Final = Path(pyspark.__file__).parent
 PATIENCE: Final = 600  # seconds that something may take on a machine that is busy with other things
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 KEPT: Final = re.compile(r"Block (rdd_\d+)_\d+ stored")
-QUIETLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUIETLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 Found = TypeVar("Found")
 

@@ -18,38 +18,39 @@ from tests.replay.histories import history
 # b one of them, e up to 25 in a session that goes on; c reads the new history at the same offsets. Partition 1: nobody was told
 # of record 5.
 EVENTS = """
-| # | event_type | node | topic | partition | leader_epoch | start_offset | error_code | high_watermark | fetch_offset | records_size | client_id | group_id | offset | committed_leader_epoch | replica_id | in_request | in_response | session_epoch | request_error_code | topic_id |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-| a | LEADER_STARTS | 1 | t | 0 | 0 | 0 | | 0 | | | | | | | | | | | | |
-| b | LEADER_STARTS | 1 | t | 0 | 1 | 10 | | 10 | | | | | | | | | | | | |
-| c | FETCH | 1 | t | 0 | | | 0 | 30 | 0 | 900 | a | | | | -1 | | | | | |
-| d | FETCH | 1 | t | 0 | | | | | 30 | | a | | | | -1 | true | false | 3 | 0 | |
-| e | FETCH | 1 | t | 0 | | | 0 | 30 | 12 | 900 | b | | | | -1 | | | | | |
-| e1 | FETCH | 1 | t | 0 | | | 0 | 30 | | 900 | e | | | | -1 | | | | | |
-| e2 | FETCH | 1 | t | 0 | | | 0 | 30 | 25 | 0 | e | | | | -1 | | | | | |
-| f | FETCH | 1 | t | 0 | | | 0 | 30 | 10 | 0 | d | | | | -1 | | | | | |
-| g | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | a | g | 30 | 1 | | | | | | |
-| h | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | x | h | 21 | 1 | | | | | | |
-| i | LEADER_STARTS | 2 | t | 0 | 2 | 10 | | 10 | | | | | | | | | | | | |
-| j | FETCH | 2 | t | 0 | | | 0 | 40 | 10 | 900 | c | | | | -1 | | | | | |
-| k | FOLLOWER_STARTS | 1 | t | 0 | 2 | 30 | | 30 | | | | | | | | | | | | |
-| k1 | LOG_TRUNCATED | 1 | t | 0 |  |  |  |  |  |  |  |  | 10 |  |  |  |  |  |  | |
-| l | FETCH | 1 | t | 0 | | | 0 | 40 | 11 | 900 | c | | | | -1 | | | | | |
-| m | LEADER_STARTS | 1 | t | 1 | 0 | 0 | | 0 | | | | | | | | | | | | |
-| n | FETCH | 1 | t | 1 | | | 0 | 5 | 5 | 0 | | | | | 2 | | | | | |
-| o | LEADER_STARTS | 2 | t | 1 | 1 | 5 | | 5 | | | | | | | | | | | | |
-| p | FOLLOWER_STARTS | 1 | t | 1 | 1 | 6 | | 5 | | | | | | | | | | | | |
-| p1 | LOG_TRUNCATED | 1 | t | 1 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |
-| q | LEADER_STARTS | 1 | t | 2 | 0 | 0 | | 0 | | | | | | | | | | | | |
-| r | LEADER_STARTS | 2 | t | 2 | 1 | 5 | | 0 | | | | | | | | | | | | |
-| s | FOLLOWER_STARTS | 1 | t | 2 | 1 | 6 | | 0 | | | | | | | | | | | | |
-| s1 | LOG_TRUNCATED | 1 | t | 2 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |
-| t | METADATA | 1 | n | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  | N |
-| u | LEADER_STARTS | 1 | n | 3 | 0 | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
-| v | FETCH | 1 |  | 3 |  |  | 0 | 5 | 5 |  |  |  |  |  | 2 |  |  |  |  | N |
-| w | LEADER_STARTS | 2 | n | 3 | 1 | 5 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
-| x | FOLLOWER_STARTS | 1 | n | 3 | 1 | 6 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
-| y | LOG_TRUNCATED | 1 | n | 3 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  |  |
+| # | event_type | node | topic | partition | leader_epoch | start_offset | error_code | high_watermark | fetch_offset | records_size | client_id | group_id | offset | committed_leader_epoch | replica_id | in_request | in_response | session_epoch | request_error_code | topic_id | reason |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| a | LEADER_STARTS | 1 | t | 0 | 0 | 0 | | 0 | | | | | | | | | | | | |  |
+| b | LEADER_STARTS | 1 | t | 0 | 1 | 10 | | 10 | | | | | | | | | | | | |  |
+| c | FETCH | 1 | t | 0 | | | 0 | 30 | 0 | 900 | a | | | | -1 | | | | | |  |
+| d | FETCH | 1 | t | 0 | | | | | 30 | | a | | | | -1 | true | false | 3 | 0 | |  |
+| e | FETCH | 1 | t | 0 | | | 0 | 30 | 12 | 900 | b | | | | -1 | | | | | |  |
+| e1 | FETCH | 1 | t | 0 | | | 0 | 30 | | 900 | e | | | | -1 | | | | | |  |
+| e2 | FETCH | 1 | t | 0 | | | 0 | 30 | 25 | 0 | e | | | | -1 | | | | | |  |
+| f | FETCH | 1 | t | 0 | | | 0 | 30 | 10 | 0 | d | | | | -1 | | | | | |  |
+| g | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | a | g | 30 | 1 | | | | | | |  |
+| h | OFFSET_COMMIT | 3 | t | 0 | | | 0 | | | | x | h | 21 | 1 | | | | | | |  |
+| i | LEADER_STARTS | 2 | t | 0 | 2 | 10 | | 10 | | | | | | | | | | | | |  |
+| j | FETCH | 2 | t | 0 | | | 0 | 40 | 10 | 900 | c | | | | -1 | | | | | |  |
+| k | FOLLOWER_STARTS | 1 | t | 0 | 2 | 30 | | 30 | | | | | | | | | | | | |  |
+| k0 | FOLLOWER_TRUNCATING | 1 | t | 0 |  |  |  | 0 |  |  |  |  | 0 |  |  |  |  |  |  | | high_watermark |
+| k1 | LOG_TRUNCATED | 1 | t | 0 |  |  |  |  |  |  |  |  | 10 |  |  |  |  |  |  | |  |
+| l | FETCH | 1 | t | 0 | | | 0 | 40 | 11 | 900 | c | | | | -1 | | | | | |  |
+| m | LEADER_STARTS | 1 | t | 1 | 0 | 0 | | 0 | | | | | | | | | | | | |  |
+| n | FETCH | 1 | t | 1 | | | 0 | 5 | 5 | 0 | | | | | 2 | | | | | |  |
+| o | LEADER_STARTS | 2 | t | 1 | 1 | 5 | | 5 | | | | | | | | | | | | |  |
+| p | FOLLOWER_STARTS | 1 | t | 1 | 1 | 6 | | 5 | | | | | | | | | | | | |  |
+| p1 | LOG_TRUNCATED | 1 | t | 1 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |  |
+| q | LEADER_STARTS | 1 | t | 2 | 0 | 0 | | 0 | | | | | | | | | | | | |  |
+| r | LEADER_STARTS | 2 | t | 2 | 1 | 5 | | 0 | | | | | | | | | | | | |  |
+| s | FOLLOWER_STARTS | 1 | t | 2 | 1 | 6 | | 0 | | | | | | | | | | | | |  |
+| s1 | LOG_TRUNCATED | 1 | t | 2 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |  |
+| t | METADATA | 1 | n | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  | N |  |
+| u | LEADER_STARTS | 1 | n | 3 | 0 | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
+| v | FETCH | 1 |  | 3 |  |  | 0 | 5 | 5 |  |  |  |  |  | 2 |  |  |  |  | N |  |
+| w | LEADER_STARTS | 2 | n | 3 | 1 | 5 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
+| x | FOLLOWER_STARTS | 1 | n | 3 | 1 | 6 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
+| y | LOG_TRUNCATED | 1 | n | 3 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  |  |  |
 """  # noqa: E501
 
 SUBJECT = {"cluster": "case history", "topic": "t", "topic_id": None, "partition": 0, "leader_epoch": 2}

@@ -37,7 +37,7 @@ class TwoLeadersInOneEpoch(Rule):
     Kafka's TLA+ model (one leader per epoch); KIP-320; Partition.makeLeader.
     """
 
-    caused_by = ("EP-01", "TI-01", "TI-04", "TI-05")
+    caused_by = ("EP-01", "IS-13", "TI-01", "TI-04", "TI-05")
     evidence = {
         "one statement": "lowest_leader_ref",
         "the other": "highest_leader_ref",

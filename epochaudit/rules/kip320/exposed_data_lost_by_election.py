@@ -26,7 +26,8 @@ class ExposedDataLostByElection(Rule):
     ## What is allowed
     Epochs and offsets of a topic that was created anew start at 0 again: another topic id is another partition. Where a
     name had several topics and no id tells them apart, nothing is claimed. An unclean election loses data by definition: it
-    is reported as exposed, like an election whose ISR is not in the evidence. An epoch that its leader passed over, as the
+    is reported as exposed, like an election whose ISR is not in the evidence; without the request log of the leader before
+    it cannot be said to have lost nothing. An epoch that its leader passed over, as the
     next one came first, has no start: it passes.
 
     ## Example
@@ -70,5 +71,9 @@ class ExposedDataLostByElection(Rule):
                 lost & (col("election") == "unclean"), "an unclean election may begin without what had been given out"
             ),
             exposed(lost, "whether the election was clean is not in the evidence"),
+            unverifiable(
+                (col("election") == "unclean") & ~col("answers_recorded"),
+                "what the leader before gave out is not in the evidence (request log)",
+            ),
             otherwise=passed(),
         )
