@@ -98,7 +98,7 @@ def control(events: DataFrame) -> DataFrame:
                             told_ref its place
       alive_*               the next LeaderAndIsr or UpdateMetadata that treats the partition as living
       highest_leader_epoch  that an accepted LeaderAndIsr or UpdateMetadata or a start of the partition had, in the whole capture
-      handling_recorded     the lines that begin and end the handling of the LeaderAndIsr stand in one file
+      handling_recorded     the lines that begin and end the handling of the LeaderAndIsr stand in one file: none between them is missing
       applied_ref           the line in between that says what became of the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if it shows that the epoch of this one was installed
       reborn                the name had another topic id at this broker before
@@ -353,9 +353,10 @@ def _cached() -> dict[str, Column]:
 def _handled() -> dict[str, Column]:
     """What became of the partition between the first and the last line of the request's handling."""
     begun, ended = F.col("anchor"), F.col("finished")
-    whole = (begun["ref"]["file"] == ended["ref"]["file"]) & (ended["line"] > begun["line"])
+    in_order = ended["line"] > begun["line"]
+    whole = in_order & (begun["ref"]["file"] == ended["ref"]["file"])  # of two files, one between them may be missing
     same_epoch = F.coalesce(F.col("settled.leader_epoch") == F.col("leader_epoch"), F.lit(True))
-    applied = whole & (F.col("settled.place") < ended["line"]) & same_epoch
+    applied = in_order & (F.col("settled.place") < ended["line"]) & same_epoch
     again = (F.col("following.process") == F.col("process")) & (
         F.col("following.leader_epoch") == F.col("leader_epoch")
     )
