@@ -61,8 +61,8 @@ DELTA_EXCLUDES: Final = (
 
 SMALL_CAPTURE: Final = 64 * 1024 * 1024
 BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
-# A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit. The other one has by default
-# room for a fifth of the code, and stops for good when that is full.
+# A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit. Without it the JVM has room
+# for only a fifth of the compiled code, and compiles no more once that is full.
 SMALL_RUN: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 }

@@ -82,9 +82,8 @@ def _read(page: Page, inventory: Inventory) -> None:
     for node in inventory.nodes:
         of_cluster = f" of {node.cluster}" if len(inventory.clusters) > 1 else ""
         roles = ", ".join(node.roles) or "role unknown"
-        page.say(
-            (f"node {node.node}{of_cluster}: {roles}, Kafka {node.kafka or 'version unknown'}", ""), indent=2, hang=2
-        )
+        versions = ", then ".join(node.versions) or "version unknown"
+        page.say((f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), indent=2, hang=2)
     if inventory.left_out:
         kinds = ", ".join(f"{files:,} {kind}" for kind, files in inventory.left_out.items())
         page.say((f"files not read: {kinds}", ""), indent=2, hang=2)
