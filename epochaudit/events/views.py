@@ -25,11 +25,6 @@ def carried_ref(which: str) -> Column:
     return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in PLACE))
 
 
-def ref_in(row: Column) -> Column:
-    """The reference of a row that was packed into a struct with all of REF_FIELDS."""
-    return F.struct(*(row[name].alias(name) for name in REF_FIELDS))
-
-
 def no_ref() -> Column:
     """A reference to nothing, of the same type as `ref`."""
     return F.lit(None).cast(REF_TYPE)
@@ -43,11 +38,3 @@ def client_host() -> Column:
 def of_types(events: DataFrame, *event_types: str) -> DataFrame:
     """The rows of the given event types; grain and columns unchanged."""
     return events.where(F.col("event_type").isin(*event_types))
-
-
-def log_position() -> Column:
-    """A node's own log order as one comparable value: struct of file_order and byte_offset.
-
-    Clock: line order of one source of one node. Values of two nodes or two sources are not comparable.
-    """
-    return F.struct("file_order", "byte_offset")

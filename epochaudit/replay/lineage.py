@@ -26,7 +26,10 @@ def lineage(events: DataFrame) -> DataFrame:
     stated = leader_states(events)
     exposures = _exposed_high_watermarks(events)
     rows = stated.unionByName(exposures, allowMissingColumns=True)
-    answering = of_types(events, "FETCH").groupBy("cluster").agg(F.collect_set("node").alias("answering"))
+    answering = (
+        of_types(events, "FETCH").select("cluster", "node").distinct()
+    )  # all Fetches pass: in a hash aggregation
+    answering = answering.groupBy("cluster").agg(F.collect_list("node").alias("answering"))
     nameless = F.col("topic_id").isNull() & F.col("several_incarnations") & F.col("start_ref").isNull()
     return (
         _with_exposed(with_elections(by_epoch(rows)))

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.kept import kept
 from epochaudit.replay.metadata_log import metadata_log
+from epochaudit.replay.places import at
 
 PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
 CLEARED: Final = "CLEAR_ELR_RECORD"
@@ -114,9 +115,7 @@ def _place() -> list[Column]:
         .when(of_request, F.col("partition_epoch"))
         .otherwise(F.col("position"))
     )
-    # file_order and byte_offset as one number: a log file stays far below 2^44 bytes
-    line = F.col("file_order").cast("bigint") * 2**44 + F.col("byte_offset")
-    tick = F.when(of_controller, line).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
+    tick = F.when(of_controller, at()).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
     return [
         F.when(of_controller, F.col("topic")).otherwise(F.coalesce("topic_id", "topic")).alias("identity"),
         clock.cast("bigint").alias("clock"),

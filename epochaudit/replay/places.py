@@ -21,7 +21,10 @@ PLACE_OF_NODE: Final = ("file_order", *PLACE)
 
 
 def at() -> Column:
-    """The node's own log order as one number; see `log_position`. Needs: file_order, byte_offset."""
+    """A node's own log order as one number. Needs: file_order, byte_offset.
+
+    Clock: line order of one source of one node. Values of two nodes or two sources are not comparable.
+    """
     return F.shiftleft(F.col("file_order").cast("bigint"), FILE_BITS) + F.col("byte_offset")
 
 

@@ -6,7 +6,7 @@ that the template prints is escaped for HTML, and made visible where it is a con
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 
 from epochaudit.findings import BREACHES, Finding
-from epochaudit.report.contents import Report, RuleResult, grouped
+from epochaudit.report.contents import Removal, Report, RuleResult, grouped
 from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
 from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of
 from epochaudit.report.neutral import neutral
@@ -57,15 +57,15 @@ class Group:
 def render(report: Report) -> str:
     """The page, ending in a newline."""
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
-    line = headline(report)
+    line, losses, truncations = headline(report), losses_of(report), truncations_of(report)
     return _environment().from_string(_template()).render(
         report=report,
         headline=line,
         standing=STANDING.get(line[0], "unsure"),
-        losses=losses_of(report),
-        truncations=_truncations(report),
+        losses=losses,
+        truncations=_by_what_was_given_out(truncations),
         elections=elections_judged(report),
-        spares_clients=spares_clients(report),
+        spares_clients=spares_clients(losses, truncations),
         flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
         asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
         accepted=[finding for finding in breaches if report.accepts(finding)],
@@ -106,8 +106,7 @@ def _shown(value: Any) -> Any:
     return neutral(value) if isinstance(value, str) and not is_markup else value
 
 
-def _truncations(report: Report) -> list[tuple[str, list[Any]]]:
-    found = truncations_of(report)
+def _by_what_was_given_out(found: Sequence[Removal]) -> list[tuple[str, list[Removal]]]:
     of_kind = [
         (what, [one for one in found if one.given_out is given_out]) for given_out, what in WHAT_TRUNCATED.items()
     ]

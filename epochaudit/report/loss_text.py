@@ -32,13 +32,13 @@ def say_losses(page: Page, report: Report) -> None:
     judged, unjudged = elections_judged(report)
     kept = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
+    truncations = truncations_of(report)
     if judged or losses:
-        none = "none that had been given out to clients: " if spares_clients(report) else ""
+        none = "none that had been given out to clients: " if spares_clients(losses, truncations) else ""
         page.say((f"{none}{kept}{missing}", ""), indent=2, hang=2)
     else:
         of_them = f" of {unjudged:,}" if unjudged else ""
         page.say((f"not known: no leader epoch{of_them} could be judged", "bold yellow"), indent=2, hang=2)
-    truncations = truncations_of(report)
     for given_out in WHAT_TRUNCATED:
         _truncations(page, given_out, [one for one in truncations if one.given_out is given_out])
 

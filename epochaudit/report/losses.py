@@ -82,9 +82,9 @@ def truncations_of(report: Report) -> tuple[Removal, ...]:
     return tuple(one for one in report.removals if not any(_same(loss, one) for loss in losses))
 
 
-def spares_clients(report: Report) -> bool:
+def spares_clients(losses: Sequence[Loss], truncations: Iterable[Removal]) -> bool:
     """No record is known to be gone that had been, or may have been, given out to clients."""
-    return not losses_of(report) and all(one.given_out is False for one in truncations_of(report))
+    return not losses and all(one.given_out is False for one in truncations)
 
 
 def elections_judged(report: Report) -> tuple[int, int]:

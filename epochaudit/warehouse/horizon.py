@@ -79,10 +79,10 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
     known = sorted(remembered, key=lambda r: (-r.read_to, r.path))
     of_lines = [r for r in known if r.file.kind in BY_CONTENT]
     logs = [_Tonight(f) for f in seen.files if f.kind in BY_CONTENT and f.stored.path not in seen.copies]
-    goes_on, superseded = _matched(logs, of_lines)
+    beginnings = _Beginnings(of_lines)
+    goes_on, superseded = _matched(logs, of_lines, beginnings)
     sizes = {log.path: log.size for log in logs}
     by_path = {r.path: r for r in known}
-    may_hold = _may_hold(of_lines)
     found = []
     for file in seen.files:
         path = file.stored.path
@@ -92,7 +92,7 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
             same = by_path.get(path)
             same = same if same is not None and _is_same(file, same) else None
             found.append(Tracked(file, same, grown=same is None, present=True))
-        elif not any(_within(file, sizes[path], r) for r in may_hold(file.beginning)):
+        elif not any(_within(file, sizes[path], r) for r in beginnings.may_hold(file.beginning)):
             found.append(Tracked(file, None, grown=True, present=True))
     done = {before.path for before, _ in goes_on.values()} | superseded
     found.extend(_gone([r for r in known if r.path not in done], {one.file.stored.path for one in found}))
@@ -203,15 +203,15 @@ def _measured(file: FoundFile, marks: Sequence[int]) -> tuple[int, dict[int, str
 
 
 def _matched(
-    logs: Sequence[_Tonight], known: Sequence[Remembered]
+    logs: Sequence[_Tonight], known: Sequence[Remembered], beginnings: _Beginnings
 ) -> tuple[dict[str, tuple[Remembered, bool]], set[str]]:
     """path of tonight -> the file that it goes on from, and whether it has grown; and the paths of those that another
     one holds. `known`: the longest first."""
-    of_beginning = _by_beginning(known)
-    marks: dict[str, list[int]] = {log.path: [r.read_to for r in of_beginning(log.file.beginning)] for log in logs}
+    begins = beginnings.may_begin
+    marks: dict[str, list[int]] = {log.path: [r.read_to for r in begins(log.file.beginning)] for log in logs}
     holding: dict[str, list[_Tonight]] = {}
     for log in logs:
-        for r in of_beginning(log.file.beginning):
+        for r in begins(log.file.beginning):
             if _goes_on(log, r, marks[log.path]):
                 holding.setdefault(r.path, []).append(log)
     goes_on: dict[str, tuple[Remembered, bool]] = {}
@@ -226,28 +226,26 @@ def _matched(
     return goes_on, superseded
 
 
-def _by_beginning(known: Iterable[Remembered]) -> Callable[[bytes], Iterator[Remembered]]:
-    """beginning -> the files whose own may begin it."""
-    keyed: dict[bytes, list[Remembered]] = {}
-    short: list[Remembered] = []
-    for r in known:
-        beginning = r.file.beginning
-        (keyed.setdefault(beginning[:KEY], []) if len(beginning) >= KEY else short).append(r)
+class _Beginnings:
+    """Remembered files by what they begin with: few of them begin like one of tonight's."""
 
-    def candidates(beginning: bytes) -> Iterator[Remembered]:
-        for r in (*keyed.get(beginning[:KEY], ()), *short):
+    def __init__(self, known: Sequence[Remembered]) -> None:
+        self._known = known
+        self._keyed: dict[bytes, list[Remembered]] = {}
+        self._short: list[Remembered] = []
+        for r in known:
+            beginning = r.file.beginning
+            (self._keyed.setdefault(beginning[:KEY], []) if len(beginning) >= KEY else self._short).append(r)
+
+    def may_begin(self, beginning: bytes) -> Iterator[Remembered]:
+        """The files whose own beginning may begin it."""
+        for r in (*self._keyed.get(beginning[:KEY], ()), *self._short):
             if r.read_to and beginning.startswith(r.file.beginning[: r.read_to]):
                 yield r
 
-    return candidates
-
-
-def _may_hold(known: Sequence[Remembered]) -> Callable[[bytes], Iterable[Remembered]]:
-    """beginning -> the files whose own it may begin: all of them only for one that is shorter than KEY."""
-    keyed: dict[bytes, list[Remembered]] = {}
-    for r in known:
-        keyed.setdefault(r.file.beginning[:KEY], []).append(r)
-    return lambda beginning: known if len(beginning) < KEY else keyed.get(beginning[:KEY], ())
+    def may_hold(self, beginning: bytes) -> Sequence[Remembered]:
+        """The files whose own beginning it may begin: all of them only if it is shorter than KEY."""
+        return self._known if len(beginning) < KEY else self._keyed.get(beginning[:KEY], ())
 
 
 def _goes_on(log: _Tonight, r: Remembered, marks: Iterable[int]) -> bool:

@@ -192,7 +192,6 @@ class _Tables:
     fields: list[list[int]] = default_of(default_factory=list)
     words: list[int] = default_of(default_factory=list)
     masks: list[int] = default_of(default_factory=list)
-
     roots: list[int] = default_of(default_factory=list)
 
     def __post_init__(self) -> None:
