@@ -22,10 +22,10 @@ from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.kept import release
 from epochaudit.replay.lives import deletes_nameless, with_lives
 from epochaudit.rules.catalogue import PlugInError, selected
-from epochaudit.rules.judge import Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import JUDGED_ROW, Judgement, Tally, by_frame, judge
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
-from epochaudit.rules.wording import FINDING_ROW, worded
-from epochaudit.session import copies, tuned_for
+from epochaudit.rules.wording import FINDING_ROW, Words, said, worded
+from epochaudit.session import copies, in_one_partition, tuned_for
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.clock_steps import corrected, corrections
 from epochaudit.sources.datasource import cores, read_captures
@@ -72,7 +72,8 @@ class Audit:
     findings: one row per judged subject whose verdict is violation or exposed, or was asked for: cluster, node, topic,
     topic_id, partition, leader_epoch, client_id, group_id, correlation_id, rule, verdict, reason, severity, expected, observed,
     because, and evidence as array<struct<role, place>>, place being (node, file, split, byte_offset, line_in_split, time_ms).
-    listed: the findings that a report lists: all, or of each rule the first LISTED in the order of their subjects.
+    judged: rows of JUDGED_ROW of the findings that a report lists: all, or of each rule the first LISTED in the order of their
+    subjects. words: what the findings of each rule say.
     left_out: rule id -> how many findings of it are not listed, where some are not.
     failures: rule id -> why it could not be computed; its subjects, however many, count as one that is unverifiable.
     """
@@ -84,11 +85,19 @@ class Audit:
     splits: DataFrame
     verdicts: DataFrame
     findings: DataFrame
-    listed: DataFrame
+    judged: DataFrame
+    words: Mapping[str, Words]
     tallies: tuple[Tally, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
+
+    def listed(self) -> list[dict[str, object]]:
+        """The findings that a report lists, on the driver, with the columns of FINDING_ROW.
+
+        They get their words here: where a report has few of them, starting Python workers would take longer than all else.
+        """
+        return [said(row, self.words) for row in self.judged.toArrow().to_pylist(maps_as_pydicts="strict")]
 
     def release(self) -> None:
         """Let go of what the audit holds in memory and on disk; its DataFrames are then of no more use."""
@@ -149,12 +158,11 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
     tallies = tuple(counted.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
     found = {tally.rule: sum(tally.counts[verdict] for verdict in keep) for tally in tallies if tally.rule in words}
     left_out = {rule: count - LISTED for rule, count in found.items() if count > LISTED}
-    findings = listed = spark.createDataFrame([], FINDING_ROW)
+    rows, findings = spark.createDataFrame([], JUDGED_ROW), spark.createDataFrame([], FINDING_ROW)
     if telling:
         rows = reduce(DataFrame.unionByName, (judgement.rows for judgement in telling))
         rows = rows.coalesce(cores(spark))  # they are few, as a rule, and each task starts a Python worker
         findings = worded(rows, words)
-        listed = worded(_first_of_each_rule(rows), words) if left_out else findings
     return Audit(
         captures=read.captures,
         rules=rules,
@@ -163,7 +171,8 @@ def judged(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -
         splits=read.splits,
         verdicts=_verdict_table(spark, tallies),
         findings=findings,
-        listed=listed,
+        judged=_first_of_each_rule(rows) if left_out else rows,
+        words=words,
         tallies=tallies,
         left_out=left_out,
         failures=failures,
@@ -204,7 +213,7 @@ def _read(read: Reading, frames: Iterable[str]) -> tuple[int, bool, list[str]]:
     steps = F.sum(read.clock_steps).alias("clock_steps")
     nameless_end = F.max(deletes_nameless()).alias("nameless_end")
     has_rows = (F.max(FRAMES[name].has_rows()).alias(name) for name in frames)
-    (told,) = read.rows.agg(steps, nameless_end, *has_rows).collect()
+    (told,) = in_one_partition(read.rows).agg(steps, nameless_end, *has_rows).collect()
     return told["clock_steps"] or 0, bool(told["nameless_end"]), [name for name in frames if told[name]]
 
 

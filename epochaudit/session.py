@@ -16,12 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark import StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+OPTIONS: Final = "spark.driver.extraJavaOptions"
 LOCAL_MASTER: Final = "local"  # so begin the masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
@@ -43,7 +45,8 @@ LOCAL: Final[Mapping[str, str]] = {
 }
 ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",  # times are printed as the logs print them
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for every column costs seconds
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for every column costs seconds,
+    "spark.sql.dataFrameQueryContext.enabled": "false",  # in Python, and again in the JVM
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.broadcastTimeout": "36000",  # a small table may be made of all logs: on a busy machine that takes its time
 }
@@ -63,19 +66,22 @@ SMALL_CAPTURE: Final = 64 * 1024 * 1024
 BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
 # A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit. Without it the JVM has room
 # for only a fifth of the compiled code, and compiles no more once that is full.
+# What plans leave behind is dropped while it is young if there is room for it.
 SMALL_RUN: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    " -XX:MetaspaceSize=256m -XX:NewRatio=1"
 }
 # A run of minutes ends while that compiler is still at work, unless it waits for what is called ten times as often as it
 # would by default: a quarter less CPU at 200 MB, a fifth at 600 MB. Fifty times would spare a tenth more at 400 MB, and cost a
 # quarter at 750 MB.
 LARGE_RUN: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    OPTIONS: "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 }
-# Over a few thousand rows a plan is made, and made anew, for longer than it runs. So is each of its tasks: one per stage is
-# enough, as frames are judged side by side.
+# Over a few thousand rows a plan is made, and made anew, for longer than it runs. So is each of its tasks: one is enough, as
+# frames are judged side by side (`in_one_partition`).
 SMALL_PLANS: Final[Mapping[str, str]] = {
+    PARTITIONS: "1",
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -121,7 +127,8 @@ def session(
     is_small = plain_bytes is not None and plain_bytes < SMALL_CAPTURE
     sized = {**SMALL_RUN, **SMALL_PLANS} if is_small else LARGE_RUN
     here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
-    settings = {**here, **ALWAYS, **sized, **(_delta() if warehouse else {}), **(conf or {})}
+    archived = {OPTIONS: sized[OPTIONS] + archived_classes()}
+    settings = {**here, **ALWAYS, **sized, **archived, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):
         return _configured(master or "local[*]", settings).getOrCreate()
 
@@ -162,7 +169,7 @@ def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
         from epochaudit.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
 
         look_up_once(jvm)
-    needed = max(1, -(-plain_bytes // BYTES_OF_A_PARTITION))
+    needed = -(-plain_bytes // BYTES_OF_A_PARTITION)
     settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
     if plain_bytes < SMALL_CAPTURE:
         settings |= SMALL_PLANS
@@ -172,6 +179,11 @@ def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
         yield
     finally:
         _configure(spark, before)
+
+
+def in_one_partition(rows: DataFrame) -> DataFrame:
+    """The rows as one partition, where plans have only one: what is made of them is planned without exchanges."""
+    return rows.coalesce(1) if rows.sparkSession.conf.get(PARTITIONS) == SMALL_PLANS[PARTITIONS] else rows
 
 
 def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
@@ -219,9 +231,26 @@ def delta_jars() -> list[Path]:
 
 
 def _delta_folder() -> Path:
-    """Where Delta's jars are kept between runs: below the user's cache; complete if it is there."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "epochaudit" / f"delta-{DELTA_PACKAGE.rpartition(':')[2]}"
+    """Where Delta's jars are kept between runs; complete if it is there."""
+    return _cache() / f"delta-{DELTA_PACKAGE.rpartition(':')[2]}"
+
+
+def class_archive() -> Path:
+    """Where Spark's classes are kept between runs; `epochaudit.class_archive` puts them there."""
+    return _cache() / f"spark-{pyspark.__version__}.jsa"
+
+
+def archived_classes() -> str:
+    """The options by which a JVM takes Spark's classes from their archive, if there is one.
+
+    A JVM that did not make it, or has other jars, does without; what it says of that must not come between a report's lines.
+    """
+    archive = class_archive()
+    return f' "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr' if archive.is_file() else ""
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epochaudit"
 
 
 def fetch_delta() -> None:
@@ -236,7 +265,7 @@ def fetch_delta() -> None:
             "spark.jars.excludes": ",".join(DELTA_EXCLUDES),
             "spark.jars.ivy": staging,
             # the resolver believes a ~/.m2 that has a jar's description without the jar; there is none here
-            "spark.driver.extraJavaOptions": f"-Duser.home={staging}",
+            OPTIONS: f"-Duser.home={staging}",
         }
         try:
             with _quiet(debug=False):

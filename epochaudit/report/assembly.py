@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.diagnosis import Diagnosis, correlation_holes, diagnosis, named_nodes, presence
@@ -34,12 +35,14 @@ Row = Mapping[str, Any]
 
 def report_of(audit: Audit) -> Report:
     """The report of an audit: small aggregates and the listed findings are collected, their lines read back."""
-    splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
-    rows = audit.listed.toArrow().to_pylist()
+    with ThreadPoolExecutor() as pool:  # three small jobs, of which Spark plans one while it runs another
+        listing, counting = pool.submit(audit.listed), pool.submit(_event_counts, audit)
+        splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
+        rows, counts = listing.result(), counting.result()
     of_run().read = _read(splits)
     return Report(
         version=VERSION,
-        inventory=_inventory(audit, splits),
+        inventory=inventory(audit.captures, splits, counts),
         rules=rule_results(audit.rules, audit.tallies),
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
         failures=audit.failures,
@@ -59,16 +62,15 @@ def diagnosis_of(audit: Audit) -> Diagnosis:
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS, *SPAN_COLUMNS).collect()]
     return diagnosis(
         audit.captures,
-        _inventory(audit, splits),
+        inventory(audit.captures, splits, _event_counts(audit)),
         rule_results(audit.rules, audit.tallies),
         splits,
         *([row.asDict() for row in of(audit.events).collect()] for of in (presence, named_nodes, correlation_holes)),
     )
 
 
-def _inventory(audit: Audit, splits: Iterable[Row]) -> Inventory:
-    counts = event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
-    return inventory(audit.captures, splits, counts)
+def _event_counts(audit: Audit) -> EventCounts:
+    return event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
 
 
 def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleResult, ...]:

@@ -1,6 +1,7 @@
 """What a finding says: the sentences of its rule, filled in with the values of the row that was judged.
 
-Only the rows that matter come here, so that the sentences cost nothing where there is nothing to say.
+Only the rows that matter come here, so that the sentences cost nothing where there is nothing to say. All of them get their
+words where they are (`worded`), those that a report lists on the driver (`said`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -35,10 +36,13 @@ FINDING_ROW: Final = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
     f"correlation_id int, rule string, {SAID}, first_offset bigint, last_offset bigint"
 )
+_AS_JUDGED: Final = (*SUBJECT, "rule")
+_LOST: Final = ("first_offset", "last_offset")
 UNKNOWN: Final = "unknown"
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
-Told = tuple[object, ...]
+Judged = Row | Mapping[str, Any]
+Said = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -58,19 +62,19 @@ class Words:
         arms = tuple((branch.verdict, branch.reason) for branch in branches)
         return cls(arms, rule.severity, rule.expected, rule.observed, tuple(rule.because), tuple(rule.evidence.items()))
 
-    def told(self, judged: Row) -> Told:
+    def told(self, judged: Judged) -> Said:
         """The columns of SAID that a row of JUDGED_ROW makes."""
         verdict, reason = self.arms[judged["arm"]]
         values, places = judged["values"], judged["places"]
-        return (
-            verdict,
-            reason,
-            judged["severity"] or self.severity,
-            filled(self.expected, values),
-            filled(self.observed, values),
-            [filled(line, values) for line in self.because],
-            [(role, places[name]) for role, name in self.evidence if places[name]],
-        )
+        return {
+            "verdict": verdict,
+            "reason": reason,
+            "severity": judged["severity"] or self.severity,
+            "expected": filled(self.expected, values),
+            "observed": filled(self.observed, values),
+            "because": [filled(line, values) for line in self.because],
+            "evidence": [{"role": role, "place": places[name]} for role, name in self.evidence if places[name]],
+        }
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Wording:
 
     words: Mapping[str, Words]
 
-    def __call__(self, judged: Row) -> Told:
+    def __call__(self, judged: Judged) -> Said:
         return self.words[judged["rule"]].told(judged)
 
 
@@ -88,9 +92,12 @@ def worded(rows: DataFrame, words: Mapping[str, Words]) -> DataFrame:
     # not by Arrow, which asks for pandas
     say = F.udf(Wording(words), SAID, useArrow=False)
     judged = F.struct("rule", "arm", "severity", "values", "places")
-    return rows.select(*SUBJECT, "rule", say(judged).alias("said"), "first_offset", "last_offset").select(
-        *SUBJECT, "rule", "said.*", "first_offset", "last_offset"
-    )
+    return rows.select(*_AS_JUDGED, say(judged).alias("said"), *_LOST).select(*_AS_JUDGED, "said.*", *_LOST)
+
+
+def said(judged: Mapping[str, Any], words: Mapping[str, Words]) -> dict[str, object]:
+    """A row of JUDGED_ROW as one of FINDING_ROW."""
+    return {name: judged[name] for name in (*_AS_JUDGED, *_LOST)} | Wording(words)(judged)
 
 
 def templates(rule: Rule) -> tuple[str, ...]:

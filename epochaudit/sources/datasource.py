@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
-from epochaudit.session import on_this_machine
+from epochaudit.session import in_one_partition, on_this_machine
 from epochaudit.sources import request_scan
 from epochaudit.sources.capture import Capture, RecordedFile
 from epochaudit.sources.formats import BY_KIND
@@ -78,10 +78,11 @@ def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFram
     scan = (
         _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
     )
-    events = scan.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
+    rows = in_one_partition(scan)
+    events = rows.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
     events = events.select(*(c.name for c in columns("events")))
-    quarantine = scan.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
-    splits = scan.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
+    quarantine = rows.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
+    splits = rows.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
     return CaptureFrames(scan, events, quarantine, splits)
 
 

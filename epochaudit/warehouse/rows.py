@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.auditing import Reading, plain_bytes_of
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.session import SMALL_CAPTURE
+from epochaudit.session import SMALL_CAPTURE, in_one_partition
 from epochaudit.sources.capture import Capture
 from epochaudit.sources.datasource import event_id, read_ranges
 from epochaudit.sources.discovery import FoundFile
@@ -100,7 +100,8 @@ def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple
     ]
     of_parts = spark.createDataFrame(facts, FACTS)
     clusters = [capture.cluster for capture in captures]
-    events, quarantine, splits = (counted(directory, table, of_parts, clusters) for table in ROWS)
+    kept = (counted(directory, table, of_parts, clusters) for table in ROWS)
+    events, quarantine, splits = map(in_one_partition, kept)
     if plain_bytes_of(captures) < SMALL_CAPTURE:
         events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.events.schema import EVENTS
-from epochaudit.events.views import REF_TYPE
+from epochaudit.events.views import REF_FIELDS
 from epochaudit.inventory import FileRead, NodeRead
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
@@ -24,11 +24,16 @@ SPLITS = (
     "quarantined_lines bigint, requests map<string, bigint>, partition_rows map<string, bigint>, "
     "error_codes map<string, bigint>, bytes bigint, rows bigint"
 )
-FINDINGS = (
-    "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, "
-    "group_id string, correlation_id int, rule string, verdict string, reason string, severity string, "
-    "expected string, observed string, because array<string>, "
-    f"evidence array<struct<role:string, place:{REF_TYPE}>>, first_offset bigint, last_offset bigint"
+UNTOLD = (
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "client_id",
+    "group_id",
+    "correlation_id",
+    "reason",
+    "first_offset",
+    "last_offset",
 )
 
 
@@ -69,8 +74,8 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         {**split, "split": 0, "lines": 1, "event_lines": 1, "requests": {"FETCH": 3, "PRODUCE": 1}, **produced},
         {**split, "split": 1, "lines": 1, "event_lines": 1, "requests": {"FETCH": 1}},
     ]
-    place = (2, "kafka-request.log", 1, len(REQUESTS[0]), 1, 0)
-    finding = {
+    place = dict(zip(REF_FIELDS, (2, "kafka-request.log", 1, len(REQUESTS[0]), 1, 0), strict=True))
+    finding = dict.fromkeys(UNTOLD) | {
         "cluster": "c",
         "node": 2,
         "topic": "t",
@@ -80,9 +85,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         "expected": "74",
         "observed": "0",
         "because": ["why"],
-        "evidence": [("the request", place)],
-        "first_offset": None,
-        "last_offset": None,
+        "evidence": [{"role": "the request", "place": place}],
     }
     audit = SimpleNamespace(
         captures=(Capture(str(root), "c", files, (Node(2),)),),
@@ -90,7 +93,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         tallies=(Tally("SR-01", {"violation": 1, "unverifiable": 2}, {"no log": 2}),),
         events=rows(spark, EVENTS, events),
         splits=rows(spark, SPLITS, splits),
-        listed=rows(spark, FINDINGS, [finding]),
+        listed=lambda: [finding],
         left_out={"IS-06": 2},
         failures={},
     )
