@@ -14,7 +14,16 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from epochaudit.inventory import METADATA_LOG, REQUEST_LOG, Inventory, NodeRead
+from epochaudit.inventory import (
+    LOGS,
+    METADATA_LOG,
+    REQUEST_LOG,
+    SERVER_LOG,
+    STATE_CHANGE_LOG,
+    Inventory,
+    NodeRead,
+    Present,
+)
 from epochaudit.rules.catalogue import family_title
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
@@ -24,8 +33,6 @@ if TYPE_CHECKING:
     from epochaudit.report.contents import RuleResult
     from epochaudit.sources.capture import Capture, RecordedFile
 
-STATE_CHANGE_LOG: Final = "state_change_log"
-SERVER_LOG: Final = "server_log"
 JUDGED: Final = "judged"
 PARTLY: Final = "partly"
 NOT: Final = "not"
@@ -126,29 +133,7 @@ EPOCH_CACHE: Final = tuple(
         "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache",
     )
 )
-SOURCES: Final = {REQUEST_LOG: (REQUESTS, "request log"), STATE_CHANGE_LOG: (STATE_CHANGES, "state-change.log"),
-                  SERVER_LOG: (SERVER, "server.log")}  # fmt: skip
-
-
-def presence(events: DataFrame) -> DataFrame:
-    """Grain: (cluster, node, source, event_type), with `rows`."""
-    return events.groupBy("cluster", "node", "source", "event_type").count()
-
-
-def named_nodes(events: DataFrame) -> DataFrame:
-    """Grain: (cluster, named): every node id that a request, a line or a record names as a broker or leader."""
-    from pyspark.sql import functions as F
-
-    named = F.array_union(
-        F.array_union(F.coalesce("live_brokers", F.array().cast("array<int>")), F.coalesce("replicas", F.array().cast("array<int>"))),
-        F.array(F.coalesce("leader", F.lit(-1)), F.when(F.col("replica_id") >= 0, F.col("replica_id")).otherwise(-1)),
-    )  # fmt: skip
-    return (
-        events.where(F.col("live_brokers").isNotNull() | F.col("replicas").isNotNull() | (F.col("replica_id") >= 0))
-        .select("cluster", F.explode(named).alias("named"))
-        .where("named >= 0")
-        .distinct()
-    )
+LOGGERS: Final = {REQUEST_LOG: REQUESTS, STATE_CHANGE_LOG: STATE_CHANGES, SERVER_LOG: SERVER}
 
 
 def correlation_holes(events: DataFrame) -> DataFrame:
@@ -174,19 +159,15 @@ def diagnosis(
     inventory: Inventory,
     rules: Iterable[RuleResult],
     splits: Iterable[Row],
-    present: Iterable[Row],
-    named: Iterable[Row],
+    present: Present,
     holes: Iterable[Row],
 ) -> Diagnosis:
-    """From what was read: `splits` of schemas/splits.toml, the others as the functions of this module give them."""
-    told: dict[tuple[str, int | None], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for row in present:
-        told[row["cluster"], row["node"]][row["source"]].add(row["event_type"])
+    """From what was read: `splits` of schemas/splits.toml, `present` of `EventCounts`, `holes` as correlation_holes gives them."""
     files = [file for capture in captures for file in capture.files]
     spans = _spans(splits)
     gaps = [
-        *_missing_nodes(inventory, named, told),
-        *_missing_logs(inventory, told),
+        *_missing_nodes(inventory, present),
+        *_missing_logs(inventory, present),
         *_missing_files(files),
         *_silences(files, spans),
         *_holes(holes),
@@ -197,11 +178,10 @@ def diagnosis(
         notes=tuple(_notes(files)),
         gaps=tuple(gaps),
         standings=tuple(_standings(rules)),
-        loggers=tuple(_loggers(inventory, told)),
+        loggers=tuple(_loggers(inventory, present)),
     )
 
 
-Told = Mapping[tuple[str, int | None], Mapping[str, set[str]]]
 Spans = Mapping[tuple[str, str], tuple[int, int]]
 
 
@@ -246,28 +226,24 @@ def _notes(files: Iterable[RecordedFile]) -> Iterable[str]:
             yield f"{file.path}: {file.compression or file.tar_compression} can't be split; it is one task"
 
 
-def _missing_nodes(inventory: Inventory, named: Iterable[Row], told: Told) -> Iterable[Gap]:
-    with_logs = {(cluster, node) for (cluster, node), sources in told.items() if node is not None and sources}
-    for cluster, node in sorted({(row["cluster"], row["named"]) for row in named} - with_logs):
+def _missing_nodes(inventory: Inventory, present: Present) -> Iterable[Gap]:
+    for cluster, node in inventory.missing_nodes:
         yield Gap(
             cluster, node, f"node {node} is named by others, but no log of it is here", "collect its logs directory"
         )
     for cluster in inventory.clusters:
-        if REQUEST_LOG in told.get((cluster, None), {}):
+        if REQUEST_LOG in present.get((cluster, None), {}):
             yield Gap(
                 cluster, None, "there are request logs of which the node can't be told",
                 "name the node of each folder in capture.toml",
             )  # fmt: skip
 
 
-def _missing_logs(inventory: Inventory, told: Told) -> Iterable[Gap]:
+def _missing_logs(inventory: Inventory, present: Present) -> Iterable[Gap]:
     for node in inventory.nodes:
-        sources = told.get((node.cluster, node.node), {})
-        for source, (wanted, name) in SOURCES.items():
-            if source not in sources and not (source == STATE_CHANGE_LOG and node.roles == ("controller",)):
-                yield Gap(
-                    node.cluster, node.node, f"no {name} of node {node.node}", f"set {wanted.name} to {wanted.level}"
-                )
+        for source in node.missing_logs:
+            remedy = f"set {LOGGERS[source].name} to {LOGGERS[source].level}"
+            yield Gap(node.cluster, node.node, f"no {LOGS[source]} of node {node.node}", remedy)
         if node.kafka is None:
             yield Gap(
                 node.cluster, node.node, f"the Kafka version of node {node.node} is not known",
@@ -275,7 +251,7 @@ def _missing_logs(inventory: Inventory, told: Told) -> Iterable[Gap]:
             )  # fmt: skip
     for cluster in inventory.clusters:
         kraft = any("controller" in node.roles and "broker" not in node.roles for node in inventory.nodes)
-        if kraft and METADATA_LOG not in told.get((cluster, None), {}):
+        if kraft and METADATA_LOG not in present.get((cluster, None), {}):
             yield Gap(
                 cluster, None, "no metadata log: what the controller committed can't be judged",
                 "add the segments and snapshots of __cluster_metadata-0, or their dump",
@@ -354,11 +330,11 @@ def _standings(rules: Iterable[RuleResult]) -> Iterable[Standing]:
         yield Standing(family, family_title(family), len(members), standing, judged, unverifiable, ordered)
 
 
-def _loggers(inventory: Inventory, told: Told) -> Iterable[Logger]:
+def _loggers(inventory: Inventory, present: Present) -> Iterable[Logger]:
     """The loggers that would close the gaps, each once."""
-    brokers = [told.get((node.cluster, node.node), {}) for node in inventory.nodes]
-    for source, (wanted, _) in SOURCES.items():
-        if any(source not in sources for sources in brokers):
+    brokers = [present.get((node.cluster, node.node), {}) for node in inventory.nodes]
+    for source, wanted in LOGGERS.items():
+        if any(source in node.missing_logs for node in inventory.nodes):
             yield wanted
     epochs_told = any("EPOCH_CACHE" in event for sources in brokers for events in sources.values() for event in events)
     if brokers and not epochs_told:

@@ -14,27 +14,22 @@ from epochaudit.diagnosis import (
     Diagnosis,
     correlation_holes,
     diagnosis,
-    named_nodes,
-    presence,
 )
 from epochaudit.events.schema import spark_schema
-from epochaudit.inventory import FileRead, Inventory, NodeRead
+from epochaudit.inventory import FileRead, Inventory, NodeRead, Present, event_counts, event_groups, named_nodes
 from epochaudit.report import doctor
 from epochaudit.report.contents import RuleResult
 from epochaudit.sources.capture import Capture, RecordedFile
 
 ALL_SOURCES = ("request_log", "state_change_log", "server_log")
-FULL = [
-    {"cluster": "c", "node": node, "source": source, "event_type": "EPOCH_CACHE_X"}
-    for node in (1, 2)
-    for source in ALL_SOURCES
-]
+FULL: Present = {("c", node): {source: {"EPOCH_CACHE_X"} for source in ALL_SOURCES} for node in (1, 2)}
 
 
 def told(
     *paths: str,
-    present: list[dict[str, object]] = FULL,
-    named: tuple[int, ...] = (1, 2),
+    present: Present = FULL,
+    missing: tuple[int, ...] = (),
+    missing_logs: tuple[str, ...] = (),
     spans: dict[str, tuple[int, int]] | None = None,
     holes: tuple[dict[str, object], ...] = (),
     rules: tuple[RuleResult, ...] = (),
@@ -47,15 +42,15 @@ def told(
     )
     inventory = Inventory(
         clusters=("c",),
-        nodes=(NodeRead("c", 1, ("broker",), versions), NodeRead("c", 2, ("broker",), versions)),
+        nodes=(NodeRead("c", 1, ("broker",), versions), NodeRead("c", 2, ("broker",), versions, missing_logs)),
+        missing_nodes=tuple(("c", node) for node in missing),
         files=tuple(FileRead(path, "request-log-json", 1, 100, 7, 7, 0, 0) for path in paths),
     )
     splits = [
         {"cluster": "c", "file": path, "first_time_ms": first, "last_time_ms": last}
         for path, (first, last) in (spans or {}).items()
     ]
-    nodes = [{"cluster": "c", "named": node} for node in named]
-    return diagnosis([Capture("/x", "c", files, ())], inventory, rules, splits, present, nodes, holes)
+    return diagnosis([Capture("/x", "c", files, ())], inventory, rules, splits, present, holes)
 
 
 def gaps(found: Diagnosis) -> list[str]:
@@ -68,11 +63,11 @@ def test_full_evidence_has_no_gap_and_needs_no_logger() -> None:
 
 
 def test_a_node_that_is_only_named_by_others_is_missing() -> None:
-    assert gaps(told(named=(1, 2, 3))) == ["node 3 is named by others, but no log of it is here"]
+    assert gaps(told(missing=(3,))) == ["node 3 is named by others, but no log of it is here"]
 
 
 def test_a_log_that_a_node_lacks_is_named_with_its_logger() -> None:
-    found = told(present=[row for row in FULL if (row["node"], row["source"]) != (2, "state_change_log")])
+    found = told(missing_logs=("state_change_log",))
     assert gaps(found) == ["no state-change.log of node 2"]
     [logger] = found.loggers
     assert logger.log4j == "log4j.logger.state.change.logger=TRACE, stateChangeAppender"
@@ -95,7 +90,7 @@ def test_a_log_that_a_node_lacks_is_named_with_its_logger() -> None:
     ],
 )
 def test_the_epoch_cache_is_named_as_the_release_names_it(versions: tuple[str, ...], names: list[str]) -> None:
-    found = told(present=[{**row, "event_type": "FETCH"} for row in FULL], versions=versions)
+    found = told(present={node: {source: {"FETCH"} for source in ALL_SOURCES} for node in FULL}, versions=versions)
     assert [logger.name for logger in found.loggers] == names
     assert ("the Kafka version of node 1 is not known" in gaps(found)) == (not versions)
 
@@ -158,7 +153,7 @@ def test_notes_tell_what_is_odd_about_a_file() -> None:
 
 
 def test_the_page_says_it_all_and_json_too() -> None:
-    found = told("a/kafka-request.log", named=(1, 2, 3), spans={"a/kafka-request.log": (0, 86_400_000)})
+    found = told("a/kafka-request.log", missing=(3,), spans={"a/kafka-request.log": (0, 86_400_000)})
     page = doctor.render(found)
     assert "1 gap in the evidence" in page
     assert "node 3 is named by others, but no log of it is here: collect its logs directory" in page
@@ -185,6 +180,5 @@ def test_what_the_events_name(spark: SparkSession) -> None:
     )  # fmt: skip
     assert {row["named"] for row in named_nodes(events).collect()} == {1, 2, 3, 4, 5}
     assert [(row["connection"], row["missing"]) for row in correlation_holes(events).collect()] == [("x", 2)]
-    assert {(row["event_type"], row["count"]) for row in presence(events).collect()} == {
-        ("UPDATE_METADATA", 1), ("LEADER_AND_ISR", 1), ("FETCH", 3),
-    }  # fmt: skip
+    counts = event_counts(row.asDict(recursive=True) for row in event_groups(events).collect())
+    assert counts.present == {("c", 1): {"request_log": {"UPDATE_METADATA", "LEADER_AND_ISR", "FETCH"}}}

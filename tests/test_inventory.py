@@ -8,15 +8,16 @@ from epochaudit.inventory import EventCounts, event_counts
 
 
 def group(source: str, event_type: str, rows: int, **changes: Any) -> dict[str, Any]:
-    nothing = {"error_code": None, "requested": False, "node": None, "name": None, "value": None, "last": None}
-    return {"source": source, "event_type": event_type, "rows": rows, **nothing, **changes}
+    nothing = dict.fromkeys(("error_code", "node", "name", "value", "last"))
+    told = {"source": source, "event_type": event_type, "rows": rows, "cluster": "c", "requested": False}
+    return {**nothing, **told, **changes}
 
 
 def said(
     node: int, event_type: str, name: str | None, value: str | None, place: tuple[int, int] = (0, 0)
 ) -> dict[str, Any]:
     last = {"file_order": place[0], "byte_offset": place[1]}
-    return group("server_log", event_type, 1, cluster="c", node=node, name=name, value=value, last=last)
+    return group("server_log", event_type, 1, node=node, name=name, value=value, last=last)
 
 
 def version(node: int, printed: str, file_order: int, byte_offset: int) -> dict[str, Any]:
@@ -68,4 +69,17 @@ def test_a_nodes_roles_are_those_it_states() -> None:
         ("c", 1): {"broker", "controller"},
         ("c", 2): {"broker", "controller"},
         ("c", 3): {"broker"},
+    }
+
+
+def test_what_there_is_of_a_node_is_told_by_its_events() -> None:
+    counts = counted(
+        group("request_log", "FETCH", 1, node=1),
+        group("request_log", "METADATA", 1, node=1),
+        group("state_change_log", "LEADER_STARTS", 1, node=1),
+        group("metadata_log", "TOPIC_RECORD", 1),
+    )
+    assert counts.present == {
+        ("c", 1): {"request_log": {"FETCH", "METADATA"}, "state_change_log": {"LEADER_STARTS"}},
+        ("c", None): {"metadata_log": {"TOPIC_RECORD"}},
     }

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from epochaudit.diagnosis import Diagnosis, correlation_holes, diagnosis, named_nodes, presence
+from epochaudit.diagnosis import Diagnosis, correlation_holes, diagnosis
 from epochaudit.evidence import LineNumbers, Place
 from epochaudit.findings import Recording, findings
-from epochaudit.inventory import METADATA_LOG, EventCounts, FileRead, Inventory, NodeRead, event_counts, event_groups
+from epochaudit.inventory import (
+    LOGS,
+    METADATA_LOG,
+    STATE_CHANGE_LOG,
+    EventCounts,
+    FileRead,
+    Inventory,
+    NodeRead,
+    Process,
+    event_counts,
+    event_groups,
+    named_nodes,
+)
 from epochaudit.metrics import of_run
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.report.removals import removals_of
@@ -28,6 +41,7 @@ SPLIT_COLUMNS: Final = (
     *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
     *("requests", "partition_rows", "error_codes", "bytes", "rows"),
 )
+CONTROLLER: Final = "controller"
 SPAN_COLUMNS: Final = ("first_time_ms", "last_time_ms")
 
 Row = Mapping[str, Any]
@@ -35,14 +49,18 @@ Row = Mapping[str, Any]
 
 def report_of(audit: Audit) -> Report:
     """The report of an audit: small aggregates and the listed findings are collected, their lines read back."""
-    with ThreadPoolExecutor() as pool:  # three small jobs, of which Spark plans one while it runs another
-        listing, counting = pool.submit(audit.listed), pool.submit(_event_counts, audit)
+    with ThreadPoolExecutor() as pool:  # small jobs, of which Spark plans one while it runs another
+        listing, counting, naming = (
+            pool.submit(audit.listed),
+            pool.submit(_event_counts, audit),
+            pool.submit(_named, audit),
+        )
         splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
-        rows, counts = listing.result(), counting.result()
+        rows, counts, named = listing.result(), counting.result(), naming.result()
     of_run().read = _read(splits)
     return Report(
         version=VERSION,
-        inventory=inventory(audit.captures, splits, counts),
+        inventory=inventory(audit.captures, splits, counts, named),
         rules=rule_results(audit.rules, audit.tallies),
         findings=findings(rows, recording(audit.captures, splits), {rule.id: rule.caused_by for rule in audit.rules}),
         failures=audit.failures,
@@ -60,17 +78,23 @@ def _read(splits: Sequence[Row]) -> dict[str, int]:
 def diagnosis_of(audit: Audit) -> Diagnosis:
     """The diagnosis of what an audit has read: some small aggregates are collected."""
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS, *SPAN_COLUMNS).collect()]
+    counts = _event_counts(audit)
     return diagnosis(
         audit.captures,
-        inventory(audit.captures, splits, _event_counts(audit)),
+        inventory(audit.captures, splits, counts, _named(audit)),
         rule_results(audit.rules, audit.tallies),
         splits,
-        *([row.asDict() for row in of(audit.events).collect()] for of in (presence, named_nodes, correlation_holes)),
+        counts.present,
+        [row.asDict() for row in correlation_holes(audit.events).collect()],
     )
 
 
 def _event_counts(audit: Audit) -> EventCounts:
     return event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
+
+
+def _named(audit: Audit) -> frozenset[Process]:
+    return frozenset((row["cluster"], row["named"]) for row in named_nodes(audit.events).collect())
 
 
 def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleResult, ...]:
@@ -90,8 +114,10 @@ def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleR
     )
 
 
-def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventCounts) -> Inventory:
-    """What was read, from the captures' files, the splits table and the event counts.
+def inventory(
+    captures: Sequence[Capture], splits: Iterable[Row], counts: EventCounts, named: AbstractSet[Process]
+) -> Inventory:
+    """What was read, from the captures' files, the splits table, the event counts and the nodes that events name.
 
     APIs without event rows (PRODUCE) are counted by the splits, all others by the events.
     """
@@ -115,6 +141,7 @@ def inventory(captures: Sequence[Capture], splits: Iterable[Row], counts: EventC
         partition_rows=dict(sorted(partition_rows.items())),
         error_codes=_nested(error_codes),
         metadata_records=counts.metadata_records,
+        missing_nodes=tuple(sorted(named - counts.present.keys())),
     )
 
 
@@ -137,7 +164,10 @@ def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRea
         process = told[cluster, node]
         roles = {*process.roles, *counts.roles.get((cluster, node), ())}
         versions = (process.kafka,) if process.kafka else counts.versions.get((cluster, node), ())
-        yield NodeRead(cluster, node, tuple(sorted(roles)), versions)
+        wanted = [source for source in LOGS if source != STATE_CHANGE_LOG or roles != {CONTROLLER}]
+        present = counts.present.get((cluster, node), {})
+        missing = tuple(source for source in wanted if source not in present)
+        yield NodeRead(cluster, node, tuple(sorted(roles)), versions, missing)
 
 
 def _file_read(file: RecordedFile, splits: Iterable[Row]) -> FileRead:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 
 from epochaudit.findings import BREACHES, Finding
+from epochaudit.inventory import LOGS
 from epochaudit.report.contents import Removal, Report, RuleResult, grouped
 from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
 from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of
@@ -73,6 +74,7 @@ def render(report: Report) -> str:
         unmet=[rule for rule in report.rules if not rule.subjects],
         doubtful=[rule for rule in report.rules if rule.count(UNVERIFIABLE)],
         verdicts=VERDICTS,
+        logs=LOGS,
         meanings=MEANINGS,
         shown_files=SHOWN_FILES,
         shown_consequences=SHOWN_CONSEQUENCES,

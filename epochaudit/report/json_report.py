@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from epochaudit.findings import Finding
-from epochaudit.inventory import Inventory
+from epochaudit.inventory import LOGS, Inventory
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.report.losses import losses_of, truncations_of
 from epochaudit.rules.rule import VERDICTS
@@ -45,7 +45,15 @@ def document(report: Report) -> dict[str, Any]:
 def _capture(inventory: Inventory) -> dict[str, Any]:
     return {
         "clusters": list(inventory.clusters),
-        "nodes": [{"node": node.node, "roles": list(node.roles), "kafka": node.kafka} for node in inventory.nodes],
+        "nodes": [
+            {
+                "node": node.node,
+                "roles": list(node.roles),
+                "kafka": node.kafka,
+                "missing_logs": [LOGS[source] for source in node.missing_logs],
+            }
+            for node in inventory.nodes
+        ],
         "bytes": inventory.bytes,
         "lines": inventory.lines,
         "events": inventory.events,
@@ -69,6 +77,7 @@ def _capture(inventory: Inventory) -> dict[str, Any]:
             api: {str(code): rows for code, rows in codes.items()} for api, codes in inventory.error_codes.items()
         },
         "metadata_records": dict(inventory.metadata_records),
+        "missing_nodes": [{"cluster": cluster, "node": node} for cluster, node in inventory.missing_nodes],
     }
 
 

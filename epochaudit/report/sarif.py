@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from epochaudit.evidence import Evidence
 from epochaudit.findings import Finding
+from epochaudit.inventory import LOGS
 from epochaudit.report.contents import Acceptance, Report, RuleResult
 from epochaudit.report.neutral import neutral
 from epochaudit.rules.rule import EXPOSED, FENCED, INFO, PASS, SEVERITIES, UNVERIFIABLE, VIOLATION
@@ -146,6 +147,11 @@ def _notifications(report: Report, numbers: Mapping[str, int]) -> Iterator[dict[
         yield _notification("error", f"the rule failed: {why}", rule_id, numbers)
     if report.inventory.quarantined:
         yield _notification("warning", f"{report.inventory.quarantined} lines could not be read and are in quarantine")
+    for node in report.inventory.nodes:
+        for source in node.missing_logs:
+            yield _notification("warning", f"no {LOGS[source]} of node {node.node} of {node.cluster} was read")
+    for cluster, missing in report.inventory.missing_nodes:
+        yield _notification("warning", f"node {missing} of {cluster} is named by others, but no log of it was read")
     if report.expired:
         yield _notification("warning", f"{len(report.expired)} findings are no longer accepted: their time is over")
     if not report.judged:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from epochaudit.findings import Finding
-from epochaudit.inventory import Inventory
+from epochaudit.inventory import LOGS, Inventory
 from epochaudit.report.contents import Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.page import Page, plural, size_of
@@ -44,14 +44,15 @@ def headline(report: Report) -> str:
     """The one line that answers the question, always with what was judged and what could not be."""
     violations, exposed = report.unaccepted(VIOLATION), report.unaccepted(EXPOSED)
     accepted = f"; {plural(len(report.accepted), 'finding')} accepted" if report.accepted else ""
-    unverifiable = accepted + _unverifiable(report)
+    unverifiable = accepted + _unverifiable(report) + _incomplete(report.inventory)
     if violations or exposed:
         found = plural(violations, "violation")
         return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
     if not report.judged:
         why = unverifiable or ": no subject of any rule was found"
         return f"? Nothing was judged, so this result is not a clean one{why}"
-    return f"✓ 0 violations, 0 exposed over {report.judged:,} judged{unverifiable}"
+    mark = "?" if report.inventory.incomplete else "✓"
+    return f"{mark} 0 violations, 0 exposed over {report.judged:,} judged{unverifiable}"
 
 
 def _unverifiable(report: Report) -> str:
@@ -62,6 +63,15 @@ def _unverifiable(report: Report) -> str:
     main = f": {reasons[0][0]}" if reasons else ""
     others = f" (+{plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
     return f"; {total:,} unverifiable{main}{others}"
+
+
+def _incomplete(inventory: Inventory) -> str:
+    """What a node did that its own logs would tell is no subject of any rule where they are missing."""
+    nodes = [node for _, node in inventory.missing_nodes]
+    nodes += [node.node for node in inventory.nodes if node.missing_logs]
+    if not nodes:
+        return ""
+    return f"; logs of {'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, sorted(nodes)))} are missing"
 
 
 def _verdict(page: Page, report: Report) -> None:
@@ -83,7 +93,13 @@ def _read(page: Page, inventory: Inventory) -> None:
         of_cluster = f" of {node.cluster}" if len(inventory.clusters) > 1 else ""
         roles = ", ".join(node.roles) or "role unknown"
         versions = ", then ".join(node.versions) or "version unknown"
-        page.say((f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), indent=2, hang=2)
+        missing = "".join(f", no {LOGS[source]}" for source in node.missing_logs)
+        page.say(
+            (f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), (missing, "yellow"), indent=2, hang=2
+        )
+    for cluster, node_id in inventory.missing_nodes:
+        of_cluster = f" of {cluster}" if len(inventory.clusters) > 1 else ""
+        page.say((f"node {node_id}{of_cluster}: named by others, but no log of it is here", "yellow"), indent=2, hang=2)
     if inventory.left_out:
         kinds = ", ".join(f"{files:,} {kind}" for kind, files in inventory.left_out.items())
         page.say((f"files not read: {kinds}", ""), indent=2, hang=2)
@@ -233,9 +249,11 @@ def _next(page: Page, report: Report) -> None:
             indent=2,
             hang=2,
         )
-    if report.count(UNVERIFIABLE) or not report.judged:
+    if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
         page.say(
-            ("Where a log is missing, add it and audit again: unverifiable does not mean clean.", ""),
+            ("Where a log is missing, add it and audit again: unverifiable does not mean clean. ", ""),
+            ("epochaudit doctor", "bold"),
+            (" tells what is missing.", ""),
             indent=2,
             hang=2,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epochaudit.evidence import Evidence
@@ -98,3 +100,11 @@ def rules() -> tuple[RuleResult, ...]:
 @pytest.fixture
 def report(inventory: Inventory, rules: tuple[RuleResult, ...], finding: Finding) -> Report:
     return Report("0.1.0", inventory, rules, (finding,))
+
+
+@pytest.fixture
+def lacking(report: Report) -> Report:
+    """A report on a cluster of which one node has no logs here, and another lacks one of its own."""
+    one, two = report.inventory.nodes
+    nodes = (one, replace(two, missing_logs=("state_change_log",)))
+    return replace(report, inventory=replace(report.inventory, nodes=nodes, missing_nodes=(("west", 3),)))

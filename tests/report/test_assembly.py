@@ -66,6 +66,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         event("server_log", "KAFKA_VERSION", name="kafka", value="3.8.0", byte_offset=5),
         event("server_log", "CONFIG_VALUE", name="process.roles", value="[broker]"),
         event("metadata_log", "TOPIC_RECORD", node=None),
+        event("metadata_log", "PARTITION_RECORD", node=None, replicas=[2, 3]),
     ]
     counts = {"ignored_lines": 0, "quarantined_lines": 0, "bytes": 29, "rows": 1}
     split = {"cluster": "c", "file": "kafka-request.log", **counts}
@@ -112,9 +113,10 @@ def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> 
     assert read.requests == {"FETCH": 4, "PRODUCE": 1}
     assert read.partition_rows == {"FETCH": 1, "PRODUCE": 2}
     assert read.error_codes == {"FETCH": {0: 1, 74: 1}, "PRODUCE": {0: 1, 6: 1}}
-    assert read.metadata_records == {"TOPIC_RECORD": 1}
+    assert read.metadata_records == {"PARTITION_RECORD": 1, "TOPIC_RECORD": 1}
     assert read.left_out == {"unknown": 1}
-    assert read.nodes == (NodeRead("c", 2, ("broker",), ("3.8.0", "3.9.1")),)
+    assert read.nodes == (NodeRead("c", 2, ("broker",), ("3.8.0", "3.9.1"), ("state_change_log",)),)
+    assert read.missing_nodes == (("c", 3),)
 
 
 def test_rules_carry_their_tallies(assembled: Report) -> None:

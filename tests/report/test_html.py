@@ -72,6 +72,12 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
     assert [attributes.get("class") for attributes in page.elements("h1")] == ["bad"]
 
 
+def test_logs_that_are_missing_are_told(report: Report, lacking: Report) -> None:
+    assert "missing" not in Page(html.render(report)).text.split("What was read")[-1]
+    read = Page(html.render(lacking)).text.split("What was read")[-1]
+    assert "version unknown state-change.log 3 west named by others all logs" in read
+
+
 def test_a_finding_is_told_with_its_lines(report: Report) -> None:
     text = Page(html.render(report)).text
     for told in (

@@ -27,7 +27,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
     assert list(document["capture"]) == [
         *("clusters", "nodes", "bytes", "lines", "events", "ignored", "quarantined"),
-        *("files", "requests", "partition_rows", "error_codes", "metadata_records"),
+        *("files", "requests", "partition_rows", "error_codes", "metadata_records", "missing_nodes"),
     ]
     assert list(document["findings"][0]) == [
         *(
@@ -61,6 +61,12 @@ def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> Non
     assert json_report.document(replace(report, left_out={"SR-01": 990_000}))["left_out"] == {"SR-01": 990_000}
 
 
+def test_evidence_that_is_missing_is_told(lacking: Report) -> None:
+    capture = json_report.document(lacking)["capture"]
+    assert [node["missing_logs"] for node in capture["nodes"]] == [[], ["state-change.log"]]
+    assert capture["missing_nodes"] == [{"cluster": "west", "node": 3}]
+
+
 def test_what_was_lost_is_told_beside_the_findings(report: Report, finding: Finding) -> None:
     lost = replace(finding, rule="TR-06", first_offset=10, last_offset=29)
     (loss,) = json.loads(json_report.render(replace(report, findings=(lost,))))["losses"]
@@ -72,7 +78,7 @@ def test_capture_totals_are_sums_over_the_files(report: Report) -> None:
     capture = json_report.document(report)["capture"]
     assert capture["bytes"] == 2_550_000
     assert (capture["lines"], capture["events"], capture["ignored"], capture["quarantined"]) == (2_400, 2_200, 199, 1)
-    assert capture["nodes"][1] == {"node": 2, "roles": ["broker"], "kafka": None}
+    assert capture["nodes"][1] == {"node": 2, "roles": ["broker"], "kafka": None, "missing_logs": []}
     assert capture["error_codes"]["FETCH"] == {"0": 3_999, "74": 1}
     assert capture["files"][1] == {
         "path": "broker-2/state-change.log",

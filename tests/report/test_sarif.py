@@ -46,6 +46,15 @@ def test_a_consequence_is_a_result_that_names_its_cause(report: Report, finding:
     assert f"Caused by SR-01 {finding.finding_id}" in caused["message"]["text"]
 
 
+def test_logs_that_are_missing_are_told_as_notifications(lacking: Report) -> None:
+    (invocation,) = run_of(lacking)["invocations"]
+    texts = [one["message"]["text"] for one in invocation["toolExecutionNotifications"] if one["level"] == "warning"]
+    assert texts[-2:] == [
+        "no state-change.log of node 2 of west was read",
+        "node 3 of west is named by others, but no log of it was read",
+    ]
+
+
 def test_what_could_not_be_judged_is_told_as_notifications(report: Report) -> None:
     told = replace(report, failures={"FF-01": "it broke"}, left_out={"SR-01": 7})
     (invocation,) = run_of(told)["invocations"]

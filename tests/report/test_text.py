@@ -50,6 +50,14 @@ def test_nothing_judged_is_not_presented_as_clean() -> None:
     assert "✓" not in text.render(report_of())
 
 
+def test_a_node_without_its_logs_is_told_first_and_by_name(lacking: Report) -> None:
+    page = text.render(replace(lacking, findings=(), rules=(judged(**{PASS: 7}),)))
+    assert page.splitlines()[0] == "? 0 violations, 0 exposed over 7 judged; logs of nodes 2, 3 are missing"
+    assert "node 2: broker, Kafka version unknown, no state-change.log" in page
+    assert "node 3: named by others, but no log of it is here" in page
+    assert "epochaudit doctor tells what is missing" in unwrapped(page)
+
+
 def test_several_reasons_are_counted_in_the_headline(report: Report) -> None:
     assert text.headline(report).endswith("3 unverifiable: no state-change.log for the broker (+1 reason below)")
 
