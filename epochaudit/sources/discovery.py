@@ -33,6 +33,7 @@ from epochaudit.sources.opening import (
 )
 
 _CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
+_ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
 _LATEST: Final = 1 << 62
 _OF_NO_NODE: Final = ("metadata_log", "client_log", "manifest")
 LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
@@ -267,13 +268,22 @@ def _recorded(
 
 
 def _ordered(files: Sequence[RecordedFile], first_times: dict[str, int]) -> tuple[RecordedFile, ...]:
-    """The files by path, each with its rank by first timestamp among its node's files: some hold several sources."""
+    """The files by path, each with its rank by first timestamp among its node's files: some hold several sources.
+
+    Of files that begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest.
+    """
     ranks: dict[int | None, int] = defaultdict(int)
     ranked = []
-    for file in sorted(files, key=lambda file: (first_times[file.path], file.path)):
+    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotations(file.path), file.path)):
         ranked.append(replace(file, file_order=ranks[file.node]))
         ranks[file.node] += 1
     return tuple(sorted(ranked, key=lambda file: file.path))
+
+
+def _rotations(path: str) -> int:
+    """`kafka-request.log.12.gz` -> 12; 0 for a log that is written to."""
+    rotated = _ROTATED.search(path)
+    return int(rotated[1]) if rotated else 0
 
 
 def _nodes(found: Sequence[FoundFile], files: Sequence[RecordedFile], manifest: Manifest) -> tuple[Node, ...]:

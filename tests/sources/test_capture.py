@@ -271,6 +271,17 @@ def test_rotated_files_are_ordered_by_their_first_line(tmp_path: Path) -> None:
     assert [order[path] for path in files] == [3, 2, 0, 1, 0]
 
 
+def test_files_that_begin_in_the_same_millisecond_are_ordered_by_their_rotations(tmp_path: Path) -> None:
+    rotated = ("server.log.100", "server.log.99.gz", "server.log.9", "server.log")
+    contents = [(SERVER % 1) + f"# {name}\n" for name in rotated]  # each another file
+    files = {
+        f"b/{name}": text if ".gz" not in name else gzip.compress(text.encode())
+        for name, text in zip(rotated, contents, strict=True)
+    }
+    order = {file.path: file.file_order for file in capture(tmp_path, files).files}
+    assert [order[path] for path in files] == [0, 1, 2, 3]
+
+
 # --- capture.toml
 
 
