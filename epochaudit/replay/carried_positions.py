@@ -27,8 +27,9 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     to a session whose offset is not known), fetch_ref, api_version, left_to_session, log_start_offset of the new topic
     (0 where the answer does not say), previous_topic_id; position_ref: where the client had read up to or asked for
     this offset in the old topic, null if it had not; created_ref: where the node first took a statement of the new
-    topic; last_skipped_offset; resumed and committed_ref: its group's coordinator had told it the offset; detected: how
-    the client got a new position, null if it did not; refused: a leader epoch of its was refused before; order_unknown:
+    topic; last_skipped_offset; committed_ref: its group's coordinator had told it the offset; resumed: and not only the
+    client itself had committed it, as by then it had read the old topic alone; detected: how the client got a new
+    position, null if it did not; refused: a leader epoch of its was refused before; order_unknown:
     which of the topics came first is not in the evidence; several_incarnations (then topic_id is null: nothing tells
     the topics apart); shared_client_id.
     """
@@ -46,7 +47,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
         F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",
         F.coalesce("origin.of_topic_id", "previous_topic_id").alias("previous_topic_id"),
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
-        F.col("resume").isNotNull().alias("resumed"), F.col("resume.ref").alias("committed_ref"), "detected", "refused",
+        "resumed", F.col("resume.ref").alias("committed_ref"), "detected", "refused",
         "order_unknown", "several_incarnations", "shared_client_id",
     )  # fmt: skip
 
@@ -158,6 +159,7 @@ def _origin(rows: DataFrame) -> DataFrame:
         {
             "origin": F.array_max(own_ref),
             "resume": F.array_max(F.filter("resumes", lambda c: c["answered_offset"] == o)),
+            "resumed": F.exists("resumes", lambda c: (c["answered_offset"] == o) & ~c["own"]),
             "detected": F.when(reset, "a new position from ListOffsets")
             .when(seen("out_of_range"), "an out-of-range answer")
             .when(diverged, "the leader's comparison with lastFetchedEpoch"),

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.kept import kept
+from epochaudit.replay.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.releases import FOREVER, releases, releases_at
 
 STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
@@ -35,6 +36,7 @@ LATE_MS: Final = (
 _DELTA_MS: Final = 250
 _HANDLER_MS: Final = 60_000
 _CALM_MS: Final = 1_000  # a shorter spell serves too few requests
+_GIVEN: Final = ("cluster", "topic", "topic_id", "partition", "leader_epoch")
 
 
 @kept
@@ -150,8 +152,9 @@ def held_epochs(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition): all the leader epochs the replica held, to be broadcast.
 
     topic_key is that of the topic id and, once more, of the name (then with the epochs of all its incarnations).
-    Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref);
-    successor, the last of them; releases of the node, see there.
+    Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref,
+    previous_epoch, outdated: a later epoch, of which the node's log does not tell, is recorded elsewhere); successor, the last
+    of them; releases of the node, see there.
     """
     starts = replica_starts(events)
     entry = F.struct(
@@ -164,6 +167,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "until_ms",
         "successor",
         F.col("own_ref").alias("ref"),
+        "previous_epoch",
     )
     held = (
         starts.withColumn("topic_key", F.explode(topic_keys()))
@@ -171,7 +175,30 @@ def held_epochs(events: DataFrame) -> DataFrame:
         .agg(F.collect_list(entry).alias("held"))
         .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
+    held = held.join(F.broadcast(_told_epochs(events)), ["cluster", "topic_key", "partition"], "left")
+    held = held.withColumn("held", F.transform("held", lambda e: e.withField("outdated", _outdated(e)))).drop("told")
     return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+
+
+def _told_epochs(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): told, the leader epochs that any node, request or record states for given."""
+    given = partition_states(events, RECORD, LEADER_AND_ISR).where(F.col("leader_epoch").isNotNull())
+    named = with_identity(given.select(*_GIVEN), topic_incarnations(events)).select(*_GIVEN)
+    told = named.unionByName(replica_starts(events).select(*_GIVEN)).withColumn("topic_key", F.explode(topic_keys()))
+    return told.groupBy("cluster", "topic_key", "partition").agg(F.collect_set("leader_epoch").alias("told"))
+
+
+def _outdated(e: Column) -> Column:
+    """The log has a hole after this epoch: the line of a later one is missing, before the next that it has, if it has one.
+
+    A line that states this epoch as the one before proves that there is none.
+    """
+    epoch = e["leader_epoch"]
+    later = F.filter("held", lambda other: other["leader_epoch"] > epoch)
+    following = F.array_min(F.transform(later, lambda other: other["leader_epoch"]))
+    adjoins = F.exists(later, lambda other: (other["leader_epoch"] == following) & (other["previous_epoch"] == epoch))
+    between = F.exists("told", lambda x: (x > epoch) & F.coalesce(x < following, F.lit(True)))
+    return F.coalesce(between, F.lit(False)) & ~F.coalesce(adjoins, F.lit(False))
 
 
 @kept
@@ -179,7 +206,7 @@ def _calm_spells(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition) and spell in which the replica held one epoch and nothing changed.
 
     Columns: calm_from_ms, calm_to_ms (both within), calm (of the epoch: struct(leader_epoch, is_leader, topic, topic_id, ref,
-    successor), and version and later, the kafka_version and held_later of with_held_epochs). Nearly all requests come and
+    outdated, successor), and version and later, the kafka_version and held_later of with_held_epochs). Nearly all requests come and
     are answered in one of few spells, which spares them the search and the list to search in.
     """
     edges = F.flatten(
@@ -205,7 +232,7 @@ def _calm_spells(events: DataFrame) -> DataFrame:
     nth = F.array_compact(F.transform("held", lambda e, i: F.when(_meets(e, within, within, LATE_MS), i)))
     own = F.col("own")
     calm = F.struct(
-        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref")), "successor",
+        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref", "outdated")), "successor",
         _version(within).alias("version"), _later(within).alias("later"),
     )  # fmt: skip
     return (
@@ -238,7 +265,8 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     Adds: held_min and held_max, the lowest and highest leader epoch that may have judged the request (null: none
     known); held_just_before: the lowest that it held within LATE_MS before, which may have judged it all the same, as a
     request's line may be written late; led_just_before: it led by then, or within LATE_MS before; held_complete: the epoch at
-    arrival is known, so that no other epoch is possible; held_leader: only as leader; held_ref: the line that started
+    arrival is known, so that no other epoch is possible; held_outdated: a later epoch, which others tell of, is missing in the
+    node's log, so that it may have held that; held_leader: only as leader; held_ref: the line that started
     held_max; kafka_version of the process that answered, as major*1,000,000 + minor*1,000 + patch; successor: the line by which
     the replica of the topic id gave way to another topic of the name, whenever; held_later: it starts the replica only after the
     request. Completes topic and topic_id from the replica that was hosted.
@@ -283,6 +311,9 @@ def _met(own: Column) -> dict[str, Column]:
         "held_min": when_calm(own["leader_epoch"], lowest),
         "held_max": when_calm(own["leader_epoch"], highest["leader_epoch"]),
         "held_ref": when_calm(own["ref"], highest["ref"]),
+        "held_outdated": F.coalesce(
+            when_calm(own["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
+        ),
         "held_complete": own.isNotNull() | F.coalesce(settled, F.lit(False)),
         "kafka_version": when_calm(own["version"], _version(F.col("time_ms"))),
         "held_later": when_calm(own["later"], _later(F.col("time_ms"))),

@@ -47,8 +47,8 @@ _COLUMNS: Final = (
     "response_leader_epoch", "response_partition_epoch", "response_isr",
 )  # fmt: skip
 _STATE: Final = (
-    "clock", "next_clock", "time_ms", "next_ms", "node", "controller_epoch", "leader_epoch", "partition_epoch", "leader", "isr",
-    "replicas", "leader_recovery_state", "state_ref",
+    "clock", "next_clock", "time_ms", "next_ms", "node", "controller_epoch", "leader_epoch", "partition_epoch", "leader",
+    "isr", "replicas", "next_partition_epoch", "leader_recovery_state", "state_ref",
 )  # fmt: skip
 
 
@@ -218,8 +218,13 @@ def _malformed(state: Column) -> Column:
 
 def _with_members(rows: DataFrame) -> DataFrame:
     """Adds the standing of the new ISR's members wherever the controller can have been in the metadata log."""
-    exact, current = F.col("committed").isNotNull(), F.col("code").isin(*EPOCHS_WERE_CURRENT)
-    place = F.col("committed.place")
+    current = F.col("code").isin(*EPOCHS_WERE_CURRENT)
+    # 108 states no epochs; it comes with the change that ended the state that the request names
+    elected = (F.col("code") == NEW_LEADER_ELECTED) & (
+        F.col("current.next_partition_epoch") == F.col("partition_epoch") + 1
+    )
+    place = F.coalesce("committed.place", F.when(elected, F.col("current.next_clock")))
+    exact = place.isNotNull()
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
     untimed = exact | F.col("from_ms").isNull()

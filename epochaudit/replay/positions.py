@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
@@ -89,7 +89,7 @@ def consumer_histories(events: DataFrame) -> DataFrame:
         F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
         F.col("first_ref").alias("ref"),
     )  # fmt: skip
-    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", ref().alias("ref"))
+    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", ref().alias("ref"), "own")
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
         F.collect_list(F.when(kind.isin("out_of_range", "validated", "asked", "reset", "refused"), mark)).alias(
@@ -162,7 +162,10 @@ def _by_consumer() -> Column:
 
 
 def _group_offsets(events: DataFrame) -> DataFrame:
-    """Offsets that clients were told by their group's coordinator (resumed), and the commits of the same offsets."""
+    """Offsets that clients were told by their group's coordinator (resumed), and the commits of the same offsets.
+
+    own: the client itself had committed the offset there before it was told it, and nobody else ever did.
+    """
     rows = of_types(events, "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT").where(
         (F.col("error_code") == 0) & (F.col("offset") >= 0) & F.col("group_id").isNotNull()
     )
@@ -172,10 +175,15 @@ def _group_offsets(events: DataFrame) -> DataFrame:
         "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS,
         F.when(told, "resumed").otherwise("committed").alias("kind"),
         F.when(told, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
+        at().alias("at"),
     )  # fmt: skip
     asked = ("cluster", "group_id", "topic", "partition", "answered_offset")
     wanted = rows.where(F.col("kind") == "resumed").select(*asked).distinct()
-    return rows.join(F.broadcast(wanted), list(asked), "left_semi")
+    rows = rows.join(F.broadcast(wanted), list(asked), "left_semi")
+    client, committed = ("client_id", "client_host", "software_version"), F.col("kind") == "committed"
+    committers = F.collect_set(F.when(committed, F.struct(*client))).over(Window.partitionBy(*asked))
+    here = F.min(F.when(committed, F.col("at"))).over(Window.partitionBy(*asked, "node", *client))
+    return rows.withColumn("own", (F.size(committers) == 1) & F.coalesce(here < F.col("at"), F.lit(False))).drop("at")
 
 
 def _epochs() -> Column:

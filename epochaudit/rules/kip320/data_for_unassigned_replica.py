@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.kip320.leader_epoch_fence import UNKNOWN_LEADER_EPOCH
+from epochaudit.rules.kip320.leader_epoch_fence import HOLE, UNKNOWN_LEADER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 NOT_LEADER_OR_FOLLOWER: Final = 6
@@ -73,6 +73,7 @@ class DataForUnassignedReplica(Rule):
                 col("held_just_before") < col("held_min"),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
+            unverifiable(col("held_outdated"), HOLE),
             violation(col("records_size") > 0),
             violation(version >= FIRST_REFUSING),
             unverifiable(version.isNull(), "the version of the broker is not in the evidence"),

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.kip320.leader_epoch_fence import HOLE
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 NOT_LEADER_OR_FOLLOWER: Final = 6
@@ -72,5 +73,6 @@ class FollowerServedFetch(Rule):
                 F.coalesce("led_just_before", F.lit(False)),
                 "the broker led in the same epoch just before, perhaps another topic of the name",
             ),
+            unverifiable(col("held_outdated"), HOLE),
             otherwise=violation(),
         )

@@ -13,6 +13,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import Branch, Rule, fenced, first_of, passed, unverifiable, violation
 
+HOLE: Final = "the broker's log does not tell of a later leader epoch that others tell of"
 FENCED_LEADER_EPOCH: Final = 74
 UNKNOWN_LEADER_EPOCH: Final = 75
 
@@ -52,6 +53,7 @@ def older_than_held(*, hinted: Column | None = None, lost: Branch | None = None)
         fenced((code == FENCED_LEADER_EPOCH) & (newer_known if hinted is None else newer_known | (epoch < hinted))),
         unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
         unverifiable(just_before, "the broker's epoch changed just before, and request lines may be written late"),
+        unverifiable(col("held_outdated") & ((code == FENCED_LEADER_EPOCH) | older), HOLE),
         violation(code == FENCED_LEADER_EPOCH),
         violation(older & (code == UNKNOWN_LEADER_EPOCH)),
         *([] if lost is None else [lost]),
@@ -66,6 +68,7 @@ def newer_than_held(*, lost: Branch | None = None) -> tuple[Branch, ...]:
     return (
         fenced((code == UNKNOWN_LEADER_EPOCH) & (epoch > col("held_min"))),
         unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
+        unverifiable(col("held_outdated") & newer & code.isin(0, FENCED_LEADER_EPOCH), HOLE),
         violation(newer & (code == FENCED_LEADER_EPOCH)),
         *([] if lost is None else [lost]),
         violation(newer & (code == 0)),

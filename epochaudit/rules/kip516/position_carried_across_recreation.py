@@ -30,7 +30,8 @@ class PositionCarriedAcrossRecreation(Rule):
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an out-of-range answer before, an answer that tells
     where the epoch it had read last ends in the new log (Fetch 12), or the offset that the consumer's group had committed
-    (the coordinator drops it with the topic). A position that the consumer never had
+    (the coordinator drops it with the topic); but not one that the consumer alone had committed before it fetched in the
+    new topic, as by name it commits its old position there and is told it again. A position that the consumer never had
     in the old topic proves nothing, nor does a first fetch that is recorded only in a later leader epoch of the new one.
 
     ## Example
@@ -56,7 +57,7 @@ class PositionCarriedAcrossRecreation(Rule):
         "{client_id} held position {fetch_offset} of {topic}-{partition}, reached under topic id {previous_topic_id}",
         "the topic was deleted and created again with topic id {topic_id}: leader epochs and offsets start at 0 again",
         "broker {node} answered its first fetch there, at {fetch_offset}, with 0",
-        "no ListOffsets, committed offset or out-of-range answer of the client is recorded before it",
+        "no ListOffsets, out-of-range answer or offset that others had committed is recorded of the client before it",
     )
 
     def applies(self) -> Column:
