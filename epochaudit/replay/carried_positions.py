@@ -45,7 +45,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
         F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
         F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", F.col("at.ref").alias("fetch_ref"),
         F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",
-        F.coalesce("origin.of_topic_id", "previous_topic_id").alias("previous_topic_id"),
+        F.coalesce("origin.of.topic_id", "previous_topic_id").alias("previous_topic_id"),
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
         "resumed", F.col("resume.ref").alias("committed_ref"), "detected", "refused",
         "order_unknown", "several_incarnations", "shared_client_id",
@@ -71,7 +71,7 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
             "untold_reads": F.flatten(
                 F.filter("lives", lambda life: life["topic_id"].isNull() & own.isNotNull())["reads"]
             ),
-            "previous_topic_id": F.get(old, F.lit(0))["topic_id"],
+            "previous_topic_id": F.array_max(F.transform(old, lambda life: _generation(life["topic_id"])))["topic_id"],
             "marks": F.flatten(here["marks"]),
             "resumes": F.flatten(F.col("lives")["resumes"]),
             "order_unknown": F.coalesce(F.exists("lives", untold), F.lit(False)),
@@ -80,7 +80,12 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
 
 
 def _of_topic(life: Column) -> Column:
-    return F.transform(life["reads"], lambda read: read.withField("of_topic_id", life["topic_id"]))
+    return F.transform(life["reads"], lambda read: read.withField("of", _generation(life["topic_id"])))
+
+
+def _generation(topic_id: Column) -> Column:
+    """A topic id by how many of the name came before it."""
+    return F.struct(F.size(earlier_ids(topic_id)).alias("generation"), topic_id.alias("topic_id"))
 
 
 def _placed(read: Column) -> Column:
@@ -140,9 +145,7 @@ def _origin(rows: DataFrame) -> DataFrame:
     own_ref = F.transform(
         read,
         lambda r: F.struct(
-            r["leader_epoch"],
-            F.coalesce(r["read_ref"], r["ref"]).alias("read_ref"),
-            r["of_topic_id"],
+            r["of"].alias("of"), r["leader_epoch"], F.coalesce(r["read_ref"], r["ref"]).alias("read_ref")
         ),
     )
 

@@ -74,3 +74,24 @@ def test_rows_do_not_depend_on_how_logs_were_rotated(spark: SparkSession) -> Non
         assert sorted(map(tuple, stated)) == [(1, 1, 1), (2, 2, 1)]
     (read,) = positions(rotated).select("fetch_ref.file", "position_ref.file").collect()
     assert [name.rpartition(".")[2] for name in read] == ["6", "3"]
+
+
+CREATED_TWICE_AGAIN = """
+| # | event_type | node | topic | topic_id | partition | leader_epoch | start_offset | client_id | api_version | fetch_offset | error_code | high_watermark | records_size |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| a | LEADER_STARTS | 1 | t | A | 0 | 1 | 0 | | | | | | |
+| x | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | | | | |
+| f | FETCH | 1 | | A | 0 | | | c | 17 | 0 | 0 | 30 | 500 |
+| b | LEADER_STARTS | 1 | t | B | 0 | 0 | 0 | | | | | | |
+| y | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | | | | |
+| g | FETCH | 1 | | B | 0 | | | c | 17 | 0 | 0 | 20 | 500 |
+| d | LEADER_STARTS | 1 | t | C | 0 | 0 | 0 | | | | | | |
+| z | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | | | | |
+| h | FETCH | 1 | | C | 0 | | | c | 17 | 20 | 0 | 50 | 500 |
+"""  # noqa: E501
+
+
+def test_a_carried_position_is_of_the_newest_topic_that_it_was_held_in(spark: SparkSession) -> None:
+    entered = positions(history(spark, CREATED_TWICE_AGAIN)).where("entered")
+    rows = entered.select("topic_id", "fetch_offset", "previous_topic_id", "position_ref.byte_offset").collect()
+    assert sorted(map(tuple, rows)) == [("B", 0, "A", 300), ("C", 20, "B", 600)]
