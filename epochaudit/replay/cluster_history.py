@@ -7,6 +7,7 @@ functions.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -63,6 +64,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       live_told     what ZooKeeper controllers said about live brokers, in the order of their logs: array of struct(node,
                     time_ms, file_order, byte_offset, live, gone (left or registered anew), epochs (of live),
                     shutting_down, ref)
+      live_sent     which brokers a ZooKeeper controller told its own broker to be live (UpdateMetadata), as often as that
+                    changed: array of struct(node, time_ms, live)
       isr_loggers   nodes whose lines about ISR changes are recorded
       isr_resets    leaders that took an ISR back after 107 or 55: array of struct(node, topic, partition, leader_epoch)
       unclean_told  settings of unclean.leader.election.enable, and unclean elections asked for by hand: array of
@@ -80,9 +83,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
-    gathered = facts.unionByName(_broker_states(log), allowMissingColumns=True).unionByName(
-        ran, allowMissingColumns=True
-    )
+    more = (_broker_states(log), ran, _live_sent(events))
+    gathered = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), more, facts)
     return gathered.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
@@ -90,6 +92,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.collect_set("release").alias("releases"),
         F.collect_set("election").alias("elections"),
         F.array_sort(F.collect_list("live_told")).alias("live_told"),
+        F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
         F.collect_set("isr_logger").alias("isr_loggers"),
         F.collect_set("isr_reset").alias("isr_resets"),
         F.collect_set("unclean_told").alias("unclean_told"),
@@ -111,7 +114,7 @@ def _is_whole() -> Column:
 
 
 FOLDED: Final = (
-    "brokers", "levels", "raft_leaders", "releases", "elections", "live_told", "isr_loggers", "isr_resets", "unclean_told",
+    "brokers", "levels", "raft_leaders", "releases", "elections", "live_told", "live_sent", "isr_loggers", "isr_resets", "unclean_told",
     "zookeeper_nodes", "kraft_controllers",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
@@ -159,6 +162,17 @@ def _facts() -> list[Column]:
         F.when(event_type.isin(*KRAFT_CONTROLLER), F.col("node")).alias("kraft_controller"),
         *_told(),
     ]
+
+
+def _live_sent(events: DataFrame) -> DataFrame:
+    """Grain: (cluster, live_sent)."""
+    own = (F.col("controller_id") == F.col("node")) & F.col("live_brokers").isNotNull() & (F.col("partition_row") == 0)
+    in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
+    live = F.array_sort("live_brokers")
+    sent = of_types(events, "UPDATE_METADATA").where(own)
+    changes = sent.withColumn("changes", ~F.lag(live).over(in_order).eqNullSafe(live)).where("changes")
+    told = F.struct("node", F.col("arrival_ms").alias("time_ms"), live.alias("live"))
+    return changes.select("cluster", told.alias("live_sent"))
 
 
 def _told() -> list[Column]:

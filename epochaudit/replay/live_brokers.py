@@ -18,15 +18,18 @@ _GRAIN_MS: Final = 2  # log4j counts whole milliseconds
 def absent_members() -> dict[str, Column]:
     """Columns about the members of `isr` at the node that answered between from_ms and to_ms.
 
-    Needs: node, isr, from_ms, to_ms; elections and live_told of `cluster_history`. Adds:
+    Needs: node, isr, from_ms, to_ms; elections, live_told and live_sent of `cluster_history`. Adds:
       dead_members    members that were not live, or shutting down, all the time; null: the controller's lines do not
-                      tell which brokers were live when the request came
+                      tell which brokers were live when the request came. Not one that the controller itself named live
+                      since its last line: then a later line is missing
       dead_at_times   some member was so, or can have been, at some moment; dead_ref the line that tells of the first
     """
     said = F.filter("live_told", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= _elected_ms()))
     before = F.filter(said, lambda t: t["time_ms"] < F.col("from_ms") - _GRAIN_MS)
     during = F.filter(said, lambda t: t["time_ms"].between(F.col("from_ms") - _GRAIN_MS, F.col("to_ms") + _GRAIN_MS))
     listed = F.try_element_at(F.filter(before, lambda t: t["live"].isNotNull()), F.lit(-1))
+    to_itself = F.filter("live_sent", lambda s: (s["node"] == F.col("node")) & (s["time_ms"] <= F.col("from_ms")))
+    sent = F.try_element_at(to_itself, F.lit(-1))
 
     def leaving(member: Column) -> Column:
         """The line that tells of the member's controlled shutdown, unless it went and came back since."""
@@ -36,7 +39,8 @@ def absent_members() -> dict[str, Column]:
 
     def missing(member: Column) -> Column:
         back = F.exists(during, lambda t: F.coalesce(F.array_contains(t["live"], member), F.lit(False)))
-        return F.when(~F.array_contains(listed["live"], member) & ~back, listed)
+        named = (sent["time_ms"] > listed["time_ms"]) & F.array_contains(sent["live"], member)
+        return F.when(~F.array_contains(listed["live"], member) & ~back & ~F.coalesce(named, F.lit(False)), listed)
 
     def doubtful(member: Column) -> Column:
         change = F.exists(

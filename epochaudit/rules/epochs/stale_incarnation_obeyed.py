@@ -76,6 +76,10 @@ class StaleIncarnationObeyed(Rule):
             unverifiable(
                 ~right & ~col("covered"), "the evidence ends before the answer, or its clocks cannot be related"
             ),
+            unverifiable(
+                ~right & col("zookeeper") & (sent > F.array_max("held_epochs")),
+                "no line of the controller tells of a registration under that epoch",
+            ),
             violation(~right),
             unverifiable(wrong, "the broker registered while the request was under way"),
             otherwise=passed(),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.epoch_queries import BY_FETCH, at_a_leader, judged_in
+from epochaudit.rules.kip320.leader_epoch_fence import HOLE
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -74,6 +75,7 @@ class DivergenceMisplaced(Rule):
                 (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
+            unverifiable(col("held_outdated") & (asked > own), HOLE),
             violation(asked > own),
             unverifiable(
                 (answered < own) & col("held_start").isNull(),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.epoch_queries import BY_FETCH, at_a_leader, judged_in
+from epochaudit.rules.kip320.leader_epoch_fence import HOLE
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -79,6 +80,7 @@ class DivergenceUndetected(Rule):
                 (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
                 "the broker's epoch changed just before, and request lines may be written late",
             ),
+            unverifiable(col("held_outdated") & ((epoch > own) | beyond), HOLE),
             violation(epoch > own),
             unverifiable(
                 (epoch < own) & col("held_start").isNull(),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.epoch_queries import BY_EPOCH
+from epochaudit.rules.kip320.leader_epoch_fence import HOLE
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -87,5 +88,6 @@ class EpochEndOutsideLineage(Rule):
                 col("held_start").isNull() & (asked < own),
                 "where the leader epoch of the broker starts is not recorded",
             ),
+            unverifiable(col("held_outdated"), HOLE),
             otherwise=violation(),
         )
