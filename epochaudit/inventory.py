@@ -73,7 +73,7 @@ class Inventory:
 
     requests: request-log lines by API. partition_rows: rows of the partitions that requests list, by API. error_codes:
     answered partitions by API and code, the rows of a fetch session included. metadata_records: committed records by
-    type. left_out: files by kind that are not read: unknown ones, and formats that give no events. missing_nodes: brokers
+    type. left_out: files by kind that are not read: unknown ones, duplicates, and formats that give no events. missing_nodes: brokers
     and controllers that others name and of which no event is here.
     """
 

@@ -191,13 +191,17 @@ def _told_epochs(events: DataFrame) -> DataFrame:
 def _outdated(e: Column) -> Column:
     """The log has a hole after this epoch: the line of a later one is missing, before the next that it has, if it has one.
 
-    A line that states this epoch as the one before proves that there is none.
+    A line that states this epoch as the one before proves that there is none; one that another process wrote tells nothing of
+    when the epoch began.
     """
     epoch = e["leader_epoch"]
     later = F.filter("held", lambda other: other["leader_epoch"] > epoch)
     following = F.array_min(F.transform(later, lambda other: other["leader_epoch"]))
     adjoins = F.exists(later, lambda other: (other["leader_epoch"] == following) & (other["previous_epoch"] == epoch))
-    between = F.exists("told", lambda x: (x > epoch) & F.coalesce(x < following, F.lit(True)))
+    same_process = F.filter(later, lambda other: ~F.coalesce(e["until_ms"] < other["from_ms"], F.lit(False)))
+    begins = F.exists(same_process, lambda other: other["leader_epoch"] == following)
+    upto = F.when(begins, following - 1).otherwise(following)
+    between = F.exists("told", lambda x: (x > epoch) & F.coalesce(x <= upto, F.lit(True)))
     return F.coalesce(between, F.lit(False)) & ~F.coalesce(adjoins, F.lit(False))
 
 

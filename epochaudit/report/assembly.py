@@ -136,13 +136,17 @@ def inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),
         nodes=tuple(_nodes(captures, counts)),
         files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
-        left_out=dict(sorted(Counter(file.kind for file in recorded if not is_read(file)).items())),
+        left_out=dict(sorted(Counter(_left_out_as(file) for file in recorded if not is_read(file)).items())),
         requests=dict(sorted(requests.items())),
         partition_rows=dict(sorted(partition_rows.items())),
         error_codes=_nested(error_codes),
         metadata_records=counts.metadata_records,
         missing_nodes=tuple(sorted(named - counts.present.keys())),
     )
+
+
+def _left_out_as(file: RecordedFile) -> str:
+    return "duplicate" if file.duplicate_of else file.kind
 
 
 def _by_api_and_code(rows: Mapping[str, int]) -> dict[tuple[str, int], int]:

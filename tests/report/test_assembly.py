@@ -57,6 +57,9 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         ),
         RecordedFile("empty.log", str(root / "empty.log"), "server-log", "c", 0, 2, "server_log"),
         RecordedFile("notes.txt", str(root / "notes.txt"), "unknown", "c", 5),
+        RecordedFile(
+            "copy.log", str(root / "copy.log"), "server-log", "c", 0, 2, "server_log", duplicate_of="empty.log"
+        ),
     )
     events = [
         event("request_log", "FETCH", partition=0, in_request=True, error_code=0),
@@ -114,7 +117,7 @@ def test_counts_by_api_and_record_come_from_one_aggregate(assembled: Report) -> 
     assert read.partition_rows == {"FETCH": 1, "PRODUCE": 2}
     assert read.error_codes == {"FETCH": {0: 1, 74: 1}, "PRODUCE": {0: 1, 6: 1}}
     assert read.metadata_records == {"PARTITION_RECORD": 1, "TOPIC_RECORD": 1}
-    assert read.left_out == {"unknown": 1}
+    assert read.left_out == {"duplicate": 1, "unknown": 1}
     assert read.nodes == (NodeRead("c", 2, ("broker",), ("3.8.0", "3.9.1"), ("state_change_log",)),)
     assert read.missing_nodes == (("c", 3),)
 

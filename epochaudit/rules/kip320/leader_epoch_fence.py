@@ -53,7 +53,7 @@ def older_than_held(*, hinted: Column | None = None, lost: Branch | None = None)
         fenced((code == FENCED_LEADER_EPOCH) & (newer_known if hinted is None else newer_known | (epoch < hinted))),
         unverifiable(~col("held_complete"), "the leader epoch that the broker held is not recorded"),
         unverifiable(just_before, "the broker's epoch changed just before, and request lines may be written late"),
-        unverifiable(col("held_outdated") & ((code == FENCED_LEADER_EPOCH) | older), HOLE),
+        unverifiable(col("held_outdated") & (code == FENCED_LEADER_EPOCH), HOLE),
         violation(code == FENCED_LEADER_EPOCH),
         violation(older & (code == UNKNOWN_LEADER_EPOCH)),
         *([] if lost is None else [lost]),
