@@ -2,7 +2,7 @@
 
 The controller says in controller.log which brokers are live, and which of them it is shutting down. A broker that is
 shutting down counts as not live (ControllerContext.liveBrokerIds). Both are forgotten when another controller is
-elected. Lines and requests of one node share its clock.
+elected, and with the process. Lines and requests of one node share its clock.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _GRAIN_MS: Final = 2  # log4j counts whole milliseconds
 def absent_members() -> dict[str, Column]:
     """Columns about the members of `isr` at the node that answered between from_ms and to_ms.
 
-    Needs: node, isr, from_ms, to_ms; elections, live_told and live_sent of `cluster_history`. Adds:
+    Needs: node, isr, from_ms, to_ms; elections, releases, live_told and live_sent of `cluster_history`. Adds:
       dead_members    members that were not live, or shutting down, all the time; null: the controller's lines do not
                       tell which brokers were live when the request came. Not one that the controller itself named live
                       since its last line: then a later line is missing
       dead_at_times   some member was so, or can have been, at some moment; dead_ref the line that tells of the first
     """
-    said = F.filter("live_told", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= _elected_ms()))
+    said = F.filter("live_told", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= _began_ms()))
     before = F.filter(said, lambda t: t["time_ms"] < F.col("from_ms") - _GRAIN_MS)
     during = F.filter(said, lambda t: t["time_ms"].between(F.col("from_ms") - _GRAIN_MS, F.col("to_ms") + _GRAIN_MS))
     listed = F.try_element_at(F.filter(before, lambda t: t["live"].isNotNull()), F.lit(-1))
@@ -66,7 +66,7 @@ def absent_members() -> dict[str, Column]:
 def live_epochs() -> Column:
     """Epochs that the answering controller can have held for `broker_id` between from_ms and to_ms, -1 for not live.
 
-    Needs: node, broker_id, from_ms, to_ms; elections and live_told of `cluster_history`. Null: its lines do not tell.
+    Needs: node, broker_id, from_ms, to_ms; elections, releases and live_told of `cluster_history`. Null: its lines do not tell.
     """
     broker = F.col("broker_id")
 
@@ -74,7 +74,7 @@ def live_epochs() -> Column:
         place = F.array_position(told["live"], broker)
         return F.when(place == 0, F.lit(-1).cast("bigint")).otherwise(F.get(told["epochs"], (place - 1).cast("int")))
 
-    said = F.filter("live_told", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= _elected_ms()))
+    said = F.filter("live_told", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= _began_ms()))
     earlier = F.filter(said, lambda t: t["time_ms"] < F.col("from_ms") - _GRAIN_MS)
     during = F.filter(said, lambda t: t["time_ms"].between(F.col("from_ms") - _GRAIN_MS, F.col("to_ms") + _GRAIN_MS))
     last = F.try_element_at(F.array_compact(F.transform(earlier, epoch)), F.lit(-1))
@@ -82,7 +82,11 @@ def live_epochs() -> Column:
     return F.when(last.isNotNull(), known)
 
 
-def _elected_ms() -> Column:
-    """When the node's latest election before the answer was; 0 if it is older than the evidence."""
+def _began_ms() -> Column:
+    """When the node began to be the controller that answered: at its latest election, and not before its process started.
+
+    0 if both are older than the evidence. Needs: node, to_ms; elections and releases of `cluster_history`.
+    """
     own = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= F.col("to_ms")))
-    return F.coalesce(F.array_max(own["time_ms"]), F.lit(0))
+    ran = F.filter("releases", lambda r: (r["node"] == F.col("node")) & (r["since_ms"] <= F.col("to_ms")))
+    return F.coalesce(F.greatest(F.array_max(own["time_ms"]), F.array_max(ran["since_ms"])), F.lit(0))

@@ -1,0 +1,96 @@
+"""Evidence that is missing in the middle of a log accuses nobody: of a healthy cluster's logs, parts are taken out at random.
+
+Held to it are the rules that judge by what a broker held, or a controller knew, for as long as its log said nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit import audit
+
+PIECES = 8
+JUDGED_BY_STATE = (
+    "FF-01",
+    "FF-02",
+    "FF-03",
+    "FF-04",
+    "OE-01",
+    "OE-02",
+    "OE-03",
+    "LO-01",
+    "LO-02",
+    "TR-03",
+    "TR-04",
+    "IS-05",
+    "BE-03",
+)
+
+
+def without_pieces(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log as files that were rotated by size, by their suffix; each is missing with that probability."""
+    size = max(1, -(-len(lines) // PIECES))
+    pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
+    numbered = {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
+    return {suffix: piece for suffix, piece in numbered.items() if chance.random() >= share}
+
+
+def without_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log without some of its lines, as an appender leaves it that drops what it can't write in time."""
+    return {"": [line for line in lines if chance.random() >= share]}
+
+
+def with_holes(
+    source: Path,
+    target: Path,
+    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
+    share: float,
+    seed: int,
+) -> int:
+    """A copy of a capture whose brokers' logs are harmed; returns how many of their bytes are missing."""
+    chance, missing = random.Random(seed), 0  # noqa: S311
+    for path in sorted(file for file in source.rglob("*") if file.is_file()):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-")):
+            shutil.copy(path, copy)
+            continue
+        left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)
+        for suffix, lines in left.items():
+            copy.with_name(copy.name + suffix).write_bytes(b"".join(lines))
+        missing += path.stat().st_size - sum(len(line) for lines in left.values() for line in lines)
+    return missing
+
+
+@pytest.mark.parametrize(
+    ("name", "harmed", "share", "seed"),
+    [
+        ("kraft-k1-healthy", without_pieces, 0.3, 1),
+        ("kraft-k1-healthy", without_pieces, 0.1, 3),
+        ("kraft-k1-healthy", without_lines, 0.02, 2),
+        ("zk-healthy-3.9", without_pieces, 0.1, 2),
+        ("zk-healthy-3.9", without_pieces, 0.3, 5),
+        ("zk-healthy-3.9", without_lines, 0.02, 1),
+    ],
+)
+def test_missing_evidence_is_no_breach(
+    spark: SparkSession,
+    capture: Callable[[str], Path],
+    tmp_path: Path,
+    name: str,
+    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
+    share: float,
+    seed: int,
+) -> None:
+    assert with_holes(capture(name), tmp_path / name, harmed, share, seed) > 10_000
+    audited = audit(spark, str(tmp_path / name), select=JUDGED_BY_STATE)
+    audited.release()
+    assert audited.failures == {}
+    assert [tally.rule for tally in audited.tallies if tally.counts["violation"] or tally.counts["exposed"]] == []
+    assert sum(tally.counts["pass"] for tally in audited.tallies) > 1_000
