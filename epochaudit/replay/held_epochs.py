@@ -153,10 +153,12 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     topic_key is that of the topic id and, once more, of the name (then with the epochs of all its incarnations).
     Columns: held = array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref,
-    previous_epoch, outdated: a later epoch, of which the node's log does not tell, is recorded elsewhere); successor, the last
-    of them; releases of the node, see there.
+    outdated: a later epoch, of which the node's log does not tell, is recorded elsewhere); successor, the last of them; releases
+    of the node, see there.
     """
-    starts = replica_starts(events)
+    keyed = replica_starts(events).withColumn("following", _following())
+    keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
+    keyed = keyed.join(_told_epochs(events), ["cluster", "topic_key", "partition", "leader_epoch"], "left")
     entry = F.struct(
         "leader_epoch",
         "is_leader",
@@ -167,42 +169,44 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "until_ms",
         "successor",
         F.col("own_ref").alias("ref"),
-        "previous_epoch",
+        _outdated().alias("outdated"),
     )
     held = (
-        starts.withColumn("topic_key", F.explode(topic_keys()))
-        .groupBy("cluster", "node", "topic_key", "partition")
+        keyed.groupBy("cluster", "node", "topic_key", "partition")
         .agg(F.collect_list(entry).alias("held"))
         .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
-    held = held.join(F.broadcast(_told_epochs(events)), ["cluster", "topic_key", "partition"], "left")
-    held = held.withColumn("held", F.transform("held", lambda e: e.withField("outdated", _outdated(e)))).drop("told")
     return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
 
 
+def _following() -> Column:
+    """The first line of the node, of the same topic, with the next higher epoch that it has a line of."""
+    higher = Window.partitionBy("cluster", "node", "topic", "topic_id", "partition").orderBy("leader_epoch")
+    line = F.struct("leader_epoch", "from_ms", "previous_epoch")
+    return F.min(line).over(higher.rangeBetween(1, Window.unboundedFollowing))
+
+
 def _told_epochs(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition): told, the leader epochs that any node, request or record states for given."""
+    """One row per (cluster, topic_key, partition, leader_epoch) that any node, request or record tells of, with next_told."""
     given = partition_states(events, RECORD, LEADER_AND_ISR).where(F.col("leader_epoch").isNotNull())
     named = with_identity(given.select(*_GIVEN), topic_incarnations(events)).select(*_GIVEN)
     told = named.unionByName(replica_starts(events).select(*_GIVEN)).withColumn("topic_key", F.explode(topic_keys()))
-    return told.groupBy("cluster", "topic_key", "partition").agg(F.collect_set("leader_epoch").alias("told"))
+    told = told.select("cluster", "topic_key", "partition", "leader_epoch").distinct()
+    in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
+    return told.withColumn("next_told", F.lead("leader_epoch").over(in_order))
 
 
-def _outdated(e: Column) -> Column:
+def _outdated() -> Column:
     """The log has a hole after this epoch: the line of a later one is missing, before the next that it has, if it has one.
 
     A line that states this epoch as the one before proves that there is none; one that another process wrote tells nothing of
-    when the epoch began.
+    when the epoch began. Needs: following, next_told.
     """
-    epoch = e["leader_epoch"]
-    later = F.filter("held", lambda other: other["leader_epoch"] > epoch)
-    following = F.array_min(F.transform(later, lambda other: other["leader_epoch"]))
-    adjoins = F.exists(later, lambda other: (other["leader_epoch"] == following) & (other["previous_epoch"] == epoch))
-    same_process = F.filter(later, lambda other: ~F.coalesce(e["until_ms"] < other["from_ms"], F.lit(False)))
-    begins = F.exists(same_process, lambda other: other["leader_epoch"] == following)
-    upto = F.when(begins, following - 1).otherwise(following)
-    between = F.exists("told", lambda x: (x > epoch) & F.coalesce(x <= upto, F.lit(True)))
-    return F.coalesce(between, F.lit(False)) & ~F.coalesce(adjoins, F.lit(False))
+    following, told = F.col("following"), F.col("next_told")
+    same_process = ~F.coalesce(F.col("until_ms") < following["from_ms"], F.lit(False))
+    begun = F.when(same_process, following["leader_epoch"]).otherwise(following["leader_epoch"] + 1)
+    adjoins = following["previous_epoch"] == F.col("leader_epoch")
+    return F.coalesce(told < begun, told.isNotNull()) & ~F.coalesce(adjoins, F.lit(False))
 
 
 @kept
