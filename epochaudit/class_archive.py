@@ -21,7 +21,7 @@ from epochaudit.replay.frames import FRAMES
 from epochaudit.report.assembly import report_of
 from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import by_frame, judge
-from epochaudit.session import OPTIONS, SMALL_RUN, SessionError, class_archive, session
+from epochaudit.session import NO_WARNINGS, OPTIONS, SMALL_RUN, SessionError, class_archive, session
 
 LINE: Final = (
     "[2026-01-01 00:00:00,000] INFO [Broker id=1] Leader orders-0 with topic id Some(54OkOWcPSrmDAdTxHPaXFA) starts at leader epoch "
@@ -36,7 +36,7 @@ def record() -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         recorded = Path(folder) / archive.name
-        options = f'{SMALL_RUN[OPTIONS]} "-XX:ArchiveClassesAtExit={recorded}" -Xlog:disable -Xlog:all=error:stderr'
+        options = f'{SMALL_RUN[OPTIONS]} "-XX:ArchiveClassesAtExit={recorded}" {NO_WARNINGS}'
         spark = session(conf={OPTIONS: options}, plain_bytes=0)
         rehearse(spark, Path(folder))
         if _ended(spark) or not recorded.is_file():

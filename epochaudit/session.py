@@ -24,6 +24,7 @@ from epochaudit.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 OPTIONS: Final = "spark.driver.extraJavaOptions"
+NO_WARNINGS: Final = "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
 LOCAL_MASTER: Final = "local"  # so begin the masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
@@ -243,10 +244,10 @@ def class_archive() -> Path:
 def archived_classes() -> str:
     """The options by which a JVM takes Spark's classes from their archive, if there is one.
 
-    A JVM that did not make it, or has other jars, does without; what it says of that must not come between a report's lines.
+    A JVM that did not make it, or has other jars, does without.
     """
     archive = class_archive()
-    return f' "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr' if archive.is_file() else ""
+    return f' "-XX:SharedArchiveFile={archive}" {NO_WARNINGS}' if archive.is_file() else ""
 
 
 def _cache() -> Path:
