@@ -24,7 +24,9 @@ from epochaudit.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 OPTIONS: Final = "spark.driver.extraJavaOptions"
-NO_WARNINGS: Final = "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
+NO_WARNINGS: Final = (
+    "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
+)
 LOCAL_MASTER: Final = "local"  # so begin the masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
