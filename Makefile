@@ -1,5 +1,6 @@
 # setup: the environment in .venv      demo: audits a recorded capture
-# test: everything that must hold      lint: style, types, architecture      wheel: the package
+# quick: what needs no Spark, in half a minute      test: everything that must hold
+# lint: style, types, architecture      wheel: the package
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,21 +8,21 @@ BIN := $(VENV)/bin
 DEMO_CAPTURE := zk-unclean-truncation-3.9
 DEMO := build/demo
 
-.PHONY: setup demo test lint format wheel clean
+.PHONY: setup demo quick test lint format wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "epochaudit needs Python 3.11 or newer; set PYTHON=python3.x" >&2; exit 2; }
-	@PYTHONPATH=. $(PYTHON) -m epochaudit.java
+	@PYTHONPATH=. $(PYTHON) -m epochaudit.spark.java
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --upgrade --target $(VENV)/connect --group connect
-	@$(BIN)/python -m epochaudit.session || echo "going on without: all but --warehouse works" >&2
-	@$(BIN)/python -m epochaudit.class_archive || echo "going on without: an audit starts three seconds later" >&2
+	@$(BIN)/python -m epochaudit.spark.session || echo "going on without: all but --warehouse works" >&2
+	@$(BIN)/python -m epochaudit.cli.class_archive || echo "going on without: an audit starts three seconds later" >&2
 	@touch $@
 
 demo: setup
@@ -32,6 +33,9 @@ demo: setup
 	test $$status -eq 1 || { echo "exit status $$status, where findings (1) were expected" >&2; exit 2; }; \
 	echo "Yes: the election discarded records that had been read (TR-06), and the consumers under TR-01 read on without" >&2; \
 	echo "noticing. Exit status 1 says so to scripts; 0 means no findings, 2 that the audit could not run." >&2
+
+quick: setup
+	@$(BIN)/python -m pytest -m 'not spark and not slow'
 
 test: setup lint
 	@$(BIN)/python -m pytest

@@ -1,4 +1,4 @@
-"""A bigger true capture made of a real one: the same cluster with more topics that fare alike, and more consumers.
+"""Makes a bigger capture from a real one: the same cluster with more topics of the same history, and more consumers.
 
     python benchmarks/amplify.py CAPTURE DIRECTORY [--topics 10] [--consumers 4]
 
@@ -29,8 +29,8 @@ from typing import Any, Final
 
 import msgspec
 
-from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.discovery import discover
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.sources.files.capture import CaptureFile
 
 MARK: Final = b"Completed request:"
 NAMED: Final = re.compile(rb'"topicName":"([^"]+)"(?:,"topicId":"([^"]+)")?')
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def amplify(capture: str, directory: Path, topics: int, consumers: int) -> int:
-    """Write the bigger capture into a directory; returns its size in bytes. Raises ValueError for what it can't do."""
+    """Write the bigger capture into a directory; returns its size in bytes. Raises ValueError for options that it can't satisfy."""
     found = discover(capture)
     files = [file for file in found.files if file.kind in LOGS and not file.duplicate_of]
     if any(file.source == "metadata_log" for file in found.files) or not any(file.kind == LOGS[0] for file in files):
@@ -84,15 +84,15 @@ def amplify(capture: str, directory: Path, topics: int, consumers: int) -> int:
     return written
 
 
-def _lines(file: RecordedFile) -> Iterator[bytes]:
+def _lines(file: CaptureFile) -> Iterator[bytes]:
     with BufferedReader(file.open()) as stream:  # type: ignore[type-var]
         yield from stream
 
 
 class Twins:
-    """The twins of topics: their names and ids, and what requests and lines are with them."""
+    """The twins of topics: their names and ids, and requests and lines rewritten for them."""
 
-    def __init__(self, files: list[RecordedFile], count: int) -> None:
+    def __init__(self, files: list[CaptureFile], count: int) -> None:
         ids: dict[bytes, bytes] = {}
         names: set[bytes] = set()
         for file in files:

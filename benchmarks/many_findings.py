@@ -1,9 +1,9 @@
-"""Memory of the report, as findings grow: what an audit of a bundled capture found, multiplied.
+"""Memory of the report as findings grow: the findings of a bundled capture, multiplied.
 
     python benchmarks/many_findings.py [--capture zk-unclean-truncation-3.9] [--findings 0 10000 100000 1000000]
 
-The judged rows are multiplied where the rules have left them, with a correlation id for each copy, so that everything after
-them is as in an audit that found so many.
+The rows of the judgements are multiplied, with a correlation id for each copy, so that all later steps run as in an audit with
+that many findings.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rule_pass import CAPTURES, peaks
 
-from epochaudit import auditing
+from epochaudit import pipeline
 from epochaudit.report import json_report
 from epochaudit.report.assembly import report_of
 from epochaudit.rules.judge import Judgement, Tally
 from epochaudit.rules.rule import VIOLATION
-from epochaudit.session import session
-from epochaudit.sources.discovery import discover
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.spark.session import session
 
 
 class Multiplied(Judgement):
-    """A judgement whose rules found `times` as much."""
+    """A judgement with `times` as many findings."""
 
     times = 1
 
@@ -56,19 +56,19 @@ def main() -> None:
 
 
 def measure(name: str, findings: int) -> None:
-    """An audit that found at least so much, and its report; seconds are those of the report."""
+    """An audit with at least that many findings, and its report. The printed seconds are those of the report."""
     capture = discover(str(CAPTURES / f"{name}.tar.xz"))
     spark = session(plain_bytes=0)
-    judged = auditing._judged
+    evaluate_frames = pipeline._evaluate_frames
 
     def many(*given: Any) -> Any:
-        judgements, failures = judged(*given)
+        judgements, failures = evaluate_frames(*given)
         found = sum(judgement.rows.count() for judgement in judgements)
         Multiplied.times = max(1, -(-findings // found))
         return [_multiplied(judgement) for judgement in judgements], failures
 
-    auditing._judged = many
-    audited = auditing.audit(spark, capture)
+    pipeline._evaluate_frames = many
+    audited = pipeline.audit(spark, capture)
     began = time.monotonic()
     report = report_of(audited)
     text = json_report.render(report)
@@ -83,7 +83,7 @@ def _multiplied(judgement: Judgement) -> Multiplied:
     rows: DataFrame = judgement.rows
     copies = rows.sparkSession.range(Multiplied.times).select(F.col("id").cast("int").alias("copy"))
     many = rows.crossJoin(copies).withColumn("correlation_id", F.col("copy")).drop("copy")
-    return Multiplied(many, judgement.rules, judgement.arms, judgement.observation)
+    return Multiplied(many, judgement.rules, judgement.branches, judgement.observation)
 
 
 if __name__ == "__main__":

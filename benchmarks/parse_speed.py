@@ -153,12 +153,12 @@ def fetches_and_others(path: Path) -> tuple[Path, Path]:
 
 def ours(path: str, kind: str, wanted: bool = False) -> Measurement:
     """The decoder as a task of the scan runs it."""
-    from epochaudit.sources.capture import RecordedFile
-    from epochaudit.sources.datasource import batches
-    from epochaudit.sources.ranges import ByteRange
+    from epochaudit.sources.files.capture import CaptureFile
+    from epochaudit.sources.scan.datasource import batches
+    from epochaudit.sources.scan.ranges import ByteRange
     from epochaudit.sources.sink import EVERYTHING, Wanted
 
-    file = RecordedFile("log", path, kind, "c", os.path.getsize(path), 1, KINDS[kind][0])
+    file = CaptureFile("log", path, kind, "c", os.path.getsize(path), 1, KINDS[kind][0])
     asked = Wanted(frozenset({"FETCH"}), frozenset({"row_kind", *FETCH_FIELDS})) if wanted else EVERYTHING
 
     def run() -> int:
@@ -274,7 +274,7 @@ MEASURED: Final[Mapping[str, Callable[[str], Measurement]]] = {
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process had resident, its JVM not included."""
+    """Peak resident memory of this process without its JVM."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1000
 

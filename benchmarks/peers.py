@@ -369,7 +369,7 @@ def polars(capture: Path) -> Counts:
 
 
 def audit(capture: Path) -> Counts:
-    """All rules; told are the findings of the three that answer the same questions."""
+    """All rules; returns the findings of the three that answer the same questions."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "audit.json"
         command = [sys.executable, "-m", "epochaudit", "audit", str(capture), "--format", "json", "--output", str(out)]
@@ -394,7 +394,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes that a process and those that it started have resident now."""
+    """Resident bytes of a process and its descendants."""
     total = 0
     for one in (pid, *descendants(pid)):
         try:

@@ -1,4 +1,4 @@
-"""What judging costs beside reading: CPU seconds of both, and the memory of the processes, as a capture grows.
+"""Cost of evaluating the rules beside reading: CPU seconds of both, and the memory of the processes, as a capture grows.
 
     python benchmarks/rule_pass.py [--capture zk-healthy-3.9] [--consumers 1 10 100] [--topics 20]
 
@@ -18,9 +18,9 @@ from typing import Final
 
 from amplify import amplify
 
-from epochaudit.auditing import audit, plain_bytes_of, reading
-from epochaudit.session import session
-from epochaudit.sources.discovery import discover
+from epochaudit.pipeline import audit, plain_bytes_of, reading
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.spark.session import session
 
 CAPTURES: Final = Path(__file__).parent.parent / "tests" / "captures"
 MEGABYTE: Final = 1e6
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def measure(name: str, topics: int, consumers: int) -> None:
-    """Read the capture twice: alone, and with all rules. The difference is what judging costs."""
+    """Read the capture twice: alone, and with all rules. The difference is the cost of the rules."""
     with tempfile.TemporaryDirectory() as folder:
         amplify(str(CAPTURES / f"{name}.tar.xz"), Path(folder) / name, topics, consumers)
         capture = discover(str(Path(folder) / name))
@@ -66,7 +66,7 @@ def measure(name: str, topics: int, consumers: int) -> None:
 
 
 def processes() -> dict[int, list[str]]:
-    """The processes that this one started, directly or not, and itself: the fields of /proc/<pid>/stat after the name."""
+    """This process and its descendants: the fields of /proc/<pid>/stat after the name."""
     found: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -85,7 +85,7 @@ def cpu_seconds() -> float:
 
 
 def peaks() -> tuple[float, float]:
-    """Megabytes that the JVM, and the largest Python worker, had resident at most."""
+    """Peak resident megabytes of the JVM, and of the largest Python worker."""
     largest = {"java": 0.0, "python": 0.0}
     for pid in processes().keys() - {os.getpid()}:
         try:

@@ -2,6 +2,6 @@
 
 import sys
 
-from epochaudit.cli import main
+from epochaudit.cli.app import main
 
 sys.exit(main())

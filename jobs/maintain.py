@@ -2,7 +2,7 @@
 
 import sys
 
-from epochaudit.cli import main
+from epochaudit.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main(["maintain", *sys.argv[1:]]))

@@ -12,14 +12,25 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import DataFrame, SparkSession
 
-from epochaudit.session import SMALL_PLANS, session
+from epochaudit.rules.catalogue import catalogue
+from epochaudit.spark.session import SMALL_PLANS, session
+from tests.rules.case_files import Case
 from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
 
 settings.register_profile("default", max_examples=25)
 settings.register_profile("thorough", max_examples=600)
 settings.load_profile("default")
 
+pytest_plugins = ["tests.sample_report"]
+
 CAPTURES = Path(__file__).parent / "captures"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need Spark: `make quick` runs the others."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("cluster"):
+            item.add_marker("spark")
 
 
 def capture_names() -> list[str]:
@@ -35,16 +46,25 @@ def spark() -> Iterator[SparkSession]:
     spark.stop()
 
 
-@pytest.fixture(scope="session")
-def case_events(spark: SparkSession) -> DataFrame:
-    """The events of all cases, of the rules and of the histories."""
-    return events_of(spark, all_cases())
+def selected_cases(request: pytest.FixtureRequest) -> list[Case]:
+    """The cases that the selected tests are about; all of them if a test is about none in particular."""
+    tests = [item for item in request.session.items if "verdicts" in getattr(item, "fixturenames", ())]
+    cases = [item.callspec.params.get("case") if hasattr(item, "callspec") else None for item in tests]
+    return all_cases() if None in cases else cases
 
 
 @pytest.fixture(scope="session")
-def verdicts(case_events: DataFrame) -> Verdicts:
-    """What one run of all rules says of each case."""
-    return verdicts_of(case_events, all_cases())
+def case_events(request: pytest.FixtureRequest, spark: SparkSession) -> DataFrame:
+    """The events of the selected cases, of the rules and of the histories."""
+    return events_of(spark, selected_cases(request))
+
+
+@pytest.fixture(scope="session")
+def verdicts(request: pytest.FixtureRequest, case_events: DataFrame) -> Verdicts:
+    """What one run of the rules says of each selected case: of all rules, if a bug's history is among them."""
+    cases = selected_cases(request)
+    of_rules = {case.rule for case in cases}
+    return verdicts_of(case_events, cases, of_rules if of_rules <= {rule.id for rule in catalogue()} else None)
 
 
 @pytest.fixture(scope="session")

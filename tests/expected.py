@@ -25,15 +25,23 @@ Document = Mapping[str, Any]
 
 def differences(report: Document, expected: Document, catalogue: Collection[str]) -> list[str]:
     """Every way in which the report (made with `--show fenced`) differs from the truth; empty when it holds exactly."""
-    reported = [finding for finding in report["findings"] if finding["verdict"] in REPORTED]
+    return [
+        *finding_differences(report["findings"], expected, catalogue),
+        *_counts(report["capture"], expected["counts"]),
+    ]
+
+
+def finding_differences(findings: Iterable[Entry], expected: Document, catalogue: Collection[str]) -> list[str]:
+    """Every way in which findings (with those that were fenced) differ from the truth, however much was read for them."""
+    findings = list(findings)
+    reported = [finding for finding in findings if finding["verdict"] in REPORTED]
     consequences = [one for finding in reported for one in finding.get("consequences", ())]
-    fenced = [finding for finding in report["findings"] if finding["verdict"] == "fenced"]
+    fenced = [finding for finding in findings if finding["verdict"] == "fenced"]
     return [
         *_missing("must_flag", expected["must_flag"], reported, catalogue),
         *_missing("must_fence", expected["must_fence"], fenced, catalogue),
         *_false_positives(expected, [*reported, *consequences]),
         *_forbidden(expected["must_not_flag"], [*reported, *consequences]),
-        *_counts(report["capture"], expected["counts"]),
     ]
 
 

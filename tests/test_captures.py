@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit import cli
-from epochaudit.exit_codes import CLEAN, FINDINGS
+from epochaudit.cli import app
+from epochaudit.cli.exit_codes import CLEAN, FINDINGS
 from epochaudit.rules.catalogue import catalogue
 from tests.conftest import capture_names
 from tests.expected import REPORTED, differences, not_required
@@ -32,11 +32,41 @@ REMOVED = {
         ]
         for version in ("2.0", "3.9")
     },
+    "zk-recreate-unclean-2.5": [
+        (*("u", 0, 3, 10, 29, [1], [1], True), sorted({*READERS, "g20", "g39", "j39-live", "j39-none"} - {"kp-latest"}))
+    ],
     "zk-zombie-leader-3.9": [
         ("z", 0, 1, 26, 26, [0], [1], False, []),
         ("z", 0, 4, 179, 185, [3], [1, 3], False, []),
         ("z", 0, 5, 182, 189, [4], [2], False, []),
         ("z", 0, 9, 219, 232, [8], [2], False, []),
+    ],
+}
+
+# Groups that lost their offsets with a topic and whose members, which have no reset policy, ask for them in vain: group, client, topic,
+# partition, the offset that they had committed, how often they asked, and the lines of the first and the last answer. Else none.
+STUCK = {
+    "zk-topic-recreate-3.9": [
+        (
+            "g20",
+            "g20-restarted",
+            "r",
+            0,
+            20,
+            27,
+            "broker-1/kafka-request.log:15710",
+            "broker-1/kafka-request.log:16045",
+        ),
+        (
+            "g39",
+            "g39-restarted",
+            "r",
+            0,
+            20,
+            25,
+            "broker-1/kafka-request.log:15734",
+            "broker-1/kafka-request.log:16032",
+        ),
     ],
 }
 
@@ -53,7 +83,7 @@ def test_capture(
     record_property: Callable[[str, object], None],
 ) -> None:
     output = tmp_path / "report.json"
-    code = cli.main(["audit", str(capture(name)), "--show", "fenced", "--format", "json", "--output", str(output)])
+    code = app.main(["audit", str(capture(name)), "--show", "fenced", "--format", "json", "--output", str(output)])
     assert code in (CLEAN, FINDINGS)
     spark.catalog.clearCache()  # a process audits once; here the session lives on
     report = json.loads(output.read_text("utf-8"))
@@ -64,6 +94,7 @@ def test_capture(
     assert_every_line_is_accounted_for(report["capture"])
     assert_evidence_can_be_checked_by_hand(report, capture(name))
     assert removed(report, REMOVED.get(name, [])) == REMOVED.get(name, [])
+    assert stuck(report) == STUCK.get(name, [])
 
 
 def removed(report: dict[str, Any], truth: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -78,6 +109,17 @@ def removed(report: dict[str, Any], truth: list[tuple[Any, ...]]) -> list[tuple[
         )
         for one in report["losses"] + report["truncations"]
         if (one["topic"], one["partition"]) in partitions
+    ]
+
+
+def stuck(report: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The stuck members, with the first and the last answer."""
+    return [
+        (
+            *(one[name] for name in ("group", "client", "topic", "partition", "committed_offset", "asks")),
+            *(f"{line['file']}:{line['line']}" for line in one["evidence"][-2:]),
+        )
+        for one in report["stuck"]
     ]
 
 

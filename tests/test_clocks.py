@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit import cli
+from epochaudit.cli import app
 from tests.clocks import set_clock
 
 NAME = "zk-stale-control-fenced-3.9"
@@ -22,7 +22,7 @@ MIDDLE = datetime(2026, 11, 21, 4, 18, 10)
 def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], dict[str, Any]]:
     def audited(folder: Path) -> dict[str, Any]:
         output = tmp_path_factory.mktemp("clock") / "report.json"
-        cli.main(["audit", str(folder), "--show", "fenced", "--format", "json", "--output", str(output)])
+        app.main(["audit", str(folder), "--show", "fenced", "--format", "json", "--output", str(output)])
         spark.catalog.clearCache()
         report: dict[str, Any] = json.loads(output.read_text())
         return report

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -23,12 +25,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_carries_contracts_settings_and_license(wheel: Path) -> None:
+def test_the_wheel_carries_contracts_settings_types_and_license(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = {
         f"epochaudit/{path.relative_to(ROOT)}" for folder in ("schemas", "conf") for path in (ROOT / folder).iterdir()
     }
     assert data <= names
+    assert "epochaudit/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
@@ -43,7 +46,7 @@ def test_the_wheel_carries_every_module_and_nothing_else(wheel: Path) -> None:
 def test_the_html_report_is_made_inside_the_archive(wheel: Path, tmp_path: Path) -> None:
     program = (
         "from epochaudit.report import html; from epochaudit.report.contents import Report; "
-        "from epochaudit.inventory import Inventory; print(html.__file__, html.render(Report('x', Inventory(), (), ())))"
+        "from epochaudit.inventory.inventory import Inventory; print(html.__file__, html.render(Report('x', Inventory(), (), ())))"
     )
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
     ran = subprocess.run(

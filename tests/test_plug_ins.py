@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from epochaudit.exit_codes import COULD_NOT_RUN, FINDINGS
+from epochaudit.cli.exit_codes import COULD_NOT_RUN, FINDINGS
 
 PROJECT = """
 [build-system]

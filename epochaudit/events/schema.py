@@ -1,4 +1,4 @@
-"""Table contracts: the columns of every table, read once from schemas/*.toml."""
+"""Table contracts: the columns of each table, from schemas/*.toml."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from epochaudit.package_data import package_data
+from epochaudit.events.package_data import package_data
 
 
 @dataclass(frozen=True)
 class ColumnDoc:
-    """One column of a table: its Spark SQL type, what it holds, its unit if it has one, whether it may be null."""
+    """One column. type: Spark SQL DDL. doc: its description. unit: None if it has none. required: never null."""
 
     name: str
     type: str
@@ -39,7 +39,7 @@ class ColumnDoc:
 
 @dataclass(frozen=True)
 class Contract:
-    """One table: what one row is, the columns in order, and by which of them the warehouse files it."""
+    """One table. grain: what a row is. version: of the contract. partitioned_by: partition columns of the Delta table."""
 
     name: str
     grain: str
@@ -50,7 +50,7 @@ class Contract:
 
 @cache
 def contract(table: str) -> Contract:
-    """The contract in `schemas/<table>.toml`."""
+    """The contract in `schemas/<table>.toml`. Raises FileNotFoundError for an unknown table."""
     read = tomllib.loads((package_data("schemas") / f"{table}.toml").read_text())
     described = tuple(
         ColumnDoc(name, c["type"], c["doc"], c.get("unit"), c.get("required", False))
@@ -66,13 +66,13 @@ def columns(table: str) -> tuple[ColumnDoc, ...]:
 
 @cache
 def spark_schema(table: str) -> StructType:
-    """The table's Spark schema. All fields are nullable: a data source cannot promise otherwise."""
+    """The table's Spark schema. All fields are nullable, as a Spark data source cannot declare otherwise."""
     return StructType([StructField(c.name, _spark_type(c.type)) for c in columns(table)])
 
 
 @cache
 def arrow_schema(table: str) -> pa.Schema:
-    """The same as a pyarrow schema; strings are utf8, arrays are lists, maps are maps."""
+    """The table's pyarrow schema: strings are utf8, arrays are lists."""
     return pa.schema([pa.field(c.name, _arrow_type(c.type)) for c in columns(table)])
 
 

@@ -1,4 +1,4 @@
-"""Typed views of the events table: each API's rows, and the reference by which a finding proves itself."""
+"""Views of the events table: rows by event type, and references to the recorded lines that prove a finding."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ REF_TYPE: Final = "struct<node:int,file:string,split:int,byte_offset:bigint,line
 
 
 PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
-"""What an aggregation by node and file carries of a row, so that `carried_ref` can refer to it."""
+"""The columns of a row that an aggregation by node and file must carry for `carried_ref`."""
 
 
 def ref() -> Column:
-    """The place of an event row, as evidence: struct of node, file, split, byte_offset, line_in_split, time_ms."""
+    """The reference to an event row: a struct of REF_TYPE. Needs the columns REF_FIELDS."""
     return F.struct(*(F.col(name) for name in REF_FIELDS))
 
 
-def carried_ref(which: str) -> Column:
-    """The reference to a row that an aggregation by node and file chose. Needs: node, file, and PLACE as `<which>_<name>`."""
-    return F.struct("node", "file", *(F.col(f"{which}_{name}").alias(name) for name in PLACE))
+def carried_ref(prefix: str) -> Column:
+    """The reference to a row that an aggregation by node and file chose. Needs node, file and `<prefix>_<name>` for PLACE."""
+    return F.struct("node", "file", *(F.col(f"{prefix}_{name}").alias(name) for name in PLACE))
 
 
 def no_ref() -> Column:
-    """A reference to nothing, of the same type as `ref`."""
+    """A null reference, of REF_TYPE."""
     return F.lit(None).cast(REF_TYPE)
 
 
 def client_host() -> Column:
-    """Remote host of a connection id `local - remote - index`, each end point with its port; null if it tells none."""
+    """The remote host in `connection` (`local:port-remote:port-index`); null if the id has another form."""
     return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
 
 

@@ -1,4 +1,4 @@
-"""What every output format renders: what was read, what each rule judged, what was found."""
+"""The content that every output format renders: inventory, results of the rules, findings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from itertools import groupby
 from typing import Final
 
-from epochaudit.findings import Finding, with_consequences
-from epochaudit.inventory import Inventory
+from epochaudit.findings.evidence import Evidence
+from epochaudit.findings.finding import Finding, with_consequences
+from epochaudit.inventory.inventory import Inventory
+from epochaudit.losses.removal import Removal
 from epochaudit.rules.rule import EXPOSED, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -24,7 +26,7 @@ THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one rule judged: subjects by verdict, and why those that could not be judged could not."""
+    """The result of one rule: subjects by verdict, and unverifiable subjects by reason."""
 
     rule: str
     name: str
@@ -40,12 +42,12 @@ class RuleResult:
 
     @property
     def reasons(self) -> list[tuple[str, int]]:
-        """Why subjects could not be judged, and how many; the most frequent first."""
+        """(reason, unverifiable subjects), the most frequent reason first."""
         return sorted(self.unverifiable_reasons.items(), key=lambda item: (-item[1], item[0]))
 
     @property
     def subjects(self) -> int:
-        """Everything that the rule applied to, judged or not."""
+        """Number of all subjects of the rule."""
         return sum(self.verdicts.values())
 
 
@@ -62,52 +64,57 @@ class Acceptance:
 
 
 @dataclass(frozen=True)
-class Replica:
-    """A replica that had records of a history that was left.
+class Repeated:
+    """Equal verdicts of one rule for one partition and client at one node.
 
-    log_end: where its log ended when it began to follow; null where it did not say (before 2.6). truncated_to: as its log
-    tells; null where it does not.
+    subject: `orders-3`, empty if the rule is not about a partition. first_time, last_time: ISO 8601, null if no line has one.
     """
 
-    node: int
-    log_end: int | None
-    truncated_to: int | None
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A consumer that had read, or committed, removed records: at most first_offset to last_offset."""
-
+    rule: str
+    verdict: str
+    cluster: str
+    subject: str
     client: str | None
-    group: str | None
-    first_offset: int
-    last_offset: int
+    node: int | None
+    count: int
+    first_time: str | None
+    last_time: str | None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first to the last; 0 if unknown."""
+        if self.first_time is None or self.last_time is None:
+            return 0
+        return (datetime.fromisoformat(self.last_time) - datetime.fromisoformat(self.first_time)).total_seconds()
+
+    def __str__(self) -> str:
+        who = ", ".join(part for part in (self.client and f"client {self.client}", self.subject) if part)
+        where = "" if self.node is None else f" at node {self.node}"
+        when = f", {self.first_time} to {self.last_time}" if self.seconds else ""
+        rate = f", {self.count / self.seconds:,.1f} a second" if self.seconds >= 1 else ""
+        return f"{who}{where}: {self.count:,} times{when}{rate}"
 
 
 @dataclass(frozen=True)
-class Removal:
-    """A truncation: records first_offset to last_offset of a partition that the log of leader_epoch began without.
+class StuckMember:
+    """A member of a consumer group that has no position in a partition, gets none, and reads nothing.
 
-    epochs: the leader epochs that they were written in. given_out: some lay below a high watermark that was told to clients;
-    null where it is not in the evidence. read_by: consumers that had read some of them.
+    The group had committed_offset. From since to until (ISO 8601) its coordinator (node) answered the client `asks` times that
+    there is none, and no broker's request log has a later Fetch or ListOffsets of the client for the partition. evidence: the
+    lines of the last offset, of the JoinGroup, and of the first and the last answer without an offset.
     """
 
     cluster: str
+    group: str
+    client: str
     topic: str
-    topic_id: str | None
     partition: int
-    leader_epoch: int
-    first_offset: int
-    last_offset: int
-    epochs: tuple[int, ...] = ()
-    given_out: bool | None = None
-    replicas: tuple[Replica, ...] = ()
-    read_by: tuple[Reader, ...] = ()
-
-    @property
-    def records(self) -> int:
-        """How many records at most."""
-        return self.last_offset - self.first_offset + 1
+    node: int
+    committed_offset: int
+    asks: int
+    since: str | None
+    until: str | None
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,10 +122,13 @@ class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
     failures: rule id -> why the rule could not be computed.
-    left_out: rule id -> how many findings of it are counted but not listed, where there are too many.
-    accepted: finding id -> who accepts it; expired: ids of findings that were accepted until some day before; unmet: ids
-    of accepted findings that were not found.
-    removals: the truncations by which records left the logs, harmful or not, where any were told of.
+    left_out: rule id -> number of its findings that are counted but not listed, if there are too many.
+    accepted: finding id -> its acceptance. expired: ids of findings whose acceptance has expired. unmet: ids of accepted
+    findings that were not found.
+    removals: recorded truncations that removed records, harmful or not.
+    repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
+    judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
+    offset that no longer exists, and read nothing.
     """
 
     version: str
@@ -131,6 +141,9 @@ class Report:
     expired: AbstractSet[str] = frozenset()
     unmet: AbstractSet[str] = frozenset()
     removals: tuple[Removal, ...] = ()
+    repeated: tuple[Repeated, ...] = ()
+    loops: tuple[Repeated, ...] = ()
+    stuck: tuple[StuckMember, ...] = ()
 
     def accepting(
         self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmet: AbstractSet[str]
@@ -139,11 +152,11 @@ class Report:
         return replace(self, accepted=accepted, expired=frozenset(expired), unmet=frozenset(unmet))
 
     def accepts(self, finding: Finding) -> bool:
-        """The finding and all that it caused are accepted."""
+        """The finding and all its consequences are accepted."""
         return all(one.finding_id in self.accepted for one in (finding, *finding.consequences))
 
     def unaccepted(self, verdict: str, rule: str | None = None) -> int:
-        """Subjects with that verdict, of one rule or of all, less the accepted ones."""
+        """Number of subjects with that verdict, of one rule or of all, without the accepted ones."""
         count = sum(one.count(verdict) for one in self.rules if rule in (None, one.rule))
         found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
         accepted = (one for one in found if one.finding_id in self.accepted)
@@ -155,7 +168,7 @@ class Report:
 
     @property
     def totals(self) -> Mapping[str, object]:
-        """Of what clusters, how many subjects got which verdict, and which rules failed."""
+        """Clusters, subjects by verdict, and ids of failed rules."""
         counts = {verdict: self.count(verdict) for verdict in VERDICTS}
         return {"clusters": sorted(self.inventory.clusters), **counts, "failed_rules": sorted(self.failures)}
 

@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
-from epochaudit.findings import BREACHES, Finding
-from epochaudit.inventory import LOGS
-from epochaudit.report.contents import Removal, Report, RuleResult, grouped
-from epochaudit.report.loss_text import WHAT_TRUNCATED, offsets
-from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of
+from epochaudit.findings.finding import BREACHES, Finding
+from epochaudit.inventory.inventory import LOGS
+from epochaudit.losses.removal import Removal
+from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
+from epochaudit.report.excerpts import excerpt
+from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
+from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of, undelivered_of
 from epochaudit.report.neutral import neutral
 from epochaudit.report.page import plural, size_of
-from epochaudit.report.text import excerpt, headline
+from epochaudit.report.text import headline
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
 SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
@@ -40,7 +42,7 @@ MEANINGS: Final = (
 
 @dataclass(frozen=True)
 class Group:
-    """The findings of one rule and verdict. `more`: how many of them are not shown."""
+    """The findings of one rule and verdict, and its repetitions. `more`: number of findings that are not shown."""
 
     severity: str
     rule: str
@@ -48,6 +50,12 @@ class Group:
     count: int
     result: RuleResult | None
     shown: tuple[Finding, ...]
+    repeated: tuple[Repeated, ...] = ()
+
+    @property
+    def is_breach(self) -> bool:
+        """The rule's title, which names the breach, is true of these findings."""
+        return self.verdict in BREACHES
 
     @property
     def more(self) -> int:
@@ -66,6 +74,7 @@ def render(report: Report) -> str:
         losses=losses,
         truncations=_by_what_was_given_out(truncations),
         elections=elections_judged(report),
+        undelivered=undelivered_of(report),
         spares_clients=spares_clients(losses, truncations),
         flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
         asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
@@ -95,7 +104,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (plural, size_of, offsets, excerpt, quantity)
+    own = (plural, size_of, offsets, how_many, excerpt, quantity)
     environment.globals.update({function.__name__: function for function in own})
     return environment
 
@@ -109,9 +118,7 @@ def _shown(value: Any) -> Any:
 
 
 def _by_what_was_given_out(found: Sequence[Removal]) -> list[tuple[str, list[Removal]]]:
-    of_kind = [
-        (what, [one for one in found if one.given_out is given_out]) for given_out, what in WHAT_TRUNCATED.items()
-    ]
+    of_kind = [(what, [one for one in found if one.harmed is given_out]) for given_out, what in WHAT_TRUNCATED.items()]
     return [(what, listed) for what, listed in of_kind if listed]
 
 
@@ -126,6 +133,7 @@ def _groups(report: Report, found: Iterable[Finding]) -> list[Group]:
             len(own),
             results.get(own[0].rule),
             tuple(own[:SHOWN_PER_RULE]),
+            tuple(one for one in report.repeated if (one.rule, one.verdict) == (own[0].rule, own[0].verdict)),
         )
         for own in grouped(found)
     ]

@@ -10,10 +10,11 @@ import json
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from epochaudit.findings import Finding
-from epochaudit.inventory import LOGS, Inventory
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.report.losses import losses_of, truncations_of
+from epochaudit.report.losses import losses_of, truncations_of, undelivered_of, unsettled_of
+from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import VERDICTS
 
 SCHEMA_VERSION: Final = 1
@@ -36,8 +37,13 @@ def document(report: Report) -> dict[str, Any]:
             for finding in report.findings
         ],
         "left_out": dict(report.left_out),
+        "repeated": [asdict(one) for one in report.repeated],
+        "loops": [asdict(one) for one in report.loops],
+        "unsettled": list(unsettled_of(report)),
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmet)},
         "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
+        "undelivered": [{**asdict(one), "records": one.records} for one in undelivered_of(report)],
+        "stuck": [asdict(one) for one in report.stuck],
         "truncations": [{**asdict(one), "records": one.records} for one in truncations_of(report)],
     }
 
@@ -78,6 +84,12 @@ def _capture(inventory: Inventory) -> dict[str, Any]:
         },
         "metadata_records": dict(inventory.metadata_records),
         "missing_nodes": [{"cluster": cluster, "node": node} for cluster, node in inventory.missing_nodes],
+        "complete": not inventory.incomplete,
+        "missing": [asdict(one) for one in inventory.missing],
+        "absent_logs": [LOGS[source] for source in inventory.absent_logs],
+        "unknown_files": list(inventory.unknown_files),
+        "migrations": [asdict(migration) for migration in inventory.migrations],
+        "light_request_logs": [{"cluster": cluster, "node": node} for cluster, node in inventory.light_nodes],
     }
 
 
@@ -90,6 +102,7 @@ def _finding(finding: Finding, report: Report) -> dict[str, Any]:
     """Those that are consequences have no `consequences` themselves. accepted: null, or by whom, why and until when."""
     fields = asdict(replace(finding, consequences=()))
     del fields["consequences"]
+    fields["topic_id"] = stated_topic_id(finding.topic_id)
     fields["because"] = list(finding.because)
     fields["evidence"] = [asdict(line) for line in finding.evidence]
     accepted = report.accepted.get(finding.finding_id)

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from epochaudit.findings import Finding, with_consequences
+from epochaudit.findings.finding import Finding, with_consequences
 from epochaudit.report.contents import THRESHOLDS, Report, RuleResult
+from epochaudit.report.losses import unsettled_of
 from epochaudit.report.neutral import neutral
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
@@ -21,7 +22,7 @@ NAME: Final = "epochaudit"
 
 def render(report: Report, *, fail_on: str = "exposed") -> str:
     """The document, ending in a newline. `fail_on`: the threshold, one of contents.THRESHOLDS."""
-    cases = [_case(report, rule, THRESHOLDS[fail_on]) for rule in report.rules]
+    cases = [*(_case(report, rule, THRESHOLDS[fail_on]) for rule in report.rules), _evidence(report)]
     counts = {"tests": str(len(cases)), **{kind: str(_with(cases, tag)) for kind, tag in _KINDS}}
     suites = Element("testsuites", {"name": NAME, **counts})
     suite = SubElement(suites, "testsuite", {"name": NAME, **counts})
@@ -47,8 +48,18 @@ def _properties(report: Report) -> Iterable[tuple[str, str]]:
         ("clusters", ", ".join(inventory.clusters)),
         ("lines", str(inventory.lines)),
         ("quarantined", str(inventory.quarantined)),
+        ("evidence", "; ".join(unsettled_of(report)) or "complete"),
         *((verdict, str(report.count(verdict))) for verdict in VERDICTS),
     )
+
+
+def _evidence(report: Report) -> Element:
+    """A test case that passes where nothing is missing: what was not recorded can't fail any other."""
+    case = Element("testcase", classname=NAME, name="evidence is complete", time="0")
+    if unsettled := unsettled_of(report):
+        SubElement(case, "skipped", message=_text("; ".join(unsettled)))
+        SubElement(case, "system-out").text = "\n".join(_text(str(one)) for one in report.inventory.missing)
+    return case
 
 
 def _case(report: Report, rule: RuleResult, failing: tuple[str, ...]) -> Element:

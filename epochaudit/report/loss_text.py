@@ -1,12 +1,21 @@
-"""The answer to "was data lost?" as text: what is gone and who had read it, what was truncated without harm, what was judged."""
+"""The answer to "was data lost?" as text: lost records and their readers, harmless truncations, what was judged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from epochaudit.report.contents import Reader, Removal, Report
-from epochaudit.report.losses import Loss, elections_judged, losses_of, spares_clients, truncations_of
+from epochaudit.losses.removal import Reader, Removal
+from epochaudit.report.contents import Report, StuckMember
+from epochaudit.report.losses import (
+    Loss,
+    Undelivered,
+    elections_judged,
+    losses_of,
+    spares_clients,
+    truncations_of,
+    undelivered_of,
+)
 from epochaudit.report.page import Page, plural
 
 SHOWN: Final = 10
@@ -17,13 +26,19 @@ WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
     None: "took records of which the evidence does not tell whether clients had been told of them",
     False: "took records that clients had not been told of: harmless, but to producers that do not wait for all replicas",
 }
-"""By whether the records had been given out; the worst first."""
+"""By whether clients could read the records; the worst first."""
+
+STUCK: Final = (
+    "it had committed offset {one.committed_offset}; its member {one.client} asked broker {one.node} for it {asks}{times}, was "
+    "answered that there is none, and asked no broker for an offset or for records afterwards"
+)
+"""What is known of a `StuckMember`, beside its group and partition."""
 
 _STYLES: Final[Mapping[bool | None, str]] = {True: "bold red", None: "bold yellow", False: ""}
 
 
 def say_losses(page: Page, report: Report) -> None:
-    """The section of the page that tells of losses."""
+    """The page's section about losses."""
     page.heading("Was data lost?")
     losses = losses_of(report)
     for loss in losses[:SHOWN]:
@@ -33,20 +48,36 @@ def say_losses(page: Page, report: Report) -> None:
     kept = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
     truncations = truncations_of(report)
+    undelivered = undelivered_of(report)
     if judged or losses:
-        none = "none that had been given out to clients: " if spares_clients(losses, truncations) else ""
+        none = (
+            "no record that had been given out to clients left a log: " if spares_clients(losses, truncations) else ""
+        )
         page.say((f"{none}{kept}{missing}", ""), indent=2, hang=2)
     else:
         of_them = f" of {unjudged:,}" if unjudged else ""
         page.say((f"not known: no leader epoch{of_them} could be judged", "bold yellow"), indent=2, hang=2)
+    for one in undelivered[:SHOWN]:
+        consumers = _names(f"{who.client} ({who.group})" if who.group else f"{who.client}" for who in one.skipped)
+        stretch = f"{offsets(one.first_offset, one.last_offset)}, {plural(one.records, 'record')} at most"
+        created = (
+            f" of the topic created again (topic id {one.topic_id})" if one.topic_id else " of the topic created again"
+        )
+        never = f": {stretch}{created} are in its log, but never reached {consumers}"
+        page.say((_where(one), "bold red"), (never, ""), indent=2, hang=2)
+    _more(page, len(undelivered))
+    for member in report.stuck[:SHOWN]:
+        _stuck(page, member)
+    _more(page, len(report.stuck))
     for given_out in WHAT_TRUNCATED:
-        _truncations(page, given_out, [one for one in truncations if one.given_out is given_out])
+        _truncations(page, given_out, [one for one in truncations if one.harmed is given_out])
 
 
 def _loss(page: Page, loss: Loss) -> None:
-    stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {plural(loss.records, 'record')} at most"
-    how = ", below a high watermark that clients had been told" if loss.given_out else ""
-    since = "" if loss.leader_epoch is None or not loss.given_out else f" since leader epoch {loss.leader_epoch}"
+    stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {how_many(loss)}"
+    how = ", which had been committed" if loss.committed else ""
+    how = ", below a high watermark that clients had been told" if loss.given_out else how
+    since = "" if loss.leader_epoch is None or not loss.committed else f" since leader epoch {loss.leader_epoch}"
     page.say((_where(loss), "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
     for line in _details(loss):
         page.say((line, ""), indent=4, hang=2)
@@ -57,6 +88,14 @@ def _loss(page: Page, loss: Loss) -> None:
     for stretch, consumers in skipped.items():
         told = f"read on without noticing, and skipped {stretch} of what was written anew: {_names(consumers)}"
         page.say((told, ""), indent=4, hang=2)
+
+
+def _stuck(page: Page, one: StuckMember) -> None:
+    times = "" if one.since is None or one.until is None else f" from {one.since} until {one.until}"
+    stuck = f": group {one.group} is stuck: {STUCK.format(one=one, asks=plural(one.asks, 'time'), times=times)}"
+    page.say((f"{one.topic}-{one.partition} of {one.cluster}", "bold red"), (stuck, ""), indent=2, hang=2)
+    for line in one.evidence:
+        page.say((f"{line.role}: {line.place}", "dim"), indent=4, hang=2)
 
 
 def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -> None:
@@ -75,13 +114,13 @@ def _more(page: Page, count: int) -> None:
         page.say((f"and {count - SHOWN:,} more (see --format json)", "dim"), indent=2)
 
 
-def _where(removed: Loss | Removal) -> str:
+def _where(removed: Loss | Removal | Undelivered) -> str:
     partition = "" if removed.partition is None else f"-{removed.partition}"
     return f"{removed.topic or removed.topic_id}{partition} of {removed.cluster}"
 
 
 def _details(removed: Loss | Removal) -> list[str]:
-    """Of which epochs the records were, who had them, who had read them; as far as it is known."""
+    """The records' leader epochs, replicas and readers, as far as known."""
     epochs, brokers = map(str, removed.epochs), removed.replicas
     ends = (
         f"broker {one.node}" + ("" if one.log_end is None else f" (its log ended at {one.log_end})") for one in brokers
@@ -116,6 +155,13 @@ def _names(names: Iterable[str]) -> str:
     every = list(names)
     more = f" and {len(every) - SHOWN_NAMES:,} more" if len(every) > SHOWN_NAMES else ""
     return f"{', '.join(every[:SHOWN_NAMES])}{more}"
+
+
+def how_many(removed: Loss | Removal) -> str:
+    """`20 records` if their batches' headers were counted, `20 records at most` by their offsets."""
+    if removed.counted is not None:
+        return plural(removed.counted, "record")
+    return f"{plural(removed.records, 'record')} at most"
 
 
 def offsets(first: int, last: int) -> str:

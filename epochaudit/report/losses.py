@@ -1,7 +1,8 @@
-"""What was lost, put together from the findings: which records are gone, and which consumers never noticed.
+"""Losses, derived from the findings: which records were lost, and which consumers did not detect it.
 
-A loss is about one stretch of offsets of one partition. Records between two offsets are counted as if none was missing
-from the start (compaction, aborted transactions): that many at most.
+A loss is one range of offsets of one partition. The number of its records is an upper bound, because compaction and aborted
+transactions leave gaps between offsets. If a copy of a replica's segments still has the records, its batch headers give
+their number.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from epochaudit.findings import BREACHES, Finding, with_consequences
-from epochaudit.report.contents import Reader, Removal, Replica, Report
+from epochaudit.findings.finding import BREACHES, Finding, with_consequences
+from epochaudit.losses.removal import Reader, Removal, Replica
+from epochaudit.report.contents import Report
 
-ELECTIONS: Final = "TR-06"  # judges what each leader epoch kept of what had been given out
+ELECTIONS: Final = "TR-06"  # whether each leader epoch retained the records that clients could read
+RECREATED: Final = "TI-09"  # the records that consumers skip of a re-created topic; its log still has them
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A consumer that read on as if nothing had happened, and the offsets of the new history that it never saw."""
+    """A consumer that read on without detecting the loss, and the offsets of the new history that it skipped."""
 
     client: str | None
     group: str | None
@@ -29,12 +32,14 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Loss:
-    """Offsets first_offset to last_offset of a partition, which a leader epoch began without.
+    """Offsets first_offset to last_offset of a partition, which a new leader epoch lacks.
 
-    given_out: they were below a high watermark that had been told to clients: acknowledged, and perhaps consumed. Where
-    that is not in the evidence only consumers show the loss. skipped: the consumers that never noticed. epochs: the leader
-    epochs that the records were written in; replicas: those that had them; read_by: the consumers that had read them, those
-    that noticed, too. All three as far as recorded.
+    committed: the records were committed, so they were acknowledged with any acks. If false, only consumers show the loss.
+    given_out: some records were below a high watermark that clients got, and may have been consumed; null if unknown.
+    skipped: the consumers that did not detect the loss. epochs: the leader epochs in which the records were written.
+    replicas: those that had the records. read_by: the consumers that had read them, including those that detected the loss.
+    epochs, replicas and read_by are complete only as far as recorded. counted: the number of records by the batch headers of
+    a copy that still has them, null without such a copy.
     """
 
     cluster: str
@@ -44,12 +49,32 @@ class Loss:
     leader_epoch: int | None
     first_offset: int
     last_offset: int
-    given_out: bool
+    committed: bool
+    given_out: bool | None
     finding_ids: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     epochs: tuple[int, ...] = ()
     replicas: tuple[Replica, ...] = ()
     read_by: tuple[Reader, ...] = ()
+    counted: int | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records at most."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True)
+class Undelivered:
+    """Offsets of a re-created topic that are in its log and that these consumers skipped."""
+
+    cluster: str
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    first_offset: int
+    last_offset: int
+    skipped: tuple[Skipped, ...]
 
     @property
     def records(self) -> int:
@@ -59,36 +84,76 @@ class Loss:
 
 def losses_of(report: Report) -> tuple[Loss, ...]:
     """The losses that the report's findings prove, in their order."""
-    found = with_consequences(report.findings)
-    telling = [finding for finding in found if finding.verdict in BREACHES and _offsets(finding)]
-    removed = [finding for finding in telling if finding.rule == ELECTIONS]
-    passed_over = [finding for finding in telling if finding.rule != ELECTIONS]
-    losses, told = [], set()
+    breaches = [one for one in _breaches_with_offsets(report) if one.rule != RECREATED]
+    removed = [finding for finding in breaches if finding.rule == ELECTIONS]
+    passed_over = [finding for finding in breaches if finding.rule != ELECTIONS]
+    losses, attributed = [], set()
     for finding in removed:
         consumers = [one for one in passed_over if _overlap(finding, one)]
-        told |= {one.finding_id for one in consumers}
-        losses.append(_loss([finding], consumers, given_out=True))
+        attributed |= {one.finding_id for one in consumers}
+        losses.append(_loss([finding], consumers, committed=True))
     for finding in passed_over:
-        if finding.finding_id not in told:
-            consumers = [one for one in passed_over if one.finding_id not in told and _overlap(finding, one)]
-            told |= {one.finding_id for one in consumers}
-            losses.append(_loss(consumers, consumers, given_out=False))
+        if finding.finding_id not in attributed:
+            consumers = [one for one in passed_over if one.finding_id not in attributed and _overlap(finding, one)]
+            attributed |= {one.finding_id for one in consumers}
+            losses.append(_loss(consumers, consumers, committed=False))
     return tuple(_with_removals(loss, report.removals) for loss in losses)
 
 
+def undelivered_of(report: Report) -> tuple[Undelivered, ...]:
+    """The offsets of re-created topics that consumers skipped, by topic id, partition and range."""
+    of_topic: dict[tuple[object, ...], list[Finding]] = {}
+    for one in _breaches_with_offsets(report):
+        if one.rule == RECREATED:
+            first, last = one.first_offset, one.last_offset
+            of_topic.setdefault((one.cluster, one.topic, one.topic_id, one.partition, first, last), []).append(one)
+    return tuple(_undelivered(found) for found in of_topic.values())
+
+
+def _undelivered(found: Sequence[Finding]) -> Undelivered:
+    one, offsets = found[0], _offsets(found[0])
+    first, last = offsets[0], offsets[-1]
+    consumers = tuple(Skipped(finding.client, finding.group, first, last, finding.finding_id) for finding in found)
+    return Undelivered(one.cluster, one.topic, one.topic_id, one.partition, first, last, consumers)
+
+
+def _breaches_with_offsets(report: Report) -> list[Finding]:
+    """The breaches with offsets of lost or skipped records."""
+    return [one for one in with_consequences(report.findings) if one.verdict in BREACHES and _offsets(one)]
+
+
 def truncations_of(report: Report) -> tuple[Removal, ...]:
-    """The truncations that no loss is about: where nothing had been given out, they are harmless."""
+    """The truncations that belong to no loss; harmless if no client could read the records."""
     losses = losses_of(report)
     return tuple(one for one in report.removals if not any(_same(loss, one) for loss in losses))
 
 
 def spares_clients(losses: Sequence[Loss], truncations: Iterable[Removal]) -> bool:
-    """No record is known to be gone that had been, or may have been, given out to clients."""
-    return not losses and all(one.given_out is False for one in truncations)
+    """True if no record was lost that clients had read, or may have read."""
+    return not losses and all(one.harmed is False for one in truncations)
+
+
+def unsettled_of(report: Report) -> tuple[str, ...]:
+    """Why a report without findings is not clean: missing evidence, and truncations that may be losses."""
+    missing = report.inventory.missing
+    reasons = []
+    if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        reasons.append(f"evidence is missing: {missing[0]}{more}")
+    if open_ones := [one for one in truncations_of(report) if one.harmed is None]:
+        records = sum(one.records for one in open_ones)
+        partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in open_ones})
+        more = f" and {len(partitions) - 1:,} more partitions" if len(partitions) > 1 else ""
+        were = "record was" if records == 1 else "records were"
+        of = f"of {partitions[0]}{more}"
+        reasons.append(
+            f"{records:,} {were} {'' if records == 1 else 'at most '}truncated {of}; whether committed is not in the evidence"
+        )
+    return tuple(reasons)
 
 
 def elections_judged(report: Report) -> tuple[int, int]:
-    """Leader epochs of which it was judged whether they lost something, and those of which it could not be."""
+    """The numbers of leader epochs that TR-06 judged, and that it could not judge."""
     result = next((rule for rule in report.rules if rule.rule == ELECTIONS), None)
     if result is None:
         return 0, 0
@@ -96,22 +161,25 @@ def elections_judged(report: Report) -> tuple[int, int]:
 
 
 def _with_removals(loss: Loss, removals: Iterable[Removal]) -> Loss:
-    about = [removal for removal in removals if _same(loss, removal)]
+    same_partition = [removal for removal in removals if _same(loss, removal)]
+    given_out = {removal.given_out for removal in same_partition}
     return replace(
         loss,
-        epochs=tuple(sorted({epoch for removal in about for epoch in removal.epochs})),
-        replicas=tuple(replica for removal in about for replica in removal.replicas),
-        read_by=tuple(reader for removal in about for reader in removal.read_by),
+        given_out=True if True in given_out else False if given_out == {False} else None,
+        epochs=tuple(sorted({epoch for removal in same_partition for epoch in removal.epochs})),
+        replicas=tuple(replica for removal in same_partition for replica in removal.replicas),
+        read_by=tuple(reader for removal in same_partition for reader in removal.read_by),
+        counted=next((one.counted for one in same_partition if one.last_offset == loss.last_offset), None),
     )
 
 
 def _same(loss: Loss, removal: Removal) -> bool:
-    """The removal is by the leader epoch of the loss, or by an earlier one where only consumers show the loss."""
-    about = (loss.cluster, loss.topic, loss.partition) == (removal.cluster, removal.topic, removal.partition)
-    about = about and (None in (loss.topic_id, removal.topic_id) or loss.topic_id == removal.topic_id)
-    if not about or loss.leader_epoch is None:
+    """The removal is by the leader epoch of the loss; if only consumers show the loss, that epoch or an earlier one."""
+    same_partition = (loss.cluster, loss.topic, loss.partition) == (removal.cluster, removal.topic, removal.partition)
+    same_partition = same_partition and (None in (loss.topic_id, removal.topic_id) or loss.topic_id == removal.topic_id)
+    if not same_partition or loss.leader_epoch is None:
         return False
-    if loss.given_out:
+    if loss.committed:
         return loss.leader_epoch == removal.leader_epoch and loss.first_offset == removal.first_offset
     return removal.leader_epoch <= loss.leader_epoch and loss.first_offset == removal.first_offset
 
@@ -125,15 +193,15 @@ def _overlap(one: Finding, other: Finding) -> bool:
 
 
 def _offsets(finding: Finding) -> range:
-    """Empty if the finding tells of no loss."""
+    """The offsets of lost or skipped records; empty if the finding has none."""
     if finding.first_offset is None or finding.last_offset is None:
         return range(0)
     return range(finding.first_offset, finding.last_offset + 1)
 
 
-def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: bool) -> Loss:
+def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, committed: bool) -> Loss:
     first = proof[0]
-    skipped: dict[object, Skipped] = {}  # two rules may tell of one consumer
+    skipped: dict[object, Skipped] = {}  # two rules may report one consumer
     for one in consumers:
         who = Skipped(one.client, one.group, _offsets(one)[0], _offsets(one)[-1], one.finding_id)
         skipped.setdefault((who.client, who.group, who.first_offset), who)
@@ -145,7 +213,8 @@ def _loss(proof: Sequence[Finding], consumers: Iterable[Finding], *, given_out: 
         first.leader_epoch,
         min(_offsets(one)[0] for one in proof),
         max(_offsets(one)[-1] for one in proof),
-        given_out,
+        committed,
+        None,
         tuple(one.finding_id for one in proof),
         tuple(skipped.values()),
     )

@@ -1,4 +1,4 @@
-"""A page of text that is safe to print: what is said on it passes through `neutral`, wrapped and indented."""
+"""A page of text that is safe to print: all text passes through `neutral`, and is wrapped and indented."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Page:
         self._console.print(Markdown(page))
 
     def text(self) -> str:
-        """Everything said so far, without trailing spaces."""
+        """The page so far, without trailing spaces."""
         return "".join(f"{line.rstrip(' ')}\n" for line in self._written.getvalue().splitlines())
 
     def _paragraph(self, text: Text, first: str, rest: str) -> None:
@@ -86,11 +86,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def size_of(size: int) -> str:
+def size_of(size: int, unit_of_bytes: str = "bytes") -> str:
     """A number of bytes with the unit that leaves up to three digits before the point."""
-    amount, unit = float(size), "bytes"
+    amount, unit = float(size), unit_of_bytes
     for larger in ("kB", "MB", "GB", "TB"):
         if amount < 1000:
             break
         amount, unit = amount / 1000, larger
-    return f"{size:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+    return f"{size:,} {unit}" if unit == unit_of_bytes else f"{amount:.1f} {unit}"

@@ -1,10 +1,12 @@
-"""The catalogue of rules, and a rule's page, for readers and for programs."""
+"""The catalogue of rules as a table and as JSON, and the page of one rule."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 
+from epochaudit.replay.frames import FRAMES
 from epochaudit.report.page import Page
 from epochaudit.rules.rule import Rule
 
@@ -40,10 +42,23 @@ def _entry(rule: Rule) -> dict[str, str]:
 
 
 def page(rule: Rule, width: int, *, colour: bool) -> str:
-    """What a rule checks, why it matters, what evidence it needs."""
+    """A rule's documentation, and the files of the rule and of its frame."""
     page = Page(width, colour=colour)
     page.say((f"{rule.id} {rule.name}", "bold"))
     page.say((f"{rule.kip}, severity {rule.severity}, for Kafka {rule.since} and later", ""))
+    for part, file in source_files(rule).items():
+        page.say((f"{part}: {file}", ""))
     page.blank()
     page.markdown(rule.page)
     return page.text()
+
+
+def source_files(rule: Rule) -> dict[str, str]:
+    """The files of the rule and of its frame, relative to the folder of their package; no frame if its name is unknown."""
+    files = {"Rule": _source_file(type(rule).__module__)}
+    return files | {"Frame": _source_file(FRAMES[rule.frame].of.__module__)} if rule.frame in FRAMES else files
+
+
+def _source_file(module: str) -> str:
+    is_package = hasattr(sys.modules[module], "__path__")
+    return f"{module.replace('.', '/')}{'/__init__' if is_package else ''}.py"

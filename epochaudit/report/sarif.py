@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from epochaudit.evidence import Evidence
-from epochaudit.findings import Finding
-from epochaudit.inventory import LOGS
+from epochaudit.findings.evidence import Evidence
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import LOGS
 from epochaudit.report.contents import Acceptance, Report, RuleResult
+from epochaudit.report.losses import unsettled_of
 from epochaudit.report.neutral import neutral
 from epochaudit.rules.rule import EXPOSED, FENCED, INFO, PASS, SEVERITIES, UNVERIFIABLE, VIOLATION
 
@@ -58,6 +59,10 @@ def document(report: Report) -> dict[str, Any]:
                 "invocations": [
                     {
                         "executionSuccessful": not report.failures,
+                        "properties": {
+                            "evidenceComplete": not report.inventory.incomplete,
+                            "unsettled": list(unsettled_of(report)),
+                        },
                         "toolExecutionNotifications": list(_notifications(report, numbers)),
                     }
                 ],
@@ -137,7 +142,7 @@ def _location(line: Evidence) -> dict[str, Any]:
 
 
 def _notifications(report: Report, numbers: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """What keeps the absence of results from meaning that all is well."""
+    """Why the absence of results does not mean that there are no breaches."""
     for rule in report.rules:
         for reason, subjects in sorted(rule.unverifiable_reasons.items()):
             yield _notification("note", f"{subjects} of {rule.rule} could not be judged: {reason}", rule.rule, numbers)
@@ -147,11 +152,10 @@ def _notifications(report: Report, numbers: Mapping[str, int]) -> Iterator[dict[
         yield _notification("error", f"the rule failed: {why}", rule_id, numbers)
     if report.inventory.quarantined:
         yield _notification("warning", f"{report.inventory.quarantined} lines could not be read and are in quarantine")
-    for node in report.inventory.nodes:
-        for source in node.missing_logs:
-            yield _notification("warning", f"no {LOGS[source]} of node {node.node} of {node.cluster} was read")
-    for cluster, missing in report.inventory.missing_nodes:
-        yield _notification("warning", f"node {missing} of {cluster} is named by others, but no log of it was read")
+    for missing in report.inventory.missing:
+        yield _notification("warning", f"evidence of {missing.cluster} is missing: {missing}")
+    for source in report.inventory.absent_logs:
+        yield _notification("note", f"no node's {LOGS[source]} was read")
     if report.expired:
         yield _notification("warning", f"{len(report.expired)} findings are no longer accepted: their time is over")
     if not report.judged:
@@ -161,10 +165,10 @@ def _notifications(report: Report, numbers: Mapping[str, int]) -> Iterator[dict[
 def _notification(
     level: str, text: str, rule: str | None = None, numbers: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {"level": level, "message": {"text": _message(text)}}
+    notification: dict[str, Any] = {"level": level, "message": {"text": _message(text)}}
     if rule is not None and numbers and rule in numbers:
-        told["associatedRule"] = {"id": rule, "index": numbers[rule]}
-    return told
+        notification["associatedRule"] = {"id": rule, "index": numbers[rule]}
+    return notification
 
 
 def _level(verdict: str, severity: str) -> str:

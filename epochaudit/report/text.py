@@ -8,16 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from epochaudit.findings import Finding
-from epochaudit.inventory import LOGS, Inventory
-from epochaudit.report.contents import Report, RuleResult, grouped
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import LOGS, Inventory
+from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
+from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import say_losses
+from epochaudit.report.losses import unsettled_of
+from epochaudit.report.migrations import migration_lines
 from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
-EXCERPT: Final = 400  # characters of an evidence line
+SHOWN_MISSING: Final = 10
+SHOWN_NEXT: Final = 3
+SHOWN_REPEATED: Final = 5
+SHOWN_UNKNOWN: Final = 5
 
 VERDICT_STYLE: Final = {
     VIOLATION: "bold red",
@@ -35,24 +41,33 @@ def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
     say_losses(page, report)
     _read(page, report.inventory)
     _findings(page, report)
+    _loops(page, report)
     _coverage(page, report)
     _next(page, report)
     return page.text()
 
 
 def headline(report: Report) -> str:
-    """The one line that answers the question, always with what was judged and what could not be."""
+    """The one line that answers the question, always with what was judged, what could not be, and what is missing."""
     violations, exposed = report.unaccepted(VIOLATION), report.unaccepted(EXPOSED)
     accepted = f"; {plural(len(report.accepted), 'finding')} accepted" if report.accepted else ""
-    unverifiable = accepted + _unverifiable(report) + _incomplete(report.inventory)
+    unverifiable = accepted + _unverifiable(report)
+    unsettled = "".join(f"; {what}" for what in unsettled_of(report))
     if violations or exposed:
-        found = plural(violations, "violation")
-        return f"✗ {found}, {exposed:,} exposed; {report.judged:,} judged{unverifiable}"
+        found = f"{plural(violations, 'violation')}, {exposed:,} exposed{_consequences(report)}"
+        return f"✗ {found}; {report.judged:,} judged{unsettled}{unverifiable}"
     if not report.judged:
-        why = unverifiable or ": no subject of any rule was found"
+        why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
         return f"? Nothing was judged, so this result is not a clean one{why}"
-    mark = "?" if report.inventory.incomplete else "✓"
-    return f"{mark} 0 violations, 0 exposed over {report.judged:,} judged{unverifiable}"
+    mark = "?" if unsettled else "✓"
+    return f"{mark} 0 violations, 0 exposed over {report.judged:,} judged{unsettled}{unverifiable}"
+
+
+def _consequences(report: Report) -> str:
+    """How many of them stand below inside others, as what those led to."""
+    flagged = [one for one in report.findings if one.verdict in (VIOLATION, EXPOSED) and not report.accepts(one)]
+    inside = sum(len(finding.consequences) for finding in flagged)
+    return f" ({plural(len(flagged), 'finding')} and {plural(inside, 'consequence')} of them)" if inside else ""
 
 
 def _unverifiable(report: Report) -> str:
@@ -63,15 +78,6 @@ def _unverifiable(report: Report) -> str:
     main = f": {reasons[0][0]}" if reasons else ""
     others = f" (+{plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
     return f"; {total:,} unverifiable{main}{others}"
-
-
-def _incomplete(inventory: Inventory) -> str:
-    """What a node did that its own logs would tell is no subject of any rule where they are missing."""
-    nodes = [node for _, node in inventory.missing_nodes]
-    nodes += [node.node for node in inventory.nodes if node.missing_logs]
-    if not nodes:
-        return ""
-    return f"; logs of {'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, sorted(nodes)))} are missing"
 
 
 def _verdict(page: Page, report: Report) -> None:
@@ -93,21 +99,35 @@ def _read(page: Page, inventory: Inventory) -> None:
         of_cluster = f" of {node.cluster}" if len(inventory.clusters) > 1 else ""
         roles = ", ".join(node.roles) or "role unknown"
         versions = ", then ".join(node.versions) or "version unknown"
-        missing = "".join(f", no {LOGS[source]}" for source in node.missing_logs)
-        page.say(
-            (f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), (missing, "yellow"), indent=2, hang=2
-        )
-    for cluster, node_id in inventory.missing_nodes:
-        of_cluster = f" of {cluster}" if len(inventory.clusters) > 1 else ""
-        page.say((f"node {node_id}{of_cluster}: named by others, but no log of it is here", "yellow"), indent=2, hang=2)
+        page.say((f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), indent=2, hang=2)
+    for one in inventory.missing[:SHOWN_MISSING]:
+        page.say((f"missing: {one}", "bold yellow"), (f"; {one.remedy}" if one.remedy else "", ""), indent=2, hang=2)
+    if len(inventory.missing) > SHOWN_MISSING:
+        page.say((f"and {len(inventory.missing) - SHOWN_MISSING:,} more (see epochaudit doctor)", "dim"), indent=2)
+    if inventory.absent_logs:
+        logs = ", ".join(LOGS[source] for source in inventory.absent_logs)
+        page.say((f"of no node is here: {logs}; judged is what the other logs prove", ""), indent=2, hang=2)
+    for line in migration_lines(inventory):
+        page.say((line, ""), indent=2, hang=2)
+    if inventory.light_nodes:
+        nodes = ", ".join(str(node) for _, node in inventory.light_nodes)
+        text = f"request log of node{'' if len(inventory.light_nodes) == 1 else 's'} {nodes}: calm answers are left out on purpose"
+        page.say((f"{text}; judged are those that are there", ""), indent=2, hang=2)
     if inventory.left_out:
         kinds = ", ".join(f"{files:,} {kind}" for kind, files in inventory.left_out.items())
-        page.say((f"files not read: {kinds}", ""), indent=2, hang=2)
+        page.say((f"files not read: {kinds}{_unknown(inventory)}", ""), indent=2, hang=2)
     for file in inventory.files:
         if file.quarantined:
             page.say(
                 (f"{file.path}: {file.quarantined:,} of {file.lines:,} lines quarantined", "yellow"), indent=2, hang=2
             )
+
+
+def _unknown(inventory: Inventory) -> str:
+    """The files of no known format, by name: one of them may be a log that ought to be read."""
+    shown = ", ".join(inventory.unknown_files[:SHOWN_UNKNOWN])
+    more = len(inventory.unknown_files) - SHOWN_UNKNOWN
+    return f" ({shown}{f' and {more:,} more' if more > 0 else ''})" if shown else ""
 
 
 def _findings(page: Page, report: Report) -> None:
@@ -117,14 +137,29 @@ def _findings(page: Page, report: Report) -> None:
     asked_for = [finding for finding in report.findings if finding.verdict not in (VIOLATION, EXPOSED)]
     if flagged:
         page.heading("Findings")
-        _groups(page, flagged, results)
+        _groups(page, flagged, results, report.repeated)
     if asked_for:
         page.heading("Shown on request")
-        _groups(page, asked_for, results)
+        _groups(page, asked_for, results, report.repeated)
     _accepted(page, report, breaches)
     for rule, count in report.left_out.items():
         page.blank()
-        page.say((f"{rule}: {count:,} more are counted but not listed", "bold yellow"), indent=2, hang=2)
+        page.say(
+            (f"{rule}: {count:,} more are counted, but listed in no format", "bold yellow"),
+            ("; the library's Audit.findings has them all", ""),
+            indent=2,
+            hang=2,
+        )
+
+
+def _loops(page: Page, report: Report) -> None:
+    """Clients that were refused without end: no breach by itself, but somebody waits there."""
+    if report.loops:
+        page.heading("Fetches that were refused over and over")
+    for one in report.loops[:SHOWN_REPEATED]:
+        page.say((f"{one.verdict}  ", "bold"), (f"{one}", ""), indent=2, hang=2)
+    if len(report.loops) > SHOWN_REPEATED:
+        page.say((f"and {len(report.loops) - SHOWN_REPEATED:,} more (see --format json)", "dim"), indent=2)
 
 
 def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
@@ -135,32 +170,40 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
     for finding in breaches:
         if report.accepts(finding):
             accepted = report.accepted[finding.finding_id]
-            told = f"  {_where(finding)}: {accepted}"
-            page.say((f"{finding.rule} {finding.verdict}", "bold"), (told, ""), indent=2, hang=2)
+            acceptance = f"  {_where(finding)}: {accepted}"
+            page.say((f"{finding.rule} {finding.verdict}", "bold"), (acceptance, ""), indent=2, hang=2)
     if report.expired:
         page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
     if report.unmet:
         page.say((f"accepted, but not found: {len(report.unmet):,}", ""), indent=2)
 
 
-def _groups(page: Page, found: Iterable[Finding], results: dict[str, RuleResult]) -> None:
+def _groups(page: Page, found: Iterable[Finding], results: dict[str, RuleResult], repeated: Iterable[Repeated]) -> None:
     for number, members in enumerate(grouped(found)):
         if number:
             page.blank()
-        _group(page, results.get(members[0].rule), members)
+        of_group = (members[0].rule, members[0].verdict)
+        _group(
+            page,
+            results.get(members[0].rule),
+            members,
+            [one for one in repeated if (one.rule, one.verdict) == of_group],
+        )
 
 
-def _group(page: Page, result: RuleResult | None, members: list[Finding]) -> None:
+def _group(page: Page, result: RuleResult | None, members: list[Finding], repeated: list[Repeated]) -> None:
     first = members[0]
-    about = f": {result.title} ({result.kip})" if result else ""
+    style = VERDICT_STYLE[first.verdict]
     count = plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
-    page.say(
-        (f"{first.severity.upper()} ", "bold"),
-        (first.rule, "bold"),
-        (about, ""),
-        (f", {count}", VERDICT_STYLE[first.verdict]),
-        hang=2,
-    )
+    if first.verdict in (VIOLATION, EXPOSED):
+        title = f": {result.title} ({result.kip})" if result else ""
+        severity = (f"{first.severity.upper()} ", "bold")
+        page.say(severity, (first.rule, "bold"), (title, ""), (f", {count}", style), hang=2)
+    else:  # the title names the breach that did not happen, or is not proved
+        against = f" by the rule against “{result.title}” ({result.kip})" if result else ""
+        page.say((first.rule, "bold"), (": ", ""), (count, style), (against, ""), hang=2)
+    for one in repeated[:SHOWN_REPEATED]:
+        page.say((f"{one}", ""), indent=2, hang=2)
     for finding in members[:SHOWN_PER_RULE]:
         page.blank()
         _finding(page, finding)
@@ -190,30 +233,17 @@ def _where(finding: Finding) -> str:
     return ", ".join(part for part in (finding.subject, finding.where) if part)
 
 
-def excerpt(text: str, finding: Finding) -> str:
-    """Of a long line its beginning and the surroundings of the finding's topic, where it is named further back."""
-    if len(text) <= EXCERPT:
-        return text
-    head = EXCERPT * 2 // 5
-    at = text.find(finding.topic, head) if finding.topic else -1
-    if at < 0:
-        return text[:EXCERPT] + " …"
-    start = max(head, at - 20)
-    tail = text[start : start + EXCERPT - head]
-    return text[:head] + (" … " if start > head else "") + tail + (" …" if start + len(tail) < len(text) else "")
-
-
 def _coverage(page: Page, report: Report) -> None:
     page.heading("What was judged")
-    met = [rule for rule in report.rules if rule.subjects]
-    if met:
-        page.table(("rule", *VERDICTS, ""), [_counts(rule) for rule in met])
+    with_subjects = [rule for rule in report.rules if rule.subjects]
+    if with_subjects:
+        page.table(("rule", *VERDICTS, ""), [_counts(rule) for rule in with_subjects])
     else:
         page.say(("no rule met a subject in this capture", "bold yellow"), indent=2)
     unmet = [rule.rule for rule in report.rules if not rule.subjects]
-    if unmet and met:
+    if unmet and with_subjects:
         page.say((f"no subject in this capture: {', '.join(unmet)}", ""), indent=2, hang=2)
-    doubtful = [rule for rule in met if rule.count(UNVERIFIABLE)]
+    doubtful = [rule for rule in with_subjects if rule.count(UNVERIFIABLE)]
     if doubtful:
         page.heading("What could not be judged")
     for rule in doubtful:
@@ -242,13 +272,10 @@ def _next(page: Page, report: Report) -> None:
         if finding.verdict in (VIOLATION, EXPOSED) and not report.accepts(finding)
     )
     page.heading("What to do next")
-    for rule in flagged[:3]:
-        page.say(
-            (f"epochaudit explain {rule}", "bold"),
-            (": what the rule means, and what to do about it", ""),
-            indent=2,
-            hang=2,
-        )
+    if flagged:
+        page.say((f"epochaudit explain {flagged[0]}", "bold"), (_and_others(flagged[1:]), ""), indent=2, hang=2)
+    for one in report.inventory.missing[:SHOWN_NEXT]:
+        page.say((f"Evidence is missing: {one}", ""), (f"; {one.remedy}." if one.remedy else ".", ""), indent=2, hang=2)
     if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
         page.say(
             ("Where a log is missing, add it and audit again: unverifiable does not mean clean. ", ""),
@@ -257,8 +284,13 @@ def _next(page: Page, report: Report) -> None:
             indent=2,
             hang=2,
         )
-    if not flagged and report.judged:
+    if not flagged and report.judged and not unsettled_of(report):
         page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
+
+
+def _and_others(rules: list[str]) -> str:
+    others = f", the same for {', '.join(rules)}" if rules else ""
+    return f": what the rule means and what led to it{others}"
 
 
 def _unique(rules: Iterable[str]) -> list[str]:

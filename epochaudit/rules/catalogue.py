@@ -1,6 +1,6 @@
-"""The catalogue: every rule that this installation knows, of this package's rule folders and of plug-ins.
+"""The catalogue: the rules of this package's rule folders and of installed plug-ins.
 
-A plug-in is a package with an entry point of the group `epochaudit.rules`, whose object is a module with rules.
+A plug-in is a package with an entry point of the group `epochaudit.rules` that names a module with rules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnknownRule(ValueError):
 
 
 class PlugInError(ValueError):
-    """A plug-in can't be used: its module fails to load, or a rule of it takes an id that is taken."""
+    """A plug-in can't be used: its module fails to load, one of its rules has the id of another rule, or names no frame."""
 
 
 @cache
@@ -69,26 +69,28 @@ def _subclasses(cls: type[Rule]) -> Iterable[type[Rule]]:
 
 
 def family_title(family: str) -> str:
-    """What the rules of a family are about; of a family that this package does not know, its letters."""
+    """The topic of a family's rules; the family's letters if this package does not know it."""
     return FAMILIES.get(family, family)
 
 
 def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:
     """The rules whose id (`SR-01`), family (`SR`) or proposal (`KIP-570`) is selected (all, if nothing is) and not ignored.
 
-    Raises UnknownRule for a word that matches nothing.
+    Raises UnknownRule for a name that matches nothing.
     """
-    wanted, unwanted = _words(select), _words(ignore)
-    return tuple(rule for rule in catalogue() if (not wanted or wanted & _names(rule)) and not unwanted & _names(rule))
+    included, excluded = _known_names(select), _known_names(ignore)
+    return tuple(
+        rule for rule in catalogue() if (not included or included & _names(rule)) and not excluded & _names(rule)
+    )
 
 
 def _names(rule: Rule) -> set[str]:
     return {rule.id, rule.family, rule.kip.upper()}
 
 
-def _words(words: Iterable[str]) -> set[str]:
-    asked = {word.strip().upper() for word in words}
+def _known_names(selection: Iterable[str]) -> set[str]:
+    names = {name.strip().upper() for name in selection}
     known = set().union(*(_names(rule) for rule in catalogue()))
-    if unknown := sorted(asked - known):
+    if unknown := sorted(names - known):
         raise UnknownRule(f"{', '.join(unknown)}: no such rule, family or KIP; `epochaudit rules` lists them")
-    return asked
+    return names

@@ -1,4 +1,4 @@
-"""The judge: evaluates all rules of a frame in one pass over it, keeping the rows that matter and counting all."""
+"""Evaluates all rules of a frame in one pass over it: counts all verdicts, and returns the rows of the requested ones."""
 
 from __future__ import annotations
 
@@ -11,30 +11,25 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import REF_TYPE
+from epochaudit.rules.messages import SUBJECT, MessageTemplates, placeholders, templates
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
-from epochaudit.rules.wording import SUBJECT, Words, placeholders, templates
 
-JUDGED_ROW: Final = (
+VERDICT_ROW: Final = (
     "cluster string, node int, topic string, topic_id string, partition int, leader_epoch int, client_id string, group_id string, "
-    f"correlation_id int, rule string, arm int, severity string, values map<string,string>, places map<string,{REF_TYPE}>, "
+    f"correlation_id int, rule string, branch int, severity string, values map<string,string>, places map<string,{REF_TYPE}>, "
     "first_offset bigint, last_offset bigint"
 )
-"""arm: number of the branch of the rule's verdict. severity: where it is not the rule's own. values, places: columns of the
-frame, by name, that the rule's sentences and evidence name, of all rules of the frame."""
+"""branch: index in the rule's `verdict()`. severity: null = the rule's own. values, places: column name -> value, of the
+columns that the sentences and the evidence of the frame's rules name. first_offset, last_offset: `Rule.lost`."""
 
-_OF_PARTITION: Final = (
-    "topic",
-    "topic_id",
-    "partition",
-    "leader_epoch",
-)  # mean nothing when the subject is a whole request
+_PARTITION_COLUMNS: Final = ("topic", "topic_id", "partition", "leader_epoch")  # null if the subject is a whole request
 _COUNTS: Final = "counts"
-NO_ARM: Final = "-1"
+_NO_BRANCH: Final = "-1"
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Verdict counts of one rule: `counts` by verdict, `reasons` of the unverifiable ones."""
+    """Verdict counts of one rule. counts: verdict -> subjects. reasons: reason -> unverifiable subjects."""
 
     rule: str
     counts: Mapping[str, int]
@@ -42,137 +37,152 @@ class Tally:
 
     @classmethod
     def of_none(cls, rule: Rule) -> Tally:
-        """The tally of a rule that met no subject."""
+        """The tally of a rule without subjects."""
         return cls(rule.id, dict.fromkeys(VERDICTS, 0), {})
 
     @classmethod
     def of_failure(cls, rule: str, why: str) -> Tally:
-        """The tally of a rule that could not be computed: nobody knows how many subjects it has."""
+        """The tally of a rule that could not be computed: one unverifiable subject, as their number is unknown."""
         counts = dict.fromkeys(VERDICTS, 0) | {UNVERIFIABLE: 1}
         return cls(rule, counts, {f"the rule failed: {why}": 1})
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The rows of one frame's rules, and the observation that holds their counts once the rows have been computed.
+    """The verdicts of one frame's rules.
 
-    arms: the branches of each rule's verdict.
+    rows: see `judge`. branches: those of each rule's verdict, in the order of `rules`. observation: the counts of all
+    branches, available once `rows` has been computed.
     """
 
     rows: DataFrame
     rules: tuple[Rule, ...]
-    arms: tuple[tuple[Branch, ...], ...]
+    branches: tuple[tuple[Branch, ...], ...]
     observation: Observation
 
-    def words(self) -> dict[str, Words]:
-        """What the findings of each rule say."""
-        return {rule.id: Words.of(rule, arms) for rule, arms in zip(self.rules, self.arms, strict=True)}
+    def messages(self) -> dict[str, MessageTemplates]:
+        """Rule id -> the templates of its findings' sentences."""
+        by_rule = zip(self.rules, self.branches, strict=True)
+        return {rule.id: MessageTemplates.of(rule, branches) for rule, branches in by_rule}
 
     def tallies(self) -> Iterator[Tally]:
-        """One per rule. Waits for the first action on `rows`."""
-        counted = iter(self.observation.get[_COUNTS])
-        for rule, arms in zip(self.rules, self.arms, strict=True):
+        """One per rule. Blocks until the first action on `rows`."""
+        observed = iter(self.observation.get[_COUNTS])
+        for rule, branches in zip(self.rules, self.branches, strict=True):
             counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
-            for arm, count in zip(arms, counted, strict=False):
-                counts[arm.verdict] += count
-                if arm.verdict == UNVERIFIABLE and arm.reason and count:
-                    reasons[arm.reason] += count
+            for branch, count in zip(branches, observed, strict=False):
+                counts[branch.verdict] += count
+                if branch.verdict == UNVERIFIABLE and branch.reason and count:
+                    reasons[branch.reason] += count
             yield Tally(rule.id, counts, reasons)
 
 
-def judge(frame: DataFrame, rules: Sequence[Rule], keep: Collection[str]) -> Judgement:
-    """Gives each subject of each rule its verdict.
+def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) -> Judgement:
+    """Give each subject of each rule its verdict.
 
-    Rows: one per (rule, subject) whose verdict is in `keep`, with the columns of JUDGED_ROW, of which `worded` makes
-    those of FINDING_ROW. The frame's columns do not leave this function.
+    Rows: one per (rule, subject) whose verdict is in `verdicts`, with the columns of VERDICT_ROW, from which `with_messages`
+    renders those of FINDING_ROW. The frame's other columns are dropped.
 
-    What is put together for each rule is SQL text, which Spark takes in one piece: a Column is built by several calls to
-    the JVM for each of its operators, and there are a hundred rules.
+    The expressions that grow with the number of rules are SQL text. Spark parses a text in one call to the JVM, while a
+    Column takes several calls for each operator, and there are a hundred rules.
     """
-    arms = [rule.verdict() for rule in rules]
-    judged = frame.withColumns({_arm(n): _chosen(rule, arms[n]) for n, rule in enumerate(rules)})
+    branches = [rule.verdict() for rule in rules]
+    evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n]) for n, rule in enumerate(rules)})
     observation = Observation()
-    counted = judged.observe(observation, F.expr(_counts(arms)).alias(_COUNTS))
-    kept = {n: numbers for n, of_rule in enumerate(arms) if (numbers := _numbers(of_rule, keep))}
-    # where no verdict is kept, a plain `false` would have the counts optimized away with the rows
-    kept = kept or {0: NO_ARM}
-    # nearly all rows go no further: a lambda is interpreted, a comparison is compiled
-    noted = " or ".join(f"{_arm(n)} in ({numbers})" for n, numbers in kept.items())
+    observed = evaluated.observe(observation, F.expr(_counts(branches)).alias(_COUNTS))
+    requested = {n: indexes for n, of_rule in enumerate(branches) if (indexes := _indexes(of_rule, verdicts))}
+    # with a plain `false`, Spark would optimize the observation away together with the rows
+    requested = requested or {0: _NO_BRANCH}
+    # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
+    is_requested = " or ".join(f"{_branch_column(n)} in ({indexes})" for n, indexes in requested.items())
     outcomes = ", ".join(
-        f"if({_arm(n)} in ({numbers}), named_struct('rule', {n}, 'arm', {_arm(n)}), null)"
-        for n, numbers in kept.items()
+        f"if({_branch_column(n)} in ({indexes}), named_struct('rule', {n}, 'branch', {_branch_column(n)}), null)"
+        for n, indexes in requested.items()
     )
-    one = counted.where(noted)
-    one = one.withColumn("judged", F.explode(F.expr(f"filter(array({outcomes}), judged -> judged is not null)")))
-    return Judgement(one.select(*_row(rules)), tuple(rules), tuple(arms), observation)
+    per_outcome = observed.where(is_requested).withColumn(
+        "outcome", F.explode(F.expr(f"filter(array({outcomes}), outcome -> outcome is not null)"))
+    )
+    return Judgement(per_outcome.select(*_row(rules, branches)), tuple(rules), tuple(branches), observation)
 
 
-def _arm(number: int) -> str:
-    """The column with the number of the branch that a rule's subject took; null where the row is no subject of it."""
-    return f"judged_{number}"
+def _branch_column(number: int) -> str:
+    """The column for the index of the branch that rule `number` takes; null where the row is no subject of the rule."""
+    return f"branch_{number}"
 
 
-def _chosen(rule: Rule, arms: Sequence[Branch]) -> Column:
-    conditions = [arm.condition for arm in arms[:-1]]
-    last = F.lit(len(arms) - 1)
+def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
+    """The index of the first branch whose condition holds, else of the last one; null where the rule does not apply."""
+    conditions = [branch.condition for branch in branches[:-1]]
+    last = F.lit(len(branches) - 1)
     if not conditions:
         return F.when(rule.applies(), last)
-    chosen: Column | None = None
+    index: Column | None = None
     for number, condition in enumerate(conditions):
         if condition is None:
             raise ValueError(f"rule {rule.id}: only the last branch may do without a condition")
-        chosen = F.when(condition, number) if chosen is None else chosen.when(condition, number)
-    return F.when(rule.applies(), last if chosen is None else chosen.otherwise(last))
+        index = F.when(condition, number) if index is None else index.when(condition, number)
+    return F.when(rule.applies(), last if index is None else index.otherwise(last))
 
 
-def _counts(arms: Sequence[Sequence[Branch]]) -> str:
-    """How many rows took each branch, as one struct."""
-    counts = (f"count_if({_arm(n)} = {number})" for n, of_rule in enumerate(arms) for number in range(len(of_rule)))
+def _counts(branches: Sequence[Sequence[Branch]]) -> str:
+    """The number of rows of each branch of each rule, as one struct."""
+    counts = (
+        f"count_if({_branch_column(n)} = {index})"
+        for n, of_rule in enumerate(branches)
+        for index in range(len(of_rule))
+    )
     return f"struct({', '.join(counts)})"
 
 
-def _numbers(arms: Sequence[Branch], verdicts: Collection[str]) -> str:
-    return ", ".join(str(number) for number, arm in enumerate(arms) if arm.verdict in verdicts)
+def _indexes(branches: Sequence[Branch], verdicts: Collection[str]) -> str:
+    """The indexes of the branches with these verdicts, separated by commas."""
+    return ", ".join(str(index) for index, branch in enumerate(branches) if branch.verdict in verdicts)
 
 
-def _row(rules: Sequence[Rule]) -> list[Column]:
-    """The columns of JUDGED_ROW."""
-    chosen = F.col("judged.rule")
-    per_request = ", ".join(str(n) for n, rule in enumerate(rules) if rule.per_request)
-    subject = [
-        F.expr(f"if(judged.rule in ({per_request}), null, {name})").alias(name)
-        if per_request and name in _OF_PARTITION
-        else F.col(name)
-        for name in SUBJECT
-    ]
+def _row(rules: Sequence[Rule], branches: Sequence[Sequence[Branch]]) -> list[Column]:
+    """The columns of VERDICT_ROW, from the frame's columns and `outcome` (struct<rule: index in `rules`, branch>)."""
+    number = F.col("outcome.rule")
     ids = ", ".join(_quoted(rule.id) for rule in rules)
     severities = {n: severity for n, rule in enumerate(rules) if (severity := rule.severity_of()) is not None}
     lost = {n: offsets for n, rule in enumerate(rules) if (offsets := rule.lost())}
-    values = {name for rule in rules for text in templates(rule) for name in placeholders(text)}
+    texts = (text for rule, of_rule in zip(rules, branches, strict=True) for text in templates(rule, of_rule))
+    values = {name for text in texts for name in placeholders(text)}
     places = {name for rule in rules for name in rule.evidence.values()}
     return [
-        *subject,
-        F.expr(f"element_at(array({ids}), judged.rule + 1)").alias("rule"),
-        F.col("judged.arm").alias("arm"),
-        _of_rule(chosen, severities).cast("string").alias("severity"),
+        *_subject(rules),
+        F.expr(f"element_at(array({ids}), outcome.rule + 1)").alias("rule"),
+        F.col("outcome.branch").alias("branch"),
+        _by_rule(number, severities).cast("string").alias("severity"),
         F.expr(_map(values, "string")).alias("values"),
         F.expr(_map(places, REF_TYPE)).alias("places"),
-        _of_rule(chosen, {n: first for n, (first, _) in lost.items()}).cast("bigint").alias("first_offset"),
-        _of_rule(chosen, {n: last for n, (_, last) in lost.items()}).cast("bigint").alias("last_offset"),
+        _by_rule(number, {n: first for n, (first, _) in lost.items()}).cast("bigint").alias("first_offset"),
+        _by_rule(number, {n: last for n, (_, last) in lost.items()}).cast("bigint").alias("last_offset"),
     ]
 
 
-def _of_rule(chosen: Column, columns: Mapping[int, Column]) -> Column:
+def _subject(rules: Sequence[Rule]) -> list[Column]:
+    """The columns of SUBJECT; those of a partition are null for rules whose subject is a request."""
+    per_request = ", ".join(str(n) for n, rule in enumerate(rules) if rule.per_request)
+    return [
+        F.expr(f"if(outcome.rule in ({per_request}), null, {name})").alias(name)
+        if per_request and name in _PARTITION_COLUMNS
+        else F.col(name)
+        for name in SUBJECT
+    ]
+
+
+def _by_rule(number: Column, columns: Mapping[int, Column]) -> Column:
+    """The column of the rule with that number; null for rules that have none."""
     column = F.lit(None)
-    for number, of_rule in columns.items():
-        column = F.when(chosen == number, of_rule).otherwise(column)
+    for n, of_rule in columns.items():
+        column = F.when(number == n, of_rule).otherwise(column)
     return column
 
 
-def _map(names: Iterable[str], kind: str) -> str:
-    """Columns by their names, as a map's expression."""
-    entries = ", ".join(f"'{name}', cast({name} as {kind})" for name in sorted(names))
-    return f"cast(map({entries}) as map<string,{kind}>)"
+def _map(names: Iterable[str], value_type: str) -> str:
+    """A map expression: column name -> the column's value, cast to `value_type`."""
+    entries = ", ".join(f"'{name}', cast({name} as {value_type})" for name in sorted(names))
+    return f"cast(map({entries}) as map<string,{value_type}>)"
 
 
 def _quoted(text: str) -> str:

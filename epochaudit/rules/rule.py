@@ -1,8 +1,7 @@
-"""What a rule is: a verdict for each subject of a frame, written as columns over that frame.
+"""A rule gives each subject of a frame a verdict, as columns over that frame.
 
-A rule is never a job of its own. The judge (`epochaudit.rules.judge`) evaluates all rules of a frame in one pass.
-Columns are built inside methods, when a Spark session exists; the class attributes and the docstring are plain data,
-so that the catalogue can be read without Spark.
+`epochaudit.rules.judge` evaluates all rules of a frame in one pass. Columns are built inside methods, when a Spark session
+exists. Class attributes and docstring are plain data, so that the catalogue can be read without Spark.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -32,53 +31,77 @@ VERDICTS: Final = (PASS, FENCED, VIOLATION, EXPOSED, UNVERIFIABLE)
 
 
 @dataclass(frozen=True)
+class Sentences:
+    """The sentences of a verdict in the report: templates over the frame's columns; None = the rule's own."""
+
+    expected: str | None = None
+    observed: str | None = None
+    because: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Branch:
-    """One arm of a verdict: when `condition` holds the subject gets `verdict`, for the constant `reason` if any."""
+    """One branch of a rule's `verdict`: the subject gets `verdict`, for the constant `reason` if any, if `condition` holds.
+
+    `sentences` replace the rule's own sentences where those would not be true of this branch.
+    """
 
     verdict: str
     condition: Column | None
     reason: str | None = None
+    sentences: Sentences = Sentences()
 
 
-def passed(condition: Column | None = None) -> Branch:
+class OwnSentences(TypedDict, total=False):
+    """The sentences of a branch, as keyword arguments of `passed`, `fenced` and the others."""
+
+    expected: str
+    observed: str
+    because: tuple[str, ...]
+
+
+def passed(condition: Column | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
     """Accepted, and rightly so."""
-    return Branch(PASS, condition)
+    return Branch(PASS, condition, None, Sentences(**sentences))
 
 
-def fenced(condition: Column | None = None) -> Branch:
+def fenced(condition: Column | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
     """Stale or ineligible, and refused with the right code."""
-    return Branch(FENCED, condition)
+    return Branch(FENCED, condition, None, Sentences(**sentences))
 
 
-def violation(condition: Column | None = None, reason: str | None = None) -> Branch:
+def violation(condition: Column | None = None, reason: str | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
     """Accepted what had to be refused, refused with a wrong code, or reached a forbidden state."""
-    return Branch(VIOLATION, condition, reason)
+    return Branch(VIOLATION, condition, reason, Sentences(**sentences))
 
 
-def exposed(condition: Column | None = None, reason: str | None = None) -> Branch:
+def exposed(condition: Column | None = None, reason: str | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
     """The protocol version in use has no fence, and stale input was applied or data was lost."""
-    return Branch(EXPOSED, condition, reason)
+    return Branch(EXPOSED, condition, reason, Sentences(**sentences))
 
 
-def unverifiable(condition: Column | None, reason: str) -> Branch:
-    """State, version or response needed is not in the evidence; `reason` is a constant sentence that says which."""
-    return Branch(UNVERIFIABLE, condition, reason)
+def unverifiable(condition: Column | None, reason: str, **sentences: Unpack[OwnSentences]) -> Branch:
+    """The evidence lacks a needed state, version or response; `reason` is a constant sentence that names it."""
+    return Branch(UNVERIFIABLE, condition, reason, Sentences(**sentences))
 
 
 def first_of(*branches: Branch, otherwise: Branch) -> tuple[Branch, ...]:
-    """The arms of a verdict in order of precedence; a null condition counts as not met, `otherwise` takes the rest."""
+    """The branches in order of precedence. A null condition counts as false; `otherwise` takes the remaining subjects."""
     return (*branches, otherwise)
 
 
 class Rule:
     """Base of all rules; a subclass is made a rule by the decorator `rule`.
 
-    Class attributes, all strings being templates over the frame's columns (`{leader_epoch}`, null prints `unknown`):
+    Class attributes, all strings being templates over the frame's columns (`{leader_epoch}`) and Kafka's error codes
+    (`{FENCED_LEADER_EPOCH}`, see `epochaudit.kafka.errors`); columns of error codes print the code's name, too:
       evidence: role -> name of the frame's column (type `REF_TYPE`) that locates the line; the first is the subject's own line
-      expected, observed: one sentence each; because: the chain of reasons, from the state to the breach
-      caused_by: rules whose breaches may be the cause of this one's; findings that share a line with theirs, or are about
-        a topic that theirs is about, are told inside them
-      per_request: the subject is a request, not a partition of it; `applies` must then choose one row of each request
+      expected, observed: one sentence each, a null column prints `unknown`; because: the chain of reasons, from the state
+        to the verdict; a line with a null column is not printed. If these sentences are not true of a branch, the branch
+        has its own (`passed(condition, observed=...)`): a breach's sentence accuses, a pass must not.
+      caused_by: rules whose breaches may cause this rule's; a finding that shares an evidence line or a topic with such a
+        breach is listed as its consequence
+      per_request: the subject is a request, not one of its partitions; `applies` must then select one row per request
     """
 
     id: ClassVar[str]
@@ -102,11 +125,11 @@ class Rule:
         raise NotImplementedError
 
     def severity_of(self) -> Column | None:
-        """Severity of one finding, where it differs from the rule's own; None = always `severity`."""
+        """Severity of one finding, null = `severity`; None if all findings have the rule's `severity`."""
         return None
 
     def lost(self) -> tuple[Column, Column] | None:
-        """The first and the last offset of the records that one finding says are gone, or were never delivered."""
+        """The first and the last offset of the records that a finding reports as lost or skipped."""
         return None
 
     @property
@@ -131,9 +154,9 @@ class Rule:
 
 
 def rule(id: str, *, frame: str, kip: str, severity: str, since: str) -> Callable[[type[Rule]], type[Rule]]:
-    """Make a class a rule.
+    """Declare a class a rule.
 
-    `frame` names the frame it judges, `kip` the proposal it guards, `since` the first Kafka release that has the fence.
+    `frame`: the frame with its subjects. `kip`: the proposal that it guards. `since`: the first Kafka release with the fence.
     """
     if severity not in SEVERITIES:
         raise ValueError(f"rule {id}: severity {severity!r} is none of {', '.join(SEVERITIES)}")

@@ -1,1 +1,1 @@
-"""Recorded formats: what a capture holds, and each format's lines as rows of the events table."""
+"""Recorded formats: the files of a capture, and their lines as rows of the events table."""

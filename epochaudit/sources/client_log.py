@@ -1,8 +1,8 @@
-"""Logs of clients: where a consumer read from, what made it go elsewhere, and which leader epochs a client believed in.
+"""Logs of clients: consumers' positions and resets, and the leader epochs that clients know.
 
-Java clients of 1.0 to 4.4, whose lines begin with `[Consumer clientId=..., groupId=...]` (those of static methods do not,
-and name no client); librdkafka's `%7|time|FACILITY|client#consumer-1|` lines; the Python client. A line counts whatever
-its layout, as long as its time stands in front. Where lines end with their logger, one that does not was cut.
+Read are Java clients of 1.0 to 4.4 with lines `[Consumer clientId=..., groupId=...] message` (lines of static methods have
+no such prefix and name no client), librdkafka's `%7|time|FACILITY|client#consumer-1|` lines, and the Python client. Any
+layout whose lines begin with their time is read. If lines end with their logger, a line without one was cut off.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
-from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.log4j import (
+from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.lines.log4j import (
     IDENTITY,
     TOPIC_PARTITION,
     Log4jLines,
-    Wording,
-    Wordings,
+    LogPattern,
+    LogPatterns,
     fault,
     looks_cut,
     message_start,
@@ -43,7 +43,7 @@ _RD_OFFSET: Final = rb"(?:(?P<%b>\d+)|[A-Z]+)(?: \(leader epoch (?P<%b>-?\d+)\))
 
 
 def _position(offset: bytes, epoch: bytes, *, of_leader: bool = True) -> bytes:
-    """A FetchPosition: its offset, the epoch of the record before it, and the leader that it was taken from."""
+    """SubscriptionState.FetchPosition: offset, epoch of the record before it, and leader."""
     leader, current = (rb"(?P<leader>-?\d+)", rb"(?P<current_leader_epoch>-?\d+)") if of_leader else (rb"-?\d+",) * 2
     return (
         rb"FetchPosition\{offset=(?P<" + offset + rb">\d+), offsetEpoch=" + _OPTIONAL % epoch
@@ -52,8 +52,8 @@ def _position(offset: bytes, epoch: bytes, *, of_leader: bool = True) -> bytes:
     )  # fmt: skip
 
 
-def _java(event_type: str, pattern: bytes, **told: str) -> Wording:
-    return Wording(event_type, _CLIENT + pattern, b"", **told)
+def _java(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
+    return LogPattern(event_type, _CLIENT + pattern, b"", **constants)
 
 
 _BEFORE: Final = _position(b"previous_offset", b"previous_epoch")
@@ -95,7 +95,7 @@ _POSITIONS: Final = {
         # Java up to 2.5
         _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"resetting offset", reason="reset_policy"),
         _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"raising error .*", reason="no_reset_policy"),
-        _java(  # kafka-python, which logs it only where it resets
+        _java(  # kafka-python logs it only if it resets the offset
             "CONSUMER_OUT_OF_RANGE",
             rb"Fetch offset (?P<previous_offset>\d+) is out of range for topic-partition " + _PYTHON_PARTITION,
             reason="reset_policy",
@@ -184,7 +184,7 @@ _EPOCHS: Final = {
             rb" topicId changed from (?P<value>null|[\w-]{22}) to (?P<topic_id>[\w-]{22})",
         ),
     ),
-    b"For ": (  # 3.7 and later (KIP-951): what Fetch and Produce answers hint at
+    b"For ": (  # from 3.7 (KIP-951): leader hints in Fetch and Produce responses
         _java(
             "CLIENT_HINT_TAKEN",
             rb"For " + TOPIC_PARTITION + rb" updating leader information, updated metadata is PartitionMetadata\(error=\w+,"
@@ -207,7 +207,7 @@ _EPOCHS: Final = {
             reason="unknown_partition",
         ),
     ),
-    _SNAPSHOT: (  # all of the client's partitions; each as a message of its own
+    _SNAPSHOT: (  # lists all partitions of the client; each is read as a message of its own
         _java(
             "CLIENT_EPOCH_FORGOTTEN",
             rb"error=\w+, partition=" + TOPIC_PARTITION + rb", leader=[^,]*, " + re.escape(_NO_EPOCH) + rb", .*",
@@ -251,16 +251,16 @@ _PYTHON: Final = {
     ),
 }  # fmt: skip
 
-_TELLING: Final = {  # what tells a sentence whose first words others have, too
+_REQUIRED_MARKS: Final = {  # marks of messages whose first words other messages have, too
     b"Topic ": (b" topic_id changed from ",),
     b"For ": (b" updating leader information, ", b", incoming leader("),
     _SNAPSHOT: (_NO_EPOCH,),
 }
 
 
-def _librdkafka(event_type: str, pattern: bytes, **told: str) -> Wording:
+def _librdkafka(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
     prefix = rb"%\d\|[\d.]+\|[A-Z]+\|(?P<client_id>[^|]*)#(?:consumer|producer)-\d+\| (?:\[thrd:[^\]]*\]: )?(?:\S+: )?"
-    return Wording(event_type, prefix + pattern, b"", **told)
+    return LogPattern(event_type, prefix + pattern, b"", **constants)
 
 
 _RESET: Final = (
@@ -294,21 +294,21 @@ _FACILITIES: Final = {
     ),
 }  # fmt: skip
 _BY_FACILITY: Final = {
-    facility: (mark, Wordings(COLUMNS, wordings)) for facility, (mark, wordings) in _FACILITIES.items()
+    facility: (mark, LogPatterns(COLUMNS, patterns)) for facility, (mark, patterns) in _FACILITIES.items()
 }
 
 
 def _by_first_word(
-    *told: Mapping[bytes, tuple[Wording, ...]],
-) -> dict[bytes, tuple[tuple[bytes, Wordings], ...]]:
-    words: dict[bytes, list[tuple[bytes, Wordings]]] = defaultdict(list)
-    for beginning, wordings in ((b, w) for lines in told for b, w in lines.items()):
-        words[beginning.split(b" ", 1)[0]].append((beginning, Wordings(COLUMNS, wordings)))
-    return {word: tuple(found) for word, found in words.items()}
+    *tables: Mapping[bytes, tuple[LogPattern, ...]],
+) -> dict[bytes, tuple[tuple[bytes, LogPatterns], ...]]:
+    by_word: dict[bytes, list[tuple[bytes, LogPatterns]]] = defaultdict(list)
+    for beginning, patterns in (item for table in tables for item in table.items()):
+        by_word[beginning.split(b" ", 1)[0]].append((beginning, LogPatterns(COLUMNS, patterns)))
+    return {word: tuple(found) for word, found in by_word.items()}
 
 
 _BY_FIRST_WORD: Final = _by_first_word(_POSITIONS, _EPOCHS, _PYTHON)
-_CLOSING: Final = re.compile(rb" \([\w.$]+\)\Z")
+_CLOSING_LOGGER: Final = re.compile(rb" \([\w.$]+\)\Z")
 _PARTITION_ROW: Final = IDENTITY.index("partition_row")
 _PREFIX_WITHIN: Final = 200  # bytes of a line in which a client's prefix begins
 _UNIX_TIME: Final = re.compile(rb"%\d\|(\d{1,12})\.(\d{3})\|([A-Z]+)\|")
@@ -323,28 +323,28 @@ _LINE: Final = re.compile(
 
 
 def recognise_client_log(head: bytes) -> bool:
-    """A log of a Java, librdkafka or Python client. Brokers have clients, too: to be asked after their own logs."""
+    """A log of a Java, librdkafka or Python client. Brokers run clients, too, so FORMATS lists their logs before this one."""
     return _LINE.search(head) is not None
 
 
 def event_types() -> frozenset[str]:
-    """All that a client's line can be."""
-    told: Iterable[Wordings] = (
-        *(wordings for listed in _BY_FIRST_WORD.values() for _, wordings in listed),
-        *(wordings for _, wordings in _BY_FACILITY.values()),
+    """All event types of client logs."""
+    all_patterns: Iterable[LogPatterns] = (
+        *(patterns for table in _BY_FIRST_WORD.values() for _, patterns in table),
+        *(patterns for _, patterns in _BY_FACILITY.values()),
     )
-    return frozenset().union(*(wordings.event_types for wordings in told))
+    return frozenset().union(*(patterns.event_types for patterns in all_patterns))
 
 
 class ClientLog(Log4jLines):
-    """One row per line that is an event; clock: line order within the file, time to the millisecond as printed."""
+    """One row per line that is an event, per partition if it lists several; clock: line order, time in ms as printed."""
 
     kind: ClassVar[str] = "client-log"
     splittable: ClassVar[bool] = True
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, file: CaptureFile, sink: RowSink) -> None:
         super().__init__(COLUMNS, file, sink)
-        self._closed = False  # lines end with their logger
+        self._prints_logger = False  # whether lines end with their logger
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -353,43 +353,45 @@ class ClientLog(Log4jLines):
         name = text.find(b" clientId=", 0, _PREFIX_WITHIN)
         start = text.rfind(b"[", 0, name) if name > 0 else message_start(text)
         begin = text.find(b"] ", start) + 2 if name > 0 else start
-        for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
-            if text.startswith(beginning, begin) and any(mark in text for mark in _TELLING.get(beginning, (b"",))):
-                return self._told(wordings, text, start, begin, byte_offset, line_in_split)
+        for beginning, patterns in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
+            if text.startswith(beginning, begin) and any(
+                mark in text for mark in _REQUIRED_MARKS.get(beginning, (b"",))
+            ):
+                return self._message(patterns, text, start, begin, byte_offset, line_in_split)
         if looks_cut(text):
             return self._quarantine(text, byte_offset, line_in_split, fault(text))
         return LineOutcome.IGNORED
 
-    def _told(
-        self, wordings: Wordings, text: bytes, start: int, begin: int, byte_offset: int, line: int
+    def _message(
+        self, patterns: LogPatterns, text: bytes, start: int, begin: int, byte_offset: int, line: int
     ) -> LineOutcome:
-        closing = _CLOSING.search(text)
-        self._closed = self._closed or closing is not None
-        if closing is None and self._closed:
+        closing = _CLOSING_LOGGER.search(text)
+        self._prints_logger = self._prints_logger or closing is not None
+        if closing is None and self._prints_logger:
             return self._quarantine(text, byte_offset, line, fault(text))
         end = closing.start() if closing else None
         messages = [text[start:end]]
         if text.startswith(_SNAPSHOT, begin):
-            told = text[begin:end].split(b"PartitionMetadata(")[1:]
-            messages = [text[start:begin] + partition for partition in told if _NO_EPOCH in partition]
-        return self._rows_of(wordings, messages, byte_offset, line, self._clock.read(text))
+            partitions = text[begin:end].split(b"PartitionMetadata(")[1:]
+            messages = [text[start:begin] + partition for partition in partitions if _NO_EPOCH in partition]
+        return self._rows_of(patterns, messages, byte_offset, line, self._clock.read(text))
 
     def _librdkafka(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         match = _UNIX_TIME.match(text)
         if match is None or match[3] not in _BY_FACILITY:
             return LineOutcome.IGNORED
-        mark, wordings = _BY_FACILITY[match[3]]
+        mark, patterns = _BY_FACILITY[match[3]]
         if mark not in text:
             return LineOutcome.IGNORED
-        return self._rows_of(wordings, [text], byte_offset, line, int(match[1]) * 1000 + int(match[2]))
+        return self._rows_of(patterns, [text], byte_offset, line, int(match[1]) * 1000 + int(match[2]))
 
     def _rows_of(
-        self, wordings: Wordings, messages: Sequence[bytes], byte_offset: int, line: int, time_ms: int | None
+        self, patterns: LogPatterns, messages: Sequence[bytes], byte_offset: int, line: int, time_ms: int | None
     ) -> LineOutcome:
         rows = []
         for number, message in enumerate(messages):
             try:
-                row = wordings.row(message, 0, byte_offset, line, time_ms)
+                row = patterns.row(message, 0, byte_offset, line, time_ms)
             except ValueError:
                 return self._quarantine(message, byte_offset, line, "holds a number that is out of its range")
             if row is None:

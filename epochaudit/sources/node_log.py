@@ -1,7 +1,7 @@
-"""The logs that a node writes, whichever of them a file holds: each line goes to the decoder of its logger.
+"""The logs of a node in one file: each line goes to the decoder of its logger.
 
-A stock set-up writes a file per logger. Containers print all of them to one stream, and an upgrade from 2.7 to 2.8 turns
-a request log from text into JSON within one file, so that the kind of a file says only what most of it is.
+Kafka's stock configuration writes a file per logger. Containers print all loggers to one stream, and an upgrade from 2.7
+to 2.8 changes a request log from text to JSON within a file. A file's kind is therefore that of most of its lines.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from epochaudit.sources import request_scan
-from epochaudit.sources.log4j import message_start
-from epochaudit.sources.request_log import MARK, PREFIX, RequestLogDecoder
-from epochaudit.sources.server_log import ServerLog
-from epochaudit.sources.server_log_wordings import BY_CLASS
+from epochaudit.sources.lines.log4j import message_start
+from epochaudit.sources.request_log import compiled
+from epochaudit.sources.request_log.json import MARK, PREFIX, RequestLogDecoder
+from epochaudit.sources.request_log.text import TextRequestLogDecoder
+from epochaudit.sources.server_log.decoder import ServerLog
+from epochaudit.sources.server_log.messages import BY_CLASS
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
 from epochaudit.sources.state_change_log import StateChangeLog
-from epochaudit.sources.text_request_log import TextRequestLogDecoder
 
 if TYPE_CHECKING:
-    from epochaudit.sources.capture import RecordedFile
+    from epochaudit.sources.files.capture import CaptureFile
 
 COMPLETED: Final = MARK[:-1]
 STATE_CHANGE: Final = b"state.change.logger"
 REQUEST: Final = b"kafka.request.logger"
-ABBREVIATED: Final = b"logger"  # what %c{1} leaves of both
-_OF_STATE_CHANGES: Final = (b"[Broker id=", b"[Controller id=")
+ABBREVIATED: Final = b"logger"  # both loggers as %c{1} prints them
+_STATE_CHANGE_PREFIXES: Final = (b"[Broker id=", b"[Controller id=")
 EVENT, IGNORED, QUARANTINED = LineOutcome
 
 Line = Callable[[bytes, int, int], LineOutcome]  # LineDecoder.line
 
 
 def several_logs(head: bytes) -> bool:
-    """Dated lines, none of them of a kind that is most of them, or whose loggers are printed without their package."""
+    """At least half of the lines are dated, and some end with a known logger, perhaps without its package."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     dated = [line for line in lines if message_start(line)]
     loggers = {line[line.rfind(b"(") + 1 : -1] for line in dated if line.endswith(b")")}
@@ -40,18 +40,17 @@ def several_logs(head: bytes) -> bool:
 
 
 class NodeLog:
-    """Rows of schemas/events.toml with the source of the decoder that read the line.
+    """Rows of schemas/events.toml; `source` is that of the decoder that read the line.
 
-    `counts`: requests by API, of both syntaxes.
-
-    Undated lines go on from the dated line before them and are its decoder's. A dated line that does not end with its
-    logger is what most of the file is, in a file of several loggers a server log's.
+    counts: requests by API, in both syntaxes. An undated line continues the dated line before it and goes to the same
+    decoder. A dated line without a logger at its end goes to the decoder of the file's kind; in a file of several
+    loggers, to the server log's decoder unless it begins like a state change.
     """
 
     kind: ClassVar[str] = "node-log"
     splittable: ClassVar[bool] = True
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, file: CaptureFile, sink: RowSink) -> None:
         self._file, self._sink = file, sink
         self._requests = RequestLogDecoder(file, sink.of("request_log"))
         self.counts = self._requests.counts
@@ -59,11 +58,11 @@ class NodeLog:
         self._states = StateChangeLog(file, sink.of("state_change_log"))
         self._server = ServerLog(file, sink.of("server_log"))
         self._primary: Line = {"state_change_log": self._states.line, "server_log": self._server.line}.get(
-            file.source or "", self._requests.other
+            file.source or "", self._requests.other_line
         )
-        self._last: Line = self._primary
-        self._several = False
-        self._scanner = request_scan.scanner_for(file, sink.of("request_log")) if sink.compiled else None
+        self._decoder_of_last_dated: Line = self._primary
+        self._several_loggers = False
+        self._scanner = compiled.scanner_for(file, sink.of("request_log")) if sink.compiled else None
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -71,11 +70,11 @@ class NodeLog:
         if mark >= 0:
             decode = self._requests.decode if text.startswith(MARK, mark) else self._texts.decode
             return decode(text, 0, mark, len(text), byte_offset, line_in_split)
-        return self._other(text, byte_offset, line_in_split)
+        return self._other_line(text, byte_offset, line_in_split)
 
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally:
         """Many lines at once; see BlockDecoder."""
-        find, json, text, other = data.find, self._requests.decode, self._texts.decode, self._other
+        find, json, text, other_line = data.find, self._requests.decode, self._texts.decode, self._other_line
         tally = [0, 0, 0]
         start, size = 0, len(data)
         scanner = self._scanner
@@ -85,7 +84,7 @@ class NodeLog:
             if scanner is not None and self._scans():
                 start, line_in_split, notes = scanner.lines(start, line_in_split)
                 for note in notes:
-                    tally[self._noted(data, byte_offset, *note)] += 1
+                    tally[self._decode_note(data, byte_offset, *note)] += 1
                 if start >= size:
                     break
             stop = find(b"\n", start)
@@ -97,55 +96,55 @@ class NodeLog:
                     decode = json if data.startswith(MARK, mark) else text
                     outcome = decode(data, start, mark, stop, byte_offset + start, line_in_split)
                 else:
-                    outcome = other(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
+                    outcome = other_line(data[start:stop].removesuffix(b"\r"), byte_offset + start, line_in_split)
             except Exception as error:
                 outcome = self._sink.failed(error, byte_offset + start, line_in_split, data[start:stop])
             tally[outcome] += 1
             line_in_split += 1
             start = stop + 1
         if scanner is not None:
-            events, ignored = scanner.told(self.counts)
+            events, ignored = scanner.take_counts(self.counts)
             tally[EVENT] += events
             tally[IGNORED] += ignored
         return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
 
     def _scans(self) -> bool:
-        """Whether the scanner may take lines: as text, once it is known that lines end with their logger."""
-        return self._file.kind != request_scan.TEXT or self._texts.prints_logger
+        """Whether the scanner may take lines. Of a text log, only after a line has ended with its logger."""
+        return self._file.kind != compiled.TEXT or self._texts.prints_logger
 
-    def _noted(
+    def _decode_note(
         self, data: bytes, byte_offset: int, start: int, client: int, stop: int, line_in_split: int, time_ms: int
     ) -> LineOutcome:
-        """A line that the scanner noted, of the data that starts at byte_offset."""
+        """Decodes a line that the scanner noted; data starts at byte_offset."""
         try:
             return self._texts.decode_noted(data, start, client, stop, time_ms, byte_offset + start, line_in_split)
         except Exception as error:
             return self._sink.failed(error, byte_offset + start, line_in_split, data[start:stop])
 
-    def _other(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
+    def _other_line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request."""
         if start := message_start(text):
-            self._last = self._decoder(text, start)
-        return self._last(text, byte_offset, line_in_split)
+            self._decoder_of_last_dated = self._decoder(text, start)
+        return self._decoder_of_last_dated(text, byte_offset, line_in_split)
 
     def _decoder(self, text: bytes, start: int) -> Line:
-        """Whose line a dated line is."""
+        """The decoder of a dated line."""
         if text.endswith(b")"):
             logger = text[text.rfind(b" (") + 2 : -1]
-            told = self._of_logger(logger, text, start)
-            self._several = self._several or told != self._primary
-            return told
-        if not self._several:
+            line_decoder = self._of_logger(logger, text, start)
+            self._several_loggers = self._several_loggers or line_decoder != self._primary
+            return line_decoder
+        if not self._several_loggers:
             return self._primary
-        return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._server.line
+        return self._states.line if text.startswith(_STATE_CHANGE_PREFIXES, start) else self._server.line
 
     def _of_logger(self, logger: bytes, text: bytes, start: int) -> Line:
         if logger == STATE_CHANGE:
             return self._states.line
         if logger == REQUEST:
-            return self._requests.other
+            return self._requests.other_line
         if logger == ABBREVIATED:
-            return self._states.line if text.startswith(_OF_STATE_CHANGES, start) else self._requests.other
+            return self._states.line if text.startswith(_STATE_CHANGE_PREFIXES, start) else self._requests.other_line
         return self._server.line
 
 

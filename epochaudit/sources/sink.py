@@ -1,7 +1,7 @@
-"""Where decoders put their rows: tuples by column set in, Arrow record batches of the scan's one wide schema out.
+"""Collects the rows of decoders and makes Arrow record batches of the scan's schema.
 
-The wide schema (`SCAN`) is the events table without event_id, plus two struct columns: `quarantined` for bad lines and
-`statistics` for what a split held. A row is one of three kinds, told by `row_kind`; identity columns are set on all.
+The schema (`SCAN`) has the columns of the events table without event_id, and two structs: `quarantined` for bad lines and
+`statistics` for the totals of a split. `row_kind` states which of the three a row is; all rows have identity columns.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.events.schema import spark_schema
-from epochaudit.sources.log_time import LogClock
+from epochaudit.sources.clock.log_time import LogClock
 
 if TYPE_CHECKING:
-    from epochaudit.sources.capture import RecordedFile
+    from epochaudit.sources.files.capture import CaptureFile
 
 EVENT_ROW: Final = "event"
 QUARANTINE_ROW: Final = "quarantine"
@@ -32,8 +32,8 @@ SPLIT_ROW: Final = "split"
 ROW_KINDS: Final = {kind: pa.scalar(kind) for kind in (EVENT_ROW, QUARANTINE_ROW, SPLIT_ROW)}
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
 SPLIT_COLUMNS: Final = ("byte_offset", "statistics")
-UNFIT: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
-TEXT_LIMIT: Final = 2_000  # bytes of a bad line that the quarantine keeps
+UNFIT_VALUE: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
+TEXT_LIMIT: Final = 2_000  # bytes of a bad line in its quarantine row
 LINES_OF_SPLIT: Final = (
     "bytes", "lines", "event_lines", "ignored_lines", "quarantined_lines", "rows", "first_time_ms", "last_time_ms",
 )  # fmt: skip
@@ -64,13 +64,13 @@ def _scan_columns() -> StructType:
 SCAN_COLUMNS: Final = _scan_columns()
 SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
 ROW_KIND: Final = 0
-KEPT: Final = 1 << 12  # rows of the constant columns that are kept
+CACHED_ROWS: Final = 1 << 12  # rows of cached constant columns
 FIRST_ROW: Final = pa.scalar(0, pa.int32())
 _TYPES: Final = {column.name: column.type for column in SCAN}
 
 
 class LineOutcome(IntEnum):
-    """What became of a line: at least one event row, nothing to tell, or a row in quarantine."""
+    """Outcome of a line: at least one event row, none, or a quarantine row."""
 
     EVENT = 0
     IGNORED = 1
@@ -80,31 +80,31 @@ class LineOutcome(IntEnum):
 class LineDecoder(Protocol):
     """Decodes the lines of one byte range of one file, in order; appends rows to the sink.
 
-    `kind` is the recorded format. `splittable` says that a line can be understood without the lines before it. `line`
-    gets the text without its newline, its offset in the decompressed file and its number within the range, from 1.
+    kind: the recorded format. splittable: a line can be decoded without the lines before it. `line` gets the text
+    without its newline, its offset in the decompressed file and its number within the range, from 1.
     """
 
     kind: ClassVar[str]
     splittable: ClassVar[bool]
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None: ...
+    def __init__(self, file: CaptureFile, sink: RowSink) -> None: ...
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome: ...
 
 
-BlockTally = tuple[int, int, int]  # lines that gave events, were ignored, were quarantined
+BlockTally = tuple[int, int, int]  # numbers of lines: with events, ignored, quarantined
 
 
 class StreamDecoder(Protocol):
     """Decodes a binary format, whose "lines" are its records.
 
-    `read` yields after each batch of records the bytes that were consumed and what became of its records; the caller
+    After each batch of records `read` yields the number of consumed bytes and the outcomes of the records. The caller
     drains the sink in between.
     """
 
     kind: ClassVar[str]
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None: ...
+    def __init__(self, file: CaptureFile, sink: RowSink) -> None: ...
 
     def read(self, stream: BinaryIO) -> Iterator[tuple[int, BlockTally]]: ...
 
@@ -118,8 +118,8 @@ def _transposed(names: tuple[str, ...], rows: list[Row]) -> Columns:
     return dict(zip(names, zip(*rows, strict=True), strict=bool(rows)))
 
 
-class Kept(Protocol):
-    """Rows of events that wait for `drain`. halves, place: see LineRows."""
+class PendingRows(Protocol):
+    """Event rows that wait for `drain`. halves, place: see LineRows."""
 
     def __len__(self) -> int: ...
 
@@ -129,11 +129,11 @@ class Kept(Protocol):
 
     def place(self) -> tuple[object, object]: ...
 
-    def halves(self) -> tuple[Kept, Kept] | None: ...
+    def halves(self) -> tuple[PendingRows, PendingRows] | None: ...
 
 
 class LineRows:
-    """Rows of exactly some columns, one tuple each."""
+    """Rows of a fixed set of columns, one tuple each."""
 
     def __init__(self, names: tuple[str, ...], rows: list[Row] | None = None) -> None:
         self.rows = [] if rows is None else rows
@@ -143,7 +143,7 @@ class LineRows:
         return len(self.rows)
 
     def clear(self) -> None:
-        """Forget the rows; the list stays the same."""
+        """Remove the rows; the list object remains."""
         self.rows.clear()
 
     def columns(self) -> Columns:
@@ -156,7 +156,7 @@ class LineRows:
         return first["byte_offset"], first["line_in_split"]
 
     def halves(self) -> tuple[LineRows, LineRows] | None:
-        """Two about equal parts with whole lines; None if all rows are of one line."""
+        """Two parts of about equal size, cut between lines; None if all rows belong to one line."""
         offset = self._names.index("byte_offset")
         starts = [at for at in range(1, len(self.rows)) if self.rows[at][offset] != self.rows[at - 1][offset]]
         if not starts:
@@ -167,8 +167,9 @@ class LineRows:
 
 @dataclass(frozen=True)
 class RequestColumns:
-    """The columns of an API's rows. common: of what all rows of a request share; finish: makes the table's columns of
-    these. own: of the rest.
+    """The columns of an API's rows.
+
+    common: columns that all rows of a request share. finish: makes the events table's columns of them. own: the others.
     """
 
     event_type: str
@@ -178,7 +179,7 @@ class RequestColumns:
 
 
 class RequestRows:
-    """Rows of the requests of one API: what all rows of a request share is told once, and no tuple is made of two."""
+    """Rows of one API's requests. Values that all rows of a request share are stored once, without joining tuples."""
 
     def __init__(self, kind: RequestColumns) -> None:
         self._kind = kind
@@ -190,20 +191,20 @@ class RequestRows:
         return len(self._rows)
 
     def add(self, common: Row, rows: Iterable[Row]) -> None:
-        """One line's request; without rows it leaves no trace."""
-        found = rows if rows.__class__ is list else list(rows)  # whole, before anything is kept
+        """Add a request; one without rows is dropped."""
+        found = rows if rows.__class__ is list else list(rows)  # evaluated before anything is stored: it may raise
         if found:
             self._requests.append(common)
             self._counts.append(len(found))
             self._rows += found
 
     def clear(self) -> None:
-        """Forget the rows."""
-        for kept in (self._requests, self._counts, self._rows):
-            kept.clear()
+        """Remove the rows."""
+        for values in (self._requests, self._counts, self._rows):
+            values.clear()
 
     def columns(self) -> Columns:
-        """The table's columns that the rows fill; partition_row is counted from the request's first."""
+        """The table's columns that the rows fill; partition_row counts from 0 within each request."""
         count, kind = len(self._rows), self._kind
         common = kind.finish(_transposed(kind.common, self._requests))
         ordinals = pa.repeat(FIRST_ROW, count)
@@ -221,7 +222,7 @@ class RequestRows:
         return first["byte_offset"], first["line_in_split"]
 
     def halves(self) -> tuple[RequestRows, RequestRows] | None:
-        """Two parts with about as many requests; None if there is one request."""
+        """Two parts with about the same number of requests; None for a single request."""
         middle = len(self._requests) // 2
         if not middle:
             return None
@@ -234,9 +235,10 @@ class RequestRows:
 
 @dataclass
 class RequestCounts:
-    """What a request log's range holds beside event rows: all requests by API, and the partitions of Produce.
+    """Totals of a request log's range. requests: all requests by API, with and without event rows.
 
-    partition_rows: partitions that requests list, by API. error_codes: partitions that responses list, by `API:code`.
+    Of APIs without event rows: partition_rows, partitions that requests list, by API; error_codes, partitions that
+    responses list, by `API:code`.
     """
 
     requests: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -246,9 +248,9 @@ class RequestCounts:
 
 @runtime_checkable
 class BlockDecoder(LineDecoder, Protocol):
-    """A LineDecoder that also takes many lines at once, for formats whose volume makes a call per line too dear.
+    """A LineDecoder that also takes many lines at once, for formats too large for a call per line.
 
-    `block` gets whole lines with their newlines, the offset of the first and its number within the range.
+    `block` gets whole lines with their newlines, the offset of the first line and its number within the range.
     """
 
     def block(self, data: bytes, byte_offset: int, line_in_split: int) -> BlockTally: ...
@@ -256,20 +258,20 @@ class BlockDecoder(LineDecoder, Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of the scan is asked for: all, or events of some types and some of their columns.
+    """The requested part of the scan: event types and columns, None for all.
 
-    Requests of other APIs are counted, not decoded; what other lines give may be more than is wanted.
+    Requests of other APIs are counted, not decoded. Other decoders may give rows of more event types.
     """
 
     event_types: frozenset[str] | None = None
     columns: frozenset[str] | None = None
 
     def has(self, event_type: str) -> bool:
-        """Events of this type are wanted."""
+        """Events of this type are requested."""
         return self.event_types is None or event_type in self.event_types
 
     def schema(self) -> pa.Schema:
-        """The wanted part of SCAN."""
+        """The requested columns of SCAN."""
         return SCAN if self.columns is None else pa.schema([column for column in SCAN if column.name in self.columns])
 
 
@@ -279,11 +281,12 @@ EVERYTHING: Final = Wanted()
 class RowSink:
     """Collects the rows of one byte range of one file.
 
-    Decoders append tuples to the list that `rows` gives for their column names; cluster, node, source, file, file_order
-    and split are added here. `compiled`: compiled code may be used. Lists are emptied in place by `drain`, so a decoder may keep a list.
+    Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
+    file, file_order and split. `drain` empties the lists in place, so a decoder may hold on to one.
+    wanted: the requested part of SCAN. compiled: decoders may use compiled code.
     """
 
-    def __init__(self, file: RecordedFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False) -> None:
+    def __init__(self, file: CaptureFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False) -> None:
         self._file = file
         self.wanted = wanted
         self.compiled = compiled
@@ -291,7 +294,7 @@ class RowSink:
         self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file
         self._source = file.source
-        self._kept: dict[tuple[str | None, object], Kept] = {}
+        self._pending: dict[tuple[str | None, object], PendingRows] = {}
         self._constants: dict[tuple[str, object], pa.Array] = {}
         self._quarantined: list[Row] = []
         self._statistics: list[Row] = []
@@ -303,40 +306,40 @@ class RowSink:
             "split": split,
         }
         self.event_rows = 0  # drained so far
-        self.spoiled_lines = 0  # whose rows could not be kept and were quarantined instead
+        self.spoiled_lines = 0  # lines whose rows did not fit the schema and were quarantined
         self.times: tuple[int | None, int | None] = (None, None)  # smallest and largest time_ms drained so far
 
     def of(self, source: str) -> RowSink:
-        """This sink for a decoder whose rows have another `source` than the file's: one file may hold several logs."""
+        """A view of this sink whose rows have another `source` than the file's: a file may hold several logs."""
         view = copy(self)
         view._source = source
         return view
 
     def rows(self, names: tuple[str, ...]) -> list[Row]:
-        """The list that takes rows of exactly these columns; the same columns give the same list."""
-        kept = self._kept.setdefault((self._source, names), LineRows(names))
-        return cast(LineRows, kept).rows
+        """The list for rows of exactly these columns; equal columns give the same list."""
+        pending_rows = self._pending.setdefault((self._source, names), LineRows(names))
+        return cast(LineRows, pending_rows).rows
 
     def requests(self, kind: RequestColumns) -> RequestRows:
-        """What takes the rows of an API's requests; the same columns give the same."""
-        return cast(RequestRows, self._kept.setdefault((self._source, kind), RequestRows(kind)))
+        """The collector for an API's rows; equal columns give the same collector."""
+        return cast(RequestRows, self._pending.setdefault((self._source, kind), RequestRows(kind)))
 
-    def keep(self, name: str, kept: Kept) -> None:
-        """Drain these rows too."""
-        self._kept[self._source, name] = kept
+    def register(self, name: str, pending_rows: PendingRows) -> None:
+        """Include these rows in `drain`."""
+        self._pending[self._source, name] = pending_rows
 
     def quarantine(self, byte_offset: int, line: int, reason: str, text: bytes) -> None:
-        """Put a bad line aside: `line` is its number within the split, `reason` a sentence without its content."""
+        """Record a bad line. line: its number within the split. reason: a phrase that quotes nothing of the line."""
         shown = text[:TEXT_LIMIT].decode("utf-8", errors="replace").replace("\x00", "\ufffd")
         self._quarantined.append((byte_offset, line, (self._file.kind, reason, shown)))
 
     def failed(self, error: Exception, byte_offset: int, line: int, text: bytes) -> LineOutcome:
-        """Quarantine a line that its decoder raised for: one line that nobody thought of must not end the audit."""
+        """Quarantine a line whose decoder raised an unexpected error: a single line must not end the audit."""
         self.quarantine(byte_offset, line, f"its decoder failed: {type(error).__name__}", text)
         return LineOutcome.QUARANTINED
 
     def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: RequestCounts) -> None:
-        """The range's totals, once, at its end; `counts` in the order of LINES_OF_SPLIT."""
+        """Record the range's totals at its end. counts: in the order of LINES_OF_SPLIT."""
         maps = (sorted(getattr(requests, name).items()) for name in MAPS_OF_SPLIT)
         steps = [(step.latest_ms, step.lost_ms) for step in self.clock.steps]
         self._statistics.append((byte_offset, (self._file.kind, *counts, *maps, steps)))
@@ -344,16 +347,16 @@ class RowSink:
     @property
     def pending(self) -> int:
         """Rows waiting for `drain`."""
-        return sum(map(len, self._kept.values())) + len(self._quarantined) + len(self._statistics)
+        return sum(map(len, self._pending.values())) + len(self._quarantined) + len(self._statistics)
 
     def drain(self) -> list[pa.RecordBatch]:
-        """Everything collected since the last call, as batches of SCAN; the lists are empty afterwards."""
+        """All rows since the last call, as batches of the requested columns of SCAN; empties the lists."""
         batches = []
-        for (source, _), kept in self._kept.items():
-            if kept:
+        for (source, _), pending_rows in self._pending.items():
+            if pending_rows:
                 self._identity["source"] = source
-                batches += self._event_batches(kept)
-                kept.clear()
+                batches += self._event_batches(pending_rows)
+                pending_rows.clear()
         self._identity["source"] = self._file.source
         for kind, columns, rows in (
             (QUARANTINE_ROW, QUARANTINE_COLUMNS, self._quarantined),
@@ -364,14 +367,14 @@ class RowSink:
                 rows.clear()
         return batches
 
-    def _event_batches(self, kept: Kept) -> list[pa.RecordBatch]:
-        """The rows, less those of lines with a value that its column can't hold: they are quarantined."""
+    def _event_batches(self, pending_rows: PendingRows) -> list[pa.RecordBatch]:
+        """The rows as batches. Lines with a value that its column can't hold are quarantined instead."""
         try:
-            batch = self._batch(EVENT_ROW, kept.columns(), len(kept))
-        except UNFIT as error:
-            if halves := kept.halves():
+            batch = self._batch(EVENT_ROW, pending_rows.columns(), len(pending_rows))
+        except UNFIT_VALUE as error:
+            if halves := pending_rows.halves():
                 return [batch for half in halves for batch in self._event_batches(half)]
-            self._quarantined.append((*kept.place(), (self._file.kind, f"unfit value: {error}", None)))
+            self._quarantined.append((*pending_rows.place(), (self._file.kind, f"unfit value: {error}", None)))
             self.spoiled_lines += 1
             return []
         self.event_rows += batch.num_rows
@@ -381,20 +384,23 @@ class RowSink:
 
     def _note_times(self, times: pa.Array) -> None:
         extremes = pc.min_max(times)
-        least, most = extremes["min"].as_py(), extremes["max"].as_py()
-        if least is not None:
+        smallest, largest = extremes["min"].as_py(), extremes["max"].as_py()
+        if smallest is not None:
             first, last = self.times
-            self.times = (least if first is None else min(first, least), most if last is None else max(last, most))
+            self.times = (
+                smallest if first is None else min(first, smallest),
+                largest if last is None else max(last, largest),
+            )
 
     def _constant(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
-        """A column that is the same in all rows, most often null: a slice of one that is kept."""
+        """A column with one value in all rows, usually null: a slice of a cached array."""
         value = self._identity.get(name)
         if value is None:
-            return _nulls(kind, -(-count // KEPT) * KEPT).slice(0, count)
-        kept = self._constants.get((name, value))
-        if kept is None or len(kept) < count:
-            kept = self._constants[name, value] = pa.repeat(pa.scalar(value, kind), count)
-        return kept.slice(0, count)
+            return _nulls(kind, -(-count // CACHED_ROWS) * CACHED_ROWS).slice(0, count)
+        cached = self._constants.get((name, value))
+        if cached is None or len(cached) < count:
+            cached = self._constants[name, value] = pa.repeat(pa.scalar(value, kind), count)
+        return cached.slice(0, count)
 
     def _batch(self, row_kind: str, given: Columns, count: int) -> pa.RecordBatch:
         arrays = [
@@ -407,7 +413,7 @@ class RowSink:
 
 @cache
 def _nulls(kind: pa.DataType, count: int) -> pa.Array:
-    """One for the columns of all files, of which there may be thousands."""
+    """Cached, as thousands of files share the null columns."""
     return pa.nulls(count, kind)
 
 

@@ -1,26 +1,26 @@
-"""state-change.log: what a broker applied and refused, in that order, and what a ZooKeeper-mode controller decided.
+"""state-change.log: requests that a broker applied and refused, and decisions of a ZooKeeper-mode controller.
 
 Lines are written by state.change.logger under ReplicaManager.replicaStateChangeLock, so their order is the order of
-application. Wordings of Kafka 2.0 to 4.4 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
-ReplicaStateMachine, ControllerChannelManager). Lines that tell nothing more than others, of which the per-partition
-"Cached leader info" and "Received response" are the mass, are ignored.
+application. The patterns cover Kafka 2.0 to 4.4 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
+ReplicaStateMachine, ControllerChannelManager). Lines that only repeat others are ignored: most of them are the
+per-partition "Cached leader info" and "Received response".
 
-The "Previous leader" and "Previous leader epoch" of a Follower line are never read: from 3.6 Kafka prints them after it
-has assigned the new ones, so they repeat the new leader and epoch. Those of a Leader line are right.
+"Previous leader" and "Previous leader epoch" of a Follower line are not read: from 3.6 Kafka prints them after it has
+assigned the new values, which they repeat. Those of a Leader line are correct.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.log4j import (
+from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.lines.log4j import (
     IDENTITY,
     NUMBERS,
     TOPIC_PARTITION,
     Log4jLines,
-    Wording,
-    Wordings,
+    LogPattern,
+    LogPatterns,
     fault,
     first_logger,
     looks_cut,
@@ -49,11 +49,11 @@ _OLD_CONTROLLER: Final = (
     _CORRELATED
     + rb" since its controller epoch (?P<controller_epoch>-?\d+) is old\. Latest known controller epoch is -?\d+"
 )
-_OLDER: Final = (
+_OLDER_LEADER_EPOCH: Final = (
     rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
     rb" is (?:smaller|not higher) than the current leader epoch -?\d+"
 )
-_EQUAL: Final = (  # up to 2.2 one wording refuses older and equal epochs: the same number twice is the equal one
+_EQUAL_LEADER_EPOCH: Final = (  # up to 2.2 one message covers older and equal epochs: equal ones print the same number twice
     rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
     rb" (?:matches the current leader epoch|is not higher than the current leader epoch (?P=leader_epoch))"
 )
@@ -67,7 +67,7 @@ _STATE: Final = (
     rb" (?:partitionEpoch|zkVersion)=(?P<partition_epoch>-?\d+),"
     rb" replicas=\[?(?P<replicas>" + NUMBERS + rb")\]?, [^)]*\)"
 )
-_NAMED_STATE: Final = (
+_TOPIC_AND_STATE: Final = (
     rb"LeaderAndIsrPartitionState\(topicName='(?P<topic>[\w.-]+)', partitionIndex=(?P<partition>\d+),"
     rb" controllerEpoch=-?\d+, " + _STATE
 )
@@ -90,43 +90,43 @@ _STOPPED: Final = (
 _OF_REQUEST: Final = rb" with" + _RECEIVED + _FOR_PARTITION + rb" \(last update controller epoch -?\d+\)"
 
 
-def _wordings(*wordings: Wording) -> Wordings:
-    return Wordings(COLUMNS, wordings)
+def _patterns(*patterns: LogPattern) -> LogPatterns:
+    return LogPatterns(COLUMNS, patterns)
 
 
-def _delta(pattern: bytes, name: str) -> Wording:
-    return Wording("METADATA_DELTA", _BROKER + pattern, name=name)
+def _delta(pattern: bytes, name: str) -> LogPattern:
+    return LogPattern("METADATA_DELTA", _BROKER + pattern, name=name)
 
 
 _STARTS: Final = {
-    b"Leader ": _wordings(
-        Wording(  # 3.3 on
+    b"Leader ": _patterns(
+        LogPattern(  # 3.3 on
             "LEADER_STARTS",
             _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _TOPIC_ID + _EPOCH_AT
             + rb"partition epoch (?P<partition_epoch>-?\d+), " + _HIGH_WATERMARK
             + rb", ISR \[(?P<isr>" + NUMBERS + rb")\], adding replicas " + _BEFORE,
         ),
-        Wording(  # 2.6 to 3.2
+        LogPattern(  # 2.6 to 3.2
             "LEADER_STARTS",
             _LEADING_BROKER + rb"Leader " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK
             + rb" ISR \[(?P<isr>" + NUMBERS + rb")\] addingReplicas " + _BEFORE,
         ),
     ),
-    b"Follower ": _wordings(
-        Wording(  # 3.3 on
+    b"Follower ": _patterns(
+        LogPattern(  # 3.3 on
             "FOLLOWER_STARTS",
             _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + rb"partition epoch (?P<partition_epoch>-?\d+) and "
             + _HIGH_WATERMARK + rb"\. Current leader is (?P<leader>-?\d+)\. .*",
         ),
-        Wording(  # 2.6 to 3.2
+        LogPattern(  # 2.6 to 3.2
             "FOLLOWER_STARTS", _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK + rb"\. .*"
         ),
     ),
-    b"Creating new partition ": _wordings(
-        Wording("PARTITION_CREATED", _BROKER + rb"Creating new partition " + TOPIC_PARTITION + _TOPIC_ID + rb"\..*"),
+    b"Creating new partition ": _patterns(
+        LogPattern("PARTITION_CREATED", _BROKER + rb"Creating new partition " + TOPIC_PARTITION + _TOPIC_ID + rb"\..*"),
     ),
-    b"Expected partition ": _wordings(
-        Wording(
+    b"Expected partition ": _patterns(
+        LogPattern(
             "PARTITION_CREATED",
             _BROKER + rb"Expected partition " + TOPIC_PARTITION + _TOPIC_ID + rb" to exist, but it was missing\..*",
         ),
@@ -134,34 +134,34 @@ _STARTS: Final = {
 }  # fmt: skip
 
 _LEADER_AND_ISR: Final = {
-    b"Handling LeaderAndIsr request correlationId ": _wordings(
-        Wording("LEADER_AND_ISR_HANDLING", _BROKER + rb"Handling LeaderAndIsr request " + _HANDLED),
+    b"Handling LeaderAndIsr request correlationId ": _patterns(
+        LogPattern("LEADER_AND_ISR_HANDLING", _BROKER + rb"Handling LeaderAndIsr request " + _HANDLED),
     ),
-    b"Finished LeaderAndIsr request in ": _wordings(
-        Wording("LEADER_AND_ISR_FINISHED", _BROKER + rb"Finished LeaderAndIsr request in \d+ms " + _HANDLED),
+    b"Finished LeaderAndIsr request in ": _patterns(
+        LogPattern("LEADER_AND_ISR_FINISHED", _BROKER + rb"Finished LeaderAndIsr request in \d+ms " + _HANDLED),
     ),
-    b"Received LeaderAndIsr request ": _wordings(
-        Wording("LEADER_AND_ISR_RECEIVED", _BROKER + rb"Received LeaderAndIsr request " + _NAMED_STATE + _RECEIVED),
-        Wording(  # up to 2.3
+    b"Received LeaderAndIsr request ": _patterns(
+        LogPattern("LEADER_AND_ISR_RECEIVED", _BROKER + rb"Received LeaderAndIsr request " + _TOPIC_AND_STATE + _RECEIVED),
+        LogPattern(  # up to 2.3
             "LEADER_AND_ISR_RECEIVED",
             _BROKER + rb"Received LeaderAndIsr request PartitionState\(controllerEpoch=-?\d+, " + _STATE + _RECEIVED
             + _FOR_PARTITION,
         ),
     ),
-    b"Received LeaderAndIsrRequest ": _wordings(
-        Wording(
+    b"Received LeaderAndIsrRequest ": _patterns(
+        LogPattern(
             "LEADER_AND_ISR_IGNORED",
             _BROKER + rb"Received LeaderAndIsrRequest" + _OF_REQUEST
             + rb" but cannot become follower since the new leader (?P<leader>-?\d+) is unavailable\.",
             reason="leader_unavailable",
         ),
     ),
-    b"Ignoring LeaderAndIsr request ": _wordings(
+    b"Ignoring LeaderAndIsr request ": _patterns(
         *(
-            Wording("LEADER_AND_ISR_IGNORED", _BROKER + rb"Ignoring LeaderAndIsr request " + ending, reason=reason)
+            LogPattern("LEADER_AND_ISR_IGNORED", _BROKER + rb"Ignoring LeaderAndIsr request " + ending, reason=reason)
             for ending, reason in (
-                (_FROM + _EQUAL, "equal_leader_epoch"),
-                (_FROM + _OLDER, "stale_leader_epoch"),
+                (_FROM + _EQUAL_LEADER_EPOCH, "equal_leader_epoch"),
+                (_FROM + _OLDER_LEADER_EPOCH, "stale_leader_epoch"),
                 (_OLD_CONTROLLER, "stale_controller_epoch"),
                 (_FROM + _OFFLINE, "offline_log_dir"),
                 (
@@ -171,8 +171,8 @@ _LEADER_AND_ISR: Final = {
             )
         ),
     ),
-    b"Topic I": _wordings(
-        Wording(
+    b"Topic I": _patterns(
+        LogPattern(
             "LEADER_AND_ISR_IGNORED",
             _BROKER + rb"Topic I[Dd] in memory: [\w-]+ does not match the topic I[Dd] for partition " + TOPIC_PARTITION
             + rb" (?:received|provided in the request): (?P<topic_id>[\w-]{22})\.",
@@ -182,12 +182,12 @@ _LEADER_AND_ISR: Final = {
 }  # fmt: skip
 
 _SKIPPED: Final = tuple(
-    wording
+    pattern
     for role, state in ((rb"leader", rb"the leader"), (rb"follower", rb"a follower"))
     for begin in (_BROKER + rb"Skipped the become-" + role + rb" state change",)
-    for wording in (
+    for pattern in (
         *(
-            Wording(
+            LogPattern(
                 "LEADER_AND_ISR_SKIPPED", begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + given + ending, reason=reason
             )
             for given in (_AND_STATE, _AND_REGISTRATION)  # 3.3 to 4.1; 4.2 on
@@ -196,31 +196,31 @@ _SKIPPED: Final = tuple(
                 (rb" since the " + role + rb" is already at a newer partition epoch -?\d+\.", "newer_partition_epoch"),
             )
         ),
-        Wording(  # 3.0 to 3.2, KRaft
+        LogPattern(  # 3.0 to 3.2, KRaft
             "LEADER_AND_ISR_SKIPPED",
             begin + rb" after marking its partition as follower" + _FOR_PARTITION
             + rb" with id (?P<topic_id>[\w-]{22})" + _AND_STATE + rb"\.",
             reason="already_in_state",
         ),
-        Wording(
+        LogPattern(
             "LEADER_AND_ISR_SKIPPED",
             begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + rb" because this partition is already a local leader\.",
             reason="already_in_state",
         ),
-        Wording(  # 2.0 to 3.2, ZooKeeper
+        LogPattern(  # 2.0 to 3.2, ZooKeeper
             "LEADER_AND_ISR_SKIPPED",
             begin + rb" after marking its partition as " + role + _OF_REQUEST
             + rb" since (?:it is already the leader for the partition\.|"
             rb"the new leader (?P<leader>-?\d+) is the same as the old leader)",
             reason="already_in_state",
         ),
-        Wording(
+        LogPattern(
             "LEADER_AND_ISR_SKIPPED",
             begin + _OF_REQUEST
             + rb"(?: with leader (?P<leader>-?\d+))? since the replica for the partition is offline .*",
             reason="offline_log_dir",
         ),
-        Wording(
+        LogPattern(
             "LEADER_AND_ISR_SKIPPED",
             begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + rb" due to (?:a storage|disk) error .*",
             reason="offline_log_dir",
@@ -228,54 +228,61 @@ _SKIPPED: Final = tuple(
     )
 )  # fmt: skip
 
+_ID_ASSIGNED: Final = LogPattern(  # 3.0 to 3.9: same leader epoch, and the log had no topic id
+    "LEADER_AND_ISR_SKIPPED",
+    _BROKER + rb"Updating log for " + TOPIC_PARTITION + rb" to assign topic ID (?P<topic_id>[\w-]{22}) from LeaderAndIsr request "
+    + _CORRELATED + rb" epoch (?P<controller_epoch>-?\d+)",
+    reason="topic_id_assigned",
+)  # fmt: skip
+
 _STOP_REPLICA: Final = {
-    b"Handling StopReplica request correlationId ": _wordings(
-        Wording("STOP_REPLICA_HANDLING", _BROKER + rb"Handling StopReplica request " + _HANDLED),
+    b"Handling StopReplica request correlationId ": _patterns(
+        LogPattern("STOP_REPLICA_HANDLING", _BROKER + rb"Handling StopReplica request " + _HANDLED),
     ),
-    b"Received StopReplica request ": _wordings(
-        Wording(
+    b"Received StopReplica request ": _patterns(
+        LogPattern(
             "STOP_REPLICA_RECEIVED", _BROKER + rb"Received StopReplica request " + _STOPPED + _RECEIVED + _FOR_PARTITION
         ),
     ),
-    b"Handling stop replica ": _wordings(  # up to 2.5
-        Wording(
+    b"Handling stop replica ": _patterns(  # up to 2.5
+        LogPattern(
             "STOP_REPLICA_RECEIVED",
             _BROKER + rb"Handling stop replica \(delete=(?P<delete_partition>true|false)\)" + _FOR_PARTITION,
         ),
     ),
-    b"Ignoring StopReplica request (delete=": _wordings(
+    b"Ignoring StopReplica request (delete=": _patterns(
         *(
-            Wording(
+            LogPattern(
                 "STOP_REPLICA_IGNORED",
                 _BROKER + rb"Ignoring StopReplica request \(delete=(?P<delete_partition>true|false)\) "
                 + _FROM + ending,
                 reason=reason,
             )
             for ending, reason in (
-                (_EQUAL, "equal_leader_epoch"),
-                (_OLDER, "stale_leader_epoch"),
+                (_EQUAL_LEADER_EPOCH, "equal_leader_epoch"),
+                (_OLDER_LEADER_EPOCH, "stale_leader_epoch"),
                 (_OFFLINE, "offline_log_dir"),
                 (rb" due to an unexpected .*", "unexpected_error"),
             )
         ),
     ),
-    b"Ignoring StopReplica request from ": _wordings(
-        Wording(
+    b"Ignoring StopReplica request from ": _patterns(
+        LogPattern(
             "STOP_REPLICA_IGNORED",
             _BROKER + rb"Ignoring StopReplica request " + _OLD_CONTROLLER,
             reason="stale_controller_epoch",
         ),
     ),
-    b"Received stop replica request from an old ": _wordings(  # up to 2.5
-        Wording(
+    b"Received stop replica request from an old ": _patterns(  # up to 2.5
+        LogPattern(
             "STOP_REPLICA_IGNORED",
             _BROKER + rb"Received stop replica request from an old controller epoch (?P<controller_epoch>-?\d+)\."
             rb" Latest known controller epoch is -?\d+",
             reason="stale_controller_epoch",
         ),
     ),
-    b"Sending StopReplica request StopReplicaPartitionState(": _wordings(
-        Wording(
+    b"Sending StopReplica request StopReplicaPartitionState(": _patterns(
+        LogPattern(
             "STOP_REPLICA_SENDING",
             _CONTROLLER + rb"Sending StopReplica request " + _STOPPED
             + rb" to broker (?P<broker_id>\d+)" + _FOR_PARTITION,
@@ -284,16 +291,16 @@ _STOP_REPLICA: Final = {
 }  # fmt: skip
 
 _METADATA: Final = {
-    b"Add ": _wordings(
-        Wording(
+    b"Add ": _patterns(
+        LogPattern(
             "UPDATE_METADATA_APPLIED",
             _BROKER + rb"Add \d+ partitions and deleted \d+ partitions from metadata cache in response to"
             rb" UpdateMetadata request sent by controller (?P<controller_id>-?\d+) epoch (?P<controller_epoch>-?\d+)"
             rb" with correlation id (?P<correlation_id>\d+)",
         ),
     ),
-    b"Received update metadata request ": _wordings(
-        Wording(
+    b"Received update metadata request ": _patterns(
+        LogPattern(
             "UPDATE_METADATA_IGNORED",
             _BROKER + rb"Received update metadata request with correlation id (?P<correlation_id>\d+) from an old"
             rb" controller (?P<controller_id>-?\d+) with epoch (?P<controller_epoch>-?\d+)\."
@@ -301,21 +308,21 @@ _METADATA: Final = {
             reason="stale_controller_epoch",
         ),
     ),
-    b"Transitioning ": _wordings(
+    b"Transitioning ": _patterns(
         _delta(rb"Transitioning \d+ partition\(s\) to local leaders\.", "transitioning_leaders"),
         _delta(rb"Transitioning \d+ partition\(s\) to local followers\.", "transitioning_followers"),
     ),
-    b"Stopped fetchers as part of become-follower for ": _wordings(
+    b"Stopped fetchers as part of become-follower for ": _patterns(
         _delta(rb"Stopped fetchers as part of become-follower for \d+ partitions", "stopped_fetchers"),
     ),
-    b"Started fetchers as part of become-follower for ": _wordings(
+    b"Started fetchers as part of become-follower for ": _patterns(
         _delta(rb"Started fetchers as part of become-follower for \d+ partitions", "started_fetchers"),
     ),
 }  # fmt: skip
 
 _PARTITION_STATE: Final = {
-    b"Changed partition ": _wordings(
-        Wording(
+    b"Changed partition ": _patterns(
+        LogPattern(
             "PARTITION_STATE_CHANGED",
             _CONTROLLER + rb"Changed partition " + TOPIC_PARTITION + rb" from \w+ to \w+ with state"
             rb" LeaderAndIsr\(leader=(?P<leader>-?\d+), leaderEpoch=(?P<leader_epoch>-?\d+),"
@@ -324,8 +331,8 @@ _PARTITION_STATE: Final = {
             rb" (?:partitionEpoch|zkVersion)=(?P<partition_epoch>-?\d+)\)",
         ),
     ),
-    b"Partition ": _wordings(
-        Wording(
+    b"Partition ": _patterns(
+        LogPattern(
             "PARTITION_STATE_CHANGED",
             _CONTROLLER + rb"Partition " + TOPIC_PARTITION + rb" state changed to"
             rb" \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[-\d,]*),"
@@ -334,32 +341,44 @@ _PARTITION_STATE: Final = {
             rb"ControllerEpoch:-?\d+\) after .*",
         ),
     ),
+    b"Sent LeaderAndIsr request ": _patterns(  # a reassignment raises the leader epoch; TRACE up to 2.4
+        LogPattern(
+            "PARTITION_STATE_CHANGED",
+            _CONTROLLER + rb"Sent LeaderAndIsr request \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[-\d,]*),"
+            rb"(?:LeaderRecoveryState:(?P<leader_recovery_state>RECOVERED|RECOVERING),)?"
+            rb"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:ZkVersion:(?P<partition_epoch>-?\d+),)?"
+            rb"ControllerEpoch:-?\d+\) with new .* to leader -?\d+ for partition being reassigned " + TOPIC_PARTITION,
+        ),
+    ),
 }  # fmt: skip
 
 _LINES: Final = {
     **_STARTS,
     **_LEADER_AND_ISR,
-    b"Skipped the become-": _wordings(*_SKIPPED),
+    b"Skipped the become-": _patterns(*_SKIPPED),
+    b"Updating log for ": _patterns(_ID_ASSIGNED),
     **_STOP_REPLICA,
     **_METADATA,
     **_PARTITION_STATE,
 }
 
-_NOT_WITH: Final = {
-    b"Handling LeaderAndIsr request correlationId ": (b" starting the become-",),  # per partition; its start tells more
+_UNLESS: Final = {
+    b"Handling LeaderAndIsr request correlationId ": (
+        b" starting the become-",
+    ),  # per partition; the line of its start states more
     b"Changed partition ": (
-        b" state from ",  # new, offline or non-existent: no leader and ISR
+        b" state from ",  # new, offline or non-existent: without leader and ISR
         b" to OnlinePartition with leader ",  # up to 1.0: a leader without its epoch
     ),
 }
 
 
-def _by_first_word(lines: dict[bytes, Wordings]) -> dict[bytes, tuple[tuple[bytes, Wordings], ...]]:
-    words: dict[bytes, tuple[tuple[bytes, Wordings], ...]] = {}
-    for beginning, wordings in lines.items():
+def _by_first_word(lines: dict[bytes, LogPatterns]) -> dict[bytes, tuple[tuple[bytes, LogPatterns], ...]]:
+    by_word: dict[bytes, tuple[tuple[bytes, LogPatterns], ...]] = {}
+    for beginning, patterns in lines.items():
         word = beginning.split(b" ", 1)[0]
-        words[word] = (*words.get(word, ()), (beginning, wordings))
-    return words
+        by_word[word] = (*by_word.get(word, ()), (beginning, patterns))
+    return by_word
 
 
 _BY_FIRST_WORD: Final = _by_first_word(_LINES)
@@ -376,25 +395,23 @@ class StateChangeLog(Log4jLines):
     kind: ClassVar[str] = "state-change-log"
     splittable: ClassVar[bool] = True
 
-    def __init__(self, file: RecordedFile, sink: RowSink) -> None:
+    def __init__(self, file: CaptureFile, sink: RowSink) -> None:
         super().__init__(COLUMNS, file, sink)
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         start = message_start(text)
         if not start:
-            return (
-                self._quarantine(text, byte_offset, line_in_split, fault(text))
-                if looks_cut(text)
-                else LineOutcome.IGNORED
-            )
+            if not looks_cut(text):
+                return LineOutcome.IGNORED
+            return self._quarantine(text, byte_offset, line_in_split, fault(text))
         if not text.endswith(b")"):
             return self._quarantine(text, byte_offset, line_in_split, fault(text))
         begin = text.find(b"] ", start) + 2
-        for beginning, wordings in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
+        for beginning, patterns in _BY_FIRST_WORD.get(text[begin : text.find(b" ", begin)], ()):
             if text.startswith(beginning, begin):
-                if any(mark in text for mark in _NOT_WITH.get(beginning, ())):
+                if any(mark in text for mark in _UNLESS.get(beginning, ())):
                     break
-                return self._event(wordings, text, start, byte_offset, line_in_split)
+                return self._event(patterns, text, start, byte_offset, line_in_split)
         return LineOutcome.IGNORED
 
 

@@ -1,11 +1,12 @@
-"""How far each recorded file has been read, and which of tonight's files go on from there.
+"""How far each recorded file has been read, and which of tonight's files continue it.
 
-A log is known by its lines, not by its name: it may have been rotated, packed or collected elsewhere since. Files that
-are written anew in place (checkpoints, properties, capture.toml) are known by their path.
+A log is identified by its lines, not by its name: it may have been rotated, compressed or collected elsewhere since. Files
+that are rewritten in place (checkpoints, properties, capture.toml) are identified by their path.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,23 +14,23 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
 
-from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.discovery import LOGS, FoundFile, Inspected
-from epochaudit.sources.formats import BY_KIND, NODE_LOGS, is_read
-from epochaudit.sources.opening import Damaged, open_stored, pieces
-from epochaudit.sources.ranges import ByteRange, blocks
+from epochaudit.sources.discovery.discovery import LOGS, FoundFile, Inspected
+from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.files.opening import Damaged, open_stored, pieces
+from epochaudit.sources.formats import BY_KIND, DATA_SEGMENT, NODE_LOGS, is_read
+from epochaudit.sources.scan.ranges import ByteRange, blocks
 
-BEGINNING: Final = 1 << 12  # plain bytes that tell a log from others: its first lines, with times to the millisecond
-END: Final = 1 << 12  # plain bytes before the horizon that tell whether a file goes on from there
+BEGINNING: Final = 1 << 12  # decompressed bytes that identify a log: its first lines, with times to the millisecond
+END: Final = 1 << 12  # decompressed bytes before the horizon, compared to check that a file continues there
 PIECE: Final = 1 << 20
-KEY: Final = 64  # bytes of a beginning that files are looked up by
+KEY: Final = 64  # bytes of a beginning by which files are looked up
 BY_CONTENT: Final = LOGS | {"client-log"}
-OF_LINES: Final = NODE_LOGS | {"client-log"}  # two metadata logs may begin alike and part later
+OF_LINES: Final = NODE_LOGS | {"client-log"}  # two metadata logs may begin alike and diverge later
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one byte range, as one reading of it made them. `bytes`: of the lines that the range owns."""
+    """The rows of one reading of a byte range. `bytes`: size of the lines that the range owns."""
 
     number: int
     split: int
@@ -38,11 +39,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Remembered:
-    """A file as far as it has been read.
+    """A file of horizon: what has been read of it.
 
-    file: as discovery found it last, its path being its name in the warehouse. read_to: plain bytes that were read.
-    end: digest of the bytes before read_to, or of the stored bytes of a compressed file; None if not known.
-    time_zone: zone that its times were read in. parts: what of the tables is of it.
+    file: as discovery last found it; its path is its name in the warehouse. read_to: decompressed bytes that were read.
+    end: digest of the bytes before read_to, or of the stored bytes of a compressed file; None if unknown.
+    time_zone: the zone in which its times were read. parts: its parts in the tables.
     """
 
     file: FoundFile
@@ -61,7 +62,7 @@ class Remembered:
 class Tracked:
     """A file of the warehouse after tonight.
 
-    before: what is known of it. grown: it holds more than that. present: it lies in tonight's capture.
+    before: what had been read of it. grown: it has more bytes than that. present: it is in tonight's capture.
     """
 
     file: FoundFile
@@ -71,14 +72,14 @@ class Tracked:
 
 
 def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
-    """All files of the cluster: tonight's, each with what was read of it before, and those that are gone.
+    """All files of the cluster: tonight's, each with what had been read of it, and earlier ones that are absent tonight.
 
-    Left out are tonight's files that hold nothing but the first lines of others. A file that is gone while another has
-    its path gets another name.
+    Tonight's files that have only the first lines of others are left out. An absent file whose path another file has now gets
+    another name.
     """
     known = sorted(remembered, key=lambda r: (-r.read_to, r.path))
     of_lines = [r for r in known if r.file.kind in BY_CONTENT]
-    logs = [_Tonight(f) for f in seen.files if f.kind in BY_CONTENT and f.stored.path not in seen.copies]
+    logs = [_LogOfTonight(f) for f in seen.files if f.kind in BY_CONTENT and f.stored.path not in seen.copies]
     beginnings = _Beginnings(of_lines)
     goes_on, superseded = _matched(logs, of_lines, beginnings)
     sizes = {log.path: log.size for log in logs}
@@ -95,12 +96,22 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
         elif not any(_within(file, sizes[path], r) for r in beginnings.may_hold(file.beginning)):
             found.append(Tracked(file, None, grown=True, present=True))
     done = {before.path for before, _ in goes_on.values()} | superseded
-    found.extend(_gone([r for r in known if r.path not in done], {one.file.stored.path for one in found}))
+    paths = {found_file.file.stored.path for found_file in found}
+    logs_of_tonight = {
+        os.path.dirname(found_file.file.stored.path) for found_file in found if found_file.file.kind == DATA_SEGMENT
+    }
+    unmatched = (r for r in known if r.path not in done)
+    found.extend(_absent([r for r in unmatched if not _is_cut_off(r, logs_of_tonight)], paths))
     return found
 
 
-def _gone(left: Iterable[Remembered], taken: set[str]) -> Iterator[Tracked]:
-    for r in left:
+def _is_cut_off(r: Remembered, folders: Collection[str]) -> bool:
+    """A segment that its log no longer has: retention or a truncation removed it, and other segments are present."""
+    return r.file.kind == DATA_SEGMENT and os.path.dirname(r.path) in folders
+
+
+def _absent(unmatched: Iterable[Remembered], taken: set[str]) -> Iterator[Tracked]:
+    for r in unmatched:
         file = r.file
         if r.path in taken:
             if file.kind not in BY_CONTENT:
@@ -110,8 +121,8 @@ def _gone(left: Iterable[Remembered], taken: set[str]) -> Iterator[Tracked]:
         yield Tracked(file, r, grown=False, present=False)
 
 
-def to_read(found: Tracked, file: RecordedFile) -> list[ByteRange]:
-    """The ranges whose lines are new, or may have been cut when they were read."""
+def to_read(found: Tracked, file: CaptureFile) -> list[ByteRange]:
+    """The ranges with new lines, or with lines that may have been incomplete when they were read."""
     before = found.before
     if not is_read(file) or (before is not None and not found.present):
         return []
@@ -120,36 +131,36 @@ def to_read(found: Tracked, file: RecordedFile) -> list[ByteRange]:
         return ranges
     if not found.grown:
         return []
-    splits = kept_splits(before) if len(ranges) > 1 and before.file.compression is None else ()
+    splits = reusable_splits(before) if len(ranges) > 1 and before.file.compression is None else ()
     return [part for part in ranges if part.split not in splits]
 
 
-def kept_splits(before: Remembered) -> Collection[int]:
-    """The ranges of a file that stay as they are, however it grows: something followed the last line of each.
+def reusable_splits(before: Remembered) -> Collection[int]:
+    """The ranges of a file that do not change when it grows: bytes followed the last line of each.
 
-    Without that, nobody knows whether the line was whole.
+    Without such bytes the last line may be incomplete.
     """
     parts = sorted(before.parts, key=lambda part: part.split)
     ends = accumulate(part.bytes for part in parts)
     return {part.split for part, end in zip(parts, ends, strict=True) if end < before.read_to}
 
 
-def _is_read_otherwise(before: Remembered, file: FoundFile, recorded: RecordedFile) -> bool:
-    """What was read before was read as another format, layout or zone."""
+def _is_read_otherwise(before: Remembered, file: FoundFile, recorded: CaptureFile) -> bool:
+    """The earlier reading assumed another format, layout or time zone."""
     then = before.file
     return (then.kind, then.layout, before.time_zone) != (file.kind, file.layout, recorded.time_zone)
 
 
 def _renamed(file: FoundFile, taken: Collection[str]) -> FoundFile:
-    """The file under a name that no other has, in its folder, which tells its node, and with the end of its name."""
+    """The file with a unique name in its folder, which identifies its node; the old name remains as suffix."""
     folder, slash, name = file.stored.path.rpartition("/")
     mark = _digest(file.beginning)
     names = (f"{folder}{slash}{mark[:length]}~{name}" for length in range(8, len(mark) + 1))
     return replace(file, stored=replace(file.stored, path=next(path for path in names if path not in taken)))
 
 
-class _Tonight:
-    """A log of tonight, with what has to be read of it to compare it: only if its beginning is that of a known file."""
+class _LogOfTonight:
+    """A log of tonight. Its length and ends are read only if its beginning matches a known file."""
 
     def __init__(self, file: FoundFile) -> None:
         self.file = file
@@ -158,7 +169,7 @@ class _Tonight:
         self._ends: dict[int, str] = {}
 
     def length(self, marks: Iterable[int]) -> int:
-        """Its plain bytes; of a compressed file they are counted, and the ends at the marks noted."""
+        """Its decompressed size. For a compressed file this reads it once, and stores the digests at the marks."""
         if self.size < 0:
             self.size, self._ends = _measured(self.file, sorted(marks))
         return self.size
@@ -187,29 +198,31 @@ def _skip(read: Callable[[int], bytes], size: int) -> None:
 
 
 def _measured(file: FoundFile, marks: Sequence[int]) -> tuple[int, dict[int, str]]:
-    """The plain length of a compressed file, and the ends at some positions."""
-    length, ends, held = 0, {}, b""
+    """The decompressed size of a compressed file, and the digests before some positions."""
+    length, ends, tail = 0, {}, b""
     with suppress(Damaged):
         for piece in pieces(file.stored, file.compression, PIECE):
-            start = length - len(held)  # of what is held
-            held += piece
+            start = length - len(tail)  # of what is held
+            tail += piece
             length += len(piece)
             for mark in marks:
                 if length - len(piece) < mark <= length:
                     at = mark - start
-                    ends[mark] = _digest(held[max(0, at - END) : at])
-            held = held[-END:]
+                    ends[mark] = _digest(tail[max(0, at - END) : at])
+            tail = tail[-END:]
     return length, ends
 
 
 def _matched(
-    logs: Sequence[_Tonight], known: Sequence[Remembered], beginnings: _Beginnings
+    logs: Sequence[_LogOfTonight], known: Sequence[Remembered], beginnings: _Beginnings
 ) -> tuple[dict[str, tuple[Remembered, bool]], set[str]]:
-    """path of tonight -> the file that it goes on from, and whether it has grown; and the paths of those that another
-    one holds. `known`: the longest first."""
+    """Path of tonight -> (the file that it continues, whether it has grown), and the paths of files that another one contains.
+
+    `known`: the longest first.
+    """
     begins = beginnings.may_begin
     marks: dict[str, list[int]] = {log.path: [r.read_to for r in begins(log.file.beginning)] for log in logs}
-    holding: dict[str, list[_Tonight]] = {}
+    holding: dict[str, list[_LogOfTonight]] = {}
     for log in logs:
         for r in begins(log.file.beginning):
             if _goes_on(log, r, marks[log.path]):
@@ -227,7 +240,7 @@ def _matched(
 
 
 class _Beginnings:
-    """Remembered files by what they begin with: few of them begin like one of tonight's."""
+    """Known files by their beginnings, as few of them begin like one of tonight's."""
 
     def __init__(self, known: Sequence[Remembered]) -> None:
         self._known = known
@@ -238,18 +251,18 @@ class _Beginnings:
             (self._keyed.setdefault(beginning[:KEY], []) if len(beginning) >= KEY else self._short).append(r)
 
     def may_begin(self, beginning: bytes) -> Iterator[Remembered]:
-        """The files whose own beginning may begin it."""
+        """The known files whose beginning is a prefix of this one."""
         for r in (*self._keyed.get(beginning[:KEY], ()), *self._short):
             if r.read_to and beginning.startswith(r.file.beginning[: r.read_to]):
                 yield r
 
     def may_hold(self, beginning: bytes) -> Sequence[Remembered]:
-        """The files whose own beginning it may begin: all of them only if it is shorter than KEY."""
+        """The known files of whose beginning this one may be a prefix; all of them if it is shorter than KEY."""
         return self._known if len(beginning) < KEY else self._keyed.get(beginning[:KEY], ())
 
 
-def _goes_on(log: _Tonight, r: Remembered, marks: Iterable[int]) -> bool:
-    """The log begins with all that was read of a file; its beginning does."""
+def _goes_on(log: _LogOfTonight, r: Remembered, marks: Iterable[int]) -> bool:
+    """The log begins with all bytes that were read of a file. Their beginnings match already."""
     if _is_same_stored(log.file, r):
         return True
     if log.length(marks) < r.read_to:
@@ -258,14 +271,14 @@ def _goes_on(log: _Tonight, r: Remembered, marks: Iterable[int]) -> bool:
     return r.read_to <= BEGINNING or not known_end or log.end_at(r.read_to) == r.end
 
 
-def _has_grown(log: _Tonight, r: Remembered) -> bool:
+def _has_grown(log: _LogOfTonight, r: Remembered) -> bool:
     if log.file.compression and r.file.compression:
         return not _is_same_stored(log.file, r)
     return log.size != r.read_to
 
 
 def _is_same(file: FoundFile, r: Remembered) -> bool:
-    """The file is what was read: the same format, and byte for byte the same as far as can be told."""
+    """The file is the one that was read: the same format, and the same bytes as far as they are compared."""
     if file.kind != r.file.kind or file.beginning != r.file.beginning:
         return False
     if file.compression is None and r.file.compression is None:
@@ -280,28 +293,28 @@ def _is_same_stored(file: FoundFile, r: Remembered) -> bool:
 
 
 def stored_end(file: FoundFile) -> str | None:
-    """The digest of the last stored bytes; None for a member of a compressed archive, where it would be dear."""
+    """The digest of the last stored bytes; None for a member of a compressed archive, where reading it is expensive."""
     return None if file.stored.tar_compression else end_of(file, file.stored.size)
 
 
 def _within(file: FoundFile, size: int, r: Remembered) -> bool:
     """A log of `size` plain bytes is an earlier copy of one that has been read.
 
-    What has more lines than one's beginning is believed to be one of lines; two metadata logs may part later.
+    A log of lines that is longer than BEGINNING is taken for a copy. Two metadata logs may diverge later.
     """
     if size > r.read_to or not r.file.beginning.startswith(file.beginning):
         return False
     return len(file.beginning) < BEGINNING or r.file.kind in OF_LINES
 
 
-def remembered_after(found: Tracked, recorded: RecordedFile, read: Mapping[int, Part]) -> Remembered:
-    """What is to be remembered of a file after its ranges, by split, have been read."""
+def remembered_after(found: Tracked, recorded: CaptureFile, read: Mapping[int, Part]) -> Remembered:
+    """The file's entry in horizon after the ranges `read`, by split, have been read."""
     before, file = found.before, found.file
     if before is not None and not read:
         return _located(before, found)
     again = before is None or len(read) == len(blocks(recorded))
-    kept = () if again or before is None else tuple(part for part in before.parts if part.split not in read)
-    parts = tuple(sorted((*kept, *read.values()), key=lambda part: part.split))
+    retained = () if again or before is None else tuple(part for part in before.parts if part.split not in read)
+    parts = tuple(sorted((*retained, *read.values()), key=lambda part: part.split))
     total = sum(part.bytes for part in parts)
     if file.compression:
         return Remembered(file, total, stored_end(file), recorded.time_zone, parts)
@@ -313,7 +326,7 @@ def remembered_after(found: Tracked, recorded: RecordedFile, read: Mapping[int, 
 
 
 def _located(before: Remembered, found: Tracked) -> Remembered:
-    """The file where it is now."""
+    """The entry with the file's present path and stored form."""
     file = found.file
     if not found.present:
         return replace(before, file=file)

@@ -1,4 +1,4 @@
-"""What was found and judged, run by run: the tables findings, verdicts and runs."""
+"""The results of runs: the tables findings, verdicts and runs."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.auditing import REPORTED, Audit
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.evidence import Evidence
-from epochaudit.findings import Finding, in_order, with_consequences
-from epochaudit.metrics import Metrics
+from epochaudit.findings.evidence import Evidence
+from epochaudit.findings.finding import Finding, in_order, with_consequences
+from epochaudit.pipeline import REPORTED, Audit
 from epochaudit.report.contents import Report
+from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
+from epochaudit.spark.run_metrics import Metrics
 from epochaudit.version import VERSION
 from epochaudit.warehouse.tables import Directory, WarehouseError, one_of, quoted
 
 OPEN: Final = "open"
 OVERTURNED: Final = "overturned"
 INCOMPLETE: Final = "incomplete"
-OF_RUNS: Final = ("first_run_id", "first_seen", "history")  # what a finding keeps when it is reported again
+OF_RUNS: Final = ("first_run_id", "first_seen", "history")  # a finding that is reported again retains these columns
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a judgement depends on: the clusters, as far as they had been read, and the settings."""
+class Evaluation:
+    """The input of a run: the horizon's generation by cluster, and a digest of version, rules and listed verdicts."""
 
     generations: Mapping[str, int]
     settings: str
 
     @classmethod
-    def of(cls, generations: Mapping[str, int], rules: Iterable[Rule], show: Iterable[str]) -> Judged:
-        """With these rules, these further verdicts listed."""
-        told = repr((VERSION, sorted(rule.id for rule in rules), sorted(show)))
-        return cls(dict(generations), blake2b(told.encode(), digest_size=8).hexdigest())
+    def of(cls, generations: Mapping[str, int], rules: Iterable[Rule], show: Iterable[str]) -> Evaluation:
+        """The input of a run of these rules that lists the verdicts `show` among the findings, too."""
+        settings = repr((VERSION, sorted(rule.id for rule in rules), sorted(show)))
+        return cls(dict(generations), blake2b(settings.encode(), digest_size=8).hexdigest())
 
 
-def earlier_report(directory: Directory, judged: Judged) -> Report | None:
-    """The report of the last run over these clusters, if it judged the same; None if there is none."""
-    run = _last_run(directory, judged.generations)
-    if run is None or run["outcome"] == INCOMPLETE or run["settings"] != judged.settings:
+def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | None:
+    """The report of the last run over these clusters, if its input was the same, else None."""
+    run = _last_run(directory, evaluation.generations)
+    if run is None or run["outcome"] == INCOMPLETE or run["settings"] != evaluation.settings:
         return None
-    return _report(directory, run) if dict(run["generations"]) == judged.generations else None
+    return _report(directory, run) if dict(run["generations"]) == evaluation.generations else None
 
 
 def last_report(directory: Directory) -> Report:
@@ -82,18 +83,18 @@ def _report(directory: Directory, run: Mapping[str, Any]) -> Report:
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
-    told = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
+    stored = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
     lines = tuple(Evidence(**line) for line in row["evidence"])
-    return Finding(**told | {"because": tuple(row["because"]), "evidence": lines})
+    return Finding(**stored | {"because": tuple(row["because"]), "evidence": lines})
 
 
-def with_kept_texts(directory: Directory, report: Report) -> Report:
-    """The report with the texts of lines that were read once, where their files can't be read any more."""
-    gone = [f.finding_id for f in _flat(report) if any(line.text is None for line in f.evidence)]
-    if not gone:
+def with_stored_texts(directory: Directory, report: Report) -> Report:
+    """The report, with the stored texts of those evidence lines whose files can't be read any more."""
+    unreadable = [f.finding_id for f in _flat(report) if any(line.text is None for line in f.evidence)]
+    if not unreadable:
         return report
     clusters = report.inventory.clusters
-    known = directory.table("findings").where(F.col("cluster").isin(*clusters) & F.col("finding_id").isin(*gone))
+    known = directory.table("findings").where(F.col("cluster").isin(*clusters) & F.col("finding_id").isin(*unreadable))
     texts = {
         (row["finding_id"], line["role"], line["byte_offset"], line["time"]): line["text"]
         for row in known.select("finding_id", "evidence").toArrow().to_pylist()
@@ -127,41 +128,42 @@ class Run:
 
     @classmethod
     def now(cls, chance: str) -> Run:
-        """One that begins now."""
+        """A run that begins now. `chance`: hexadecimal digits that make its id unique."""
         started = datetime.now(UTC)
-        return cls(f"{started:%Y%m%dT%H%M%S.%fZ}-{chance}", told_at(started))
+        return cls(f"{started:%Y%m%dT%H%M%S.%fZ}-{chance}", iso_seconds(started))
 
 
-def told_at(moment: datetime) -> str:
-    """A moment as the tables tell it."""
+def iso_seconds(moment: datetime) -> str:
+    """ISO 8601 with seconds, as the tables have times."""
     return moment.isoformat(timespec="seconds")
 
 
 def record(
     directory: Directory,
     run: Run,
-    judged: Judged,
+    evaluation: Evaluation,
     audit: Audit,
     report: Report,
     metrics: Metrics,
     show: Collection[str],
 ) -> None:
-    """Write what a run found and judged; its row in `runs` comes last, so that only a completed run has one."""
-    now = told_at(datetime.now(UTC))
-    # one that is not listed is not overturned
+    """Write the results of a run. Its row in `runs` comes last, so that only a completed run has one."""
+    now = iso_seconds(datetime.now(UTC))
+    # a rule that failed, or whose findings are not all listed, overturns none
     rules = [rule.id for rule in audit.rules if rule.id not in audit.failures and rule.id not in audit.left_out]
     record_findings(directory, run.run_id, now, report, rules, {*REPORTED, *show})
     directory.append("verdicts", audit.verdicts.withColumn("run_id", F.lit(run.run_id)))
-    breaches = report.count(VIOLATION) + report.count(EXPOSED)
+    breaches, unsettled = report.count(VIOLATION) + report.count(EXPOSED), list(unsettled_of(report))
     row = {
         "run_id": run.run_id,
         "version": VERSION,
         "started_at": run.started_at,
         "finished_at": now,
-        "outcome": "findings" if breaches else INCOMPLETE if report.failures else "clean",
-        "clusters": sorted(judged.generations),
-        "generations": dict(judged.generations),
-        "settings": judged.settings,
+        "outcome": "findings" if breaches else INCOMPLETE if report.failures else "unsettled" if unsettled else "clean",
+        "unsettled": unsettled,
+        "clusters": sorted(evaluation.generations),
+        "generations": dict(evaluation.generations),
+        "settings": evaluation.settings,
         "files_read": metrics.read["files"],
         "bytes_read": metrics.read["bytes"],
         "lines_read": metrics.read["lines"],
@@ -182,31 +184,34 @@ def record(
 def record_findings(
     directory: Directory, run_id: str, now: str, report: Report, rules: Sequence[str], verdicts: Collection[str]
 ) -> None:
-    """Bring the findings of a report into their table, in one transaction.
+    """Merge the findings of a report into the table findings, in one transaction.
 
-    Those that are open in it, that these rules and verdicts would have given again and that the report does not have, are
-    overturned.
+    An open finding of the table becomes `overturned` if the report lacks it although its rule is one of `rules` and its
+    verdict one of `verdicts`.
     """
     clusters = report.inventory.clusters
-    told = _rows(directory, run_id, now, report)
+    rows = _rows(directory, run_id, now, report)
     view = f"found_{run_id.rpartition('-')[2]}"
-    told.createOrReplaceTempView(view)
+    rows.createOrReplaceTempView(view)
     names = [c.name for c in columns("findings")]
     updated = ", ".join(f"`{name}` = found.`{name}`" for name in names if name not in OF_RUNS)
-    of_clusters = f"kept.cluster IN {one_of(clusters)}"
-    open_ones = f"kept.state = {quoted(OPEN)}"
-    judged = f"kept.rule IN {one_of(rules)} AND kept.verdict IN {one_of(sorted(verdicts))}"
-    gone = f"array(named_struct('run_id', {quoted(run_id)}, 'at', {quoted(now)}, 'state', {quoted(OVERTURNED)}, 'observed', kept.observed))"
+    of_clusters = f"earlier.cluster IN {one_of(clusters)}"
+    is_open = f"earlier.state = {quoted(OPEN)}"
+    is_evaluated = f"earlier.rule IN {one_of(rules)} AND earlier.verdict IN {one_of(sorted(verdicts))}"
+    change = (
+        f"array(named_struct('run_id', {quoted(run_id)}, 'at', {quoted(now)}, 'state', {quoted(OVERTURNED)}, "
+        "'observed', earlier.observed))"
+    )
     overturned = (
-        f"WHEN NOT MATCHED BY SOURCE AND {of_clusters} AND {open_ones} AND {judged} THEN UPDATE SET "
-        f"state = {quoted(OVERTURNED)}, history = concat(kept.history, {gone})"
+        f"WHEN NOT MATCHED BY SOURCE AND {of_clusters} AND {is_open} AND {is_evaluated} THEN UPDATE SET "
+        f"state = {quoted(OVERTURNED)}, history = concat(earlier.history, {change})"
     )
     try:
         directory.spark.sql(
-            f"MERGE INTO {directory.name('findings')} AS kept USING {view} AS found "
-            f"ON {of_clusters} AND kept.cluster = found.cluster AND kept.finding_id = found.finding_id "
-            f"WHEN MATCHED THEN UPDATE SET {updated}, history = CASE WHEN {open_ones} AND kept.observed <=> found.observed "
-            "THEN kept.history ELSE concat(kept.history, found.history) END "
+            f"MERGE INTO {directory.name('findings')} AS earlier USING {view} AS found "
+            f"ON {of_clusters} AND earlier.cluster = found.cluster AND earlier.finding_id = found.finding_id "
+            f"WHEN MATCHED THEN UPDATE SET {updated}, history = CASE WHEN {is_open} AND earlier.observed <=> found.observed "
+            "THEN earlier.history ELSE concat(earlier.history, found.history) END "
             f"WHEN NOT MATCHED THEN INSERT * {overturned if rules else ''}"
         )
     finally:
@@ -215,10 +220,10 @@ def record_findings(
 
 def _rows(directory: Directory, run_id: str, now: str, report: Report) -> DataFrame:
     schema = spark_schema("findings")
-    told: list[tuple[Finding, str | None]] = [(finding, None) for finding in report.findings]
-    told += [(one, root.finding_id) for root in report.findings for one in root.consequences]
+    findings: list[tuple[Finding, str | None]] = [(finding, None) for finding in report.findings]
+    findings += [(consequence, root.finding_id) for root in report.findings for consequence in root.consequences]
     rows = []
-    for finding, caused_by in told:
+    for finding, caused_by in findings:
         own = {
             "state": OPEN,
             **dict.fromkeys(("first_run_id", "last_run_id"), run_id),

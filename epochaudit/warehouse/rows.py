@@ -1,4 +1,4 @@
-"""Rows of the warehouse: how the lines of new ranges get into its tables, and how they are put before the judge."""
+"""Rows of the warehouse: appends the rows of new ranges to its tables, and reads the tables as input of the rules."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.auditing import Reading, plain_bytes_of
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.session import SMALL_CAPTURE, in_one_partition
-from epochaudit.sources.capture import Capture
-from epochaudit.sources.datasource import event_id, read_ranges
-from epochaudit.sources.discovery import FoundFile
-from epochaudit.sources.identity import Words
-from epochaudit.sources.layouts import Layout
-from epochaudit.sources.opening import Stored
-from epochaudit.sources.ranges import ByteRange
-from epochaudit.sources.staging import release
+from epochaudit.pipeline import Reading, plain_bytes_of
+from epochaudit.sources.discovery.discovery import FoundFile
+from epochaudit.sources.discovery.identity import NodeHints
+from epochaudit.sources.files.capture import Capture
+from epochaudit.sources.files.opening import Stored
+from epochaudit.sources.lines.layouts import Layout
+from epochaudit.sources.scan.datasource import event_id, read_ranges
+from epochaudit.sources.scan.ranges import ByteRange
+from epochaudit.sources.scan.staging import release
+from epochaudit.spark.session import SMALL_CAPTURE, in_one_partition
 from epochaudit.warehouse.horizon import Part, Remembered
 from epochaudit.warehouse.tables import ROWS, Directory, day_of
 
-EPOCH: Final = 1_577_836_800  # 2020-01-01, from which part numbers count seconds
+EPOCH: Final = 1_577_836_800  # 2020-01-01; part numbers count seconds from there
 BITS_OF_CHANCE: Final = 12
 BITS_OF_RANGE: Final = 21  # two million ranges: a night of 16 TB
 FACTS: Final = "part bigint, file string, split int, node int, file_order int"
-OWN_NODES: Final = "manifest"  # whose rows are of the nodes that it states
+OWN_NODES: Final = "manifest"  # rows of this source have the nodes that the manifest states
 HORIZON_KEY: Final = "epochaudit horizon of "
 
 
 def first_part() -> int:
-    """The number of a run's first part: greater than those of earlier runs, and no other run's.
+    """The number of a run's first part: unique, and greater than the numbers of earlier runs.
 
-    Numbers in the order of runs keep the rows of a part in few files, which are found by their least and greatest.
+    As the numbers rise with the runs, the rows of a part lie in few Delta files, which Delta finds by their minimum and
+    maximum.
     """
     return part_at(time.time()) + (secrets.randbelow(1 << BITS_OF_CHANCE) << BITS_OF_RANGE)
 
 
 def part_at(seconds: float) -> int:
-    """The least number of a part that is first written at that time, in seconds since 1970."""
+    """The least first part of a run at that time, in seconds since 1970."""
     return max(0, int(seconds) - EPOCH) << BITS_OF_CHANCE << BITS_OF_RANGE
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was read and written: for each range, in order, its part; and the totals."""
+    """What was read and written: the part of each range, in the order of the ranges, and the totals."""
 
     parts: tuple[Part, ...] = ()
     bytes: int = 0
@@ -60,7 +61,7 @@ class Written:
 
 
 def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
-    """Read ranges and append their rows to the tables, under new parts: nobody sees them before horizon lists them."""
+    """Read ranges and append their rows to the tables as new parts, which stay invisible until horizon lists them."""
     if not ranges:
         return Written()
     first = first_part()
@@ -86,10 +87,12 @@ def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
     )
 
 
-def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple[str, str], Sequence[Part]]) -> Reading:
-    """All that the warehouse holds of some clusters. `parts`: those that count, by cluster and path of their file.
+def reading_of(
+    directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple[str, str], Sequence[Part]]
+) -> Reading:
+    """All committed rows of some clusters. `parts`: the committed parts, by (cluster, path).
 
-    What files were found to be is put beside their rows now: node, path and order may have changed since they were read.
+    Node, path and order of the files are joined to the rows here, as they may have changed since the files were read.
     """
     spark = directory.spark
     facts = [
@@ -100,20 +103,20 @@ def held(directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple
     ]
     of_parts = spark.createDataFrame(facts, FACTS)
     clusters = [capture.cluster for capture in captures]
-    kept = (counted(directory, table, of_parts, clusters) for table in ROWS)
-    events, quarantine, splits = map(in_one_partition, kept)
+    tables = (committed_rows(directory, table, of_parts, clusters) for table in ROWS)
+    events, quarantine, splits = map(in_one_partition, tables)
     if plain_bytes_of(captures) < SMALL_CAPTURE:
         events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 
 
-def counted(
+def committed_rows(
     directory: Directory, table: str, of_parts: DataFrame, clusters: Collection[str] | None = None
 ) -> DataFrame:
-    """The rows of events, quarantine or splits that count, with the columns of the table's contract. Grain: the table's.
+    """The committed rows of events, quarantine or splits. Columns and grain: those of the table's contract.
 
-    `of_parts` has the columns of FACTS: the parts that count, and what their file is. `clusters` None: all.
+    `of_parts` has the columns of FACTS: the committed parts with path, node and order of their file. `clusters` None: all.
     """
     stored = directory.table(table)
     if clusters is not None:
@@ -128,7 +131,7 @@ def counted(
 
 @dataclass(frozen=True)
 class Placed:
-    """A file as horizon remembers it, and what it is among the cluster's files."""
+    """A file of horizon, with its node and its order among the cluster's files."""
 
     remembered: Remembered
     node: int | None
@@ -143,14 +146,14 @@ def remembered(directory: Directory, cluster: str) -> tuple[int, list[Placed]]:
 
 
 def remember(directory: Directory, run_id: str, cluster: str, generation: int, files: Iterable[Placed]) -> bool:
-    """Replace the cluster's horizon by its next generation; false if another run has been faster.
+    """Replace the cluster's horizon by its next generation. Returns False if another run did so first.
 
-    Delta writes a version of an application once: of two runs that read the same generation one writes.
+    Delta commits each version of an application once. Of two runs that read the same generation, only one commits.
     """
     following = generation + 1
     schema = spark_schema("horizon")
-    told = {"cluster": cluster, "generation": following, "run_id": run_id}
-    rows = [tuple((_row(file) | told)[name] for name in schema.names) for file in files]
+    common = {"cluster": cluster, "generation": following, "run_id": run_id}
+    rows = [tuple((_row(file) | common)[name] for name in schema.names) for file in files]
     new = directory.spark.createDataFrame(rows, schema)
     directory.replace_cluster("horizon", cluster, new, application=f"{HORIZON_KEY}{cluster}", version=following)
     mine = directory.table("horizon").where((F.col("cluster") == cluster) & (F.col("run_id") == run_id))
@@ -158,14 +161,14 @@ def remember(directory: Directory, run_id: str, cluster: str, generation: int, f
 
 
 def generations(directory: Directory, clusters: Iterable[str]) -> dict[str, int]:
-    """The generation of each cluster's horizon."""
+    """The generation of each cluster's horizon, by cluster."""
     horizon = directory.table("horizon").where(F.col("cluster").isin(*clusters))
     rows = horizon.groupBy("cluster").agg(F.max("generation").alias("generation")).collect()
     return {row["cluster"]: row["generation"] for row in rows}
 
 
 def _row(file: Placed) -> dict[str, Any]:
-    r, found = file.remembered, file.remembered.file
+    remembered, found = file.remembered, file.remembered.file
     return {
         "path": found.stored.path,
         "uri": found.stored.uri,
@@ -173,20 +176,20 @@ def _row(file: Placed) -> dict[str, Any]:
         "node": file.node,
         "file_order": file.file_order,
         "size": found.stored.size,
-        "read_to": r.read_to,
+        "read_to": remembered.read_to,
         "beginning": zlib.compress(found.beginning),
-        "end": r.end,
-        "parts": [(part.number, part.split, part.bytes) for part in r.parts],
+        "end": remembered.end,
+        "parts": [(part.number, part.split, part.bytes) for part in remembered.parts],
         "compression": found.compression,
         "tar_offset": found.stored.tar_offset,
         "tar_compression": found.stored.tar_compression,
         "envelope": found.layout.envelope,
         "pattern": found.layout.pattern,
-        "time_zone": r.time_zone,
+        "time_zone": remembered.time_zone,
         "zoned": found.zoned,
         "first_time_ms": found.first_time_ms,
         "cluster_id": found.cluster_id,
-        "said": msgspec.json.encode(found.said).decode(),
+        "node_hints": msgspec.json.encode(found.node_hints).decode(),
     }
 
 
@@ -196,7 +199,7 @@ def _remembered(row: Mapping[str, Any]) -> Remembered:
         kind=row["kind"],
         compression=row["compression"],
         beginning=zlib.decompress(row["beginning"]),
-        said=msgspec.json.decode(row["said"], type=Words),
+        node_hints=msgspec.json.decode(row["node_hints"], type=NodeHints),
         first_time_ms=row["first_time_ms"],
         cluster_id=row["cluster_id"],
         layout=Layout(row["envelope"], row["pattern"]),

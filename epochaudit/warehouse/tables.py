@@ -1,4 +1,4 @@
-"""The warehouse's directory: its Delta tables, made by their contracts, and the one way to change each."""
+"""The warehouse's directory: creates its Delta tables from their contracts, and is the only module that writes them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import ColumnDoc, columns, contract
-from epochaudit.sources.opening import listing
+from epochaudit.sources.files.opening import listing
 
-LAYOUT: Final = 2  # of the directory as a whole: raised when an older program could not read or write it any more
+LAYOUT: Final = 2  # version of the directory; raised when older programs can no longer read or write it
 LAYOUT_PROPERTY: Final = "epochaudit.layout"
-COLUMNS_PROPERTY: Final = "epochaudit.columns"  # of all tables, as a digest: where it is another, columns are added
+COLUMNS_PROPERTY: Final = "epochaudit.columns"  # digest of the columns of all tables; if it differs, columns are added
 VERSION_PROPERTY: Final = "epochaudit.schema"
-ROWS: Final = ("events", "quarantine", "splits")  # what reading gives; horizon lists the parts that count
-TABLES: Final = (*ROWS, "findings", "verdicts", "runs", "horizon")  # horizon last: it makes a warehouse one
+ROWS: Final = ("events", "quarantine", "splits")  # filled by reading; horizon lists their committed parts
+TABLES: Final = (
+    *ROWS,
+    "findings",
+    "verdicts",
+    "runs",
+    "horizon",
+)  # horizon last: a directory without it is no warehouse
 
 _PART: Final = ColumnDoc(
     "part", "bigint", "Number of the part that the row is of. It counts if horizon lists it.", None, True
 )
 _DAY: Final = ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False)
-# Told by horizon and the row's part when the rows are read: later evidence changes them.
+# Derived from horizon and the row's part when rows are read, as later evidence changes them.
 _BY_PART: Final = {"event_id", "file_order", "split"}
 _AS_READ: Final = {"node", "file"}
 
-# Delta keeps the least and the greatest value of these only, not of all of the first 32 columns: what queries and the
-# removal of dead parts look files up by.
+# Delta stores minimum and maximum of these columns only, by which queries and the removal of uncommitted parts skip files.
+# Its default are the first 32 columns.
 _STATISTICS: Final[Mapping[str, str]] = {
     "events": "part,node,event_type,topic,partition,time_ms",
     "quarantine": "part",
@@ -50,7 +56,7 @@ class Directory:
     location: str
 
     def path(self, table: str) -> str:
-        """Where a table lies."""
+        """Path or URI of a table."""
         return f"{self.location}/{table}"
 
     def name(self, table: str) -> str:
@@ -58,7 +64,7 @@ class Directory:
         return f"delta.`{self.path(table).replace('`', '``')}`"
 
     def table(self, table: str) -> DataFrame:
-        """A table's rows, as they are now."""
+        """A table's current rows."""
         return self.spark.read.format("delta").load(self.path(table))
 
     def append(self, table: str, rows: DataFrame) -> None:
@@ -66,22 +72,22 @@ class Directory:
         _as_described(table, rows).write.format("delta").mode("append").save(self.path(table))
 
     def replace_cluster(self, table: str, cluster: str, rows: DataFrame, *, application: str, version: int) -> None:
-        """Replace a cluster's rows of a table, in one transaction, unless that version of the application did it."""
+        """Replace a cluster's rows of a table in one transaction; no effect if this version of the application has committed."""
         writer = _as_described(table, rows).write.format("delta").mode("overwrite")
         once = {"txnAppId": application, "txnVersion": str(version)}
         writer.option("replaceWhere", f"cluster = {quoted(cluster)}").options(**once).save(self.path(table))
 
 
 def plain_bytes_in(location: str) -> int:
-    """About how many bytes of logs a warehouse keeps, 0 if there is none; without Spark, which is started accordingly."""
+    """Approximate bytes of logs in a warehouse, 0 if there is none. Needs no Spark: the session is sized by it."""
     try:
         return sum(file.plain_size("zstd") for file in listing(f"{location}/events"))
-    except (OSError, ValueError):  # what is wrong with it is told when it is used
+    except (OSError, ValueError):  # `opened` reports what is wrong
         return 0
 
 
 def opened(spark: SparkSession, location: str) -> Directory:
-    """The warehouse in a directory; what is missing is made. Raises WarehouseError."""
+    """The warehouse in a directory, created if there is none, with missing columns added. Raises WarehouseError."""
     directory = _directory(spark, location)
     properties = _usable(directory)
     if properties is None:
@@ -93,26 +99,28 @@ def opened(spark: SparkSession, location: str) -> Directory:
 
 
 def _add_columns(directory: Directory) -> None:
-    """Give the tables of a warehouse that another version made the columns that they lack: null in the rows there are."""
+    """Add the columns that the tables of an older version lack. Existing rows have null there."""
     for table in TABLES:
-        there = set(directory.table(table).columns)
-        if lacking := [column for column in described(table) if column.name not in there]:
+        existing_columns = set(directory.table(table).columns)
+        if lacking := [column for column in described(table) if column.name not in existing_columns]:
             directory.spark.sql(f"ALTER TABLE {directory.name(table)} ADD COLUMNS ({_fields(lacking)})")
         _set(directory, table, {VERSION_PROPERTY: str(contract(table).version)})
     _set(directory, "horizon", {COLUMNS_PROPERTY: _columns_digest()})
 
 
 def _set(directory: Directory, table: str, properties: Mapping[str, str]) -> None:
-    directory.spark.sql(f"ALTER TABLE {directory.name(table)} SET TBLPROPERTIES ({_told(properties)})")
+    directory.spark.sql(f"ALTER TABLE {directory.name(table)} SET TBLPROPERTIES ({_assignments(properties)})")
 
 
-def _told(properties: Mapping[str, str]) -> str:
+def _assignments(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in properties.items())
 
 
 def _columns_digest() -> str:
-    told = repr([(table, contract(table).version, [column.name for column in described(table)]) for table in TABLES])
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+    all_columns = repr(
+        [(table, contract(table).version, [column.name for column in described(table)]) for table in TABLES]
+    )
+    return blake2b(all_columns.encode(), digest_size=8).hexdigest()
 
 
 def _fields(listed: Iterable[ColumnDoc]) -> str:
@@ -128,9 +136,9 @@ def existing(spark: SparkSession, location: str) -> Directory:
 
 
 def _directory(spark: SparkSession, location: str) -> Directory:
-    """Delta takes a relative path for a table's name."""
-    whole = location if "://" in location else str(Path(location).absolute())
-    return Directory(spark, whole.rstrip("/"))
+    """The directory by its absolute path or URI: Delta would take a relative path for the name of a table."""
+    absolute = location if "://" in location else str(Path(location).absolute())
+    return Directory(spark, absolute.rstrip("/"))
 
 
 def _usable(directory: Directory) -> Mapping[str, str] | None:
@@ -174,14 +182,17 @@ def _properties(directory: Directory, table: str) -> dict[str, str] | None:
     try:
         [detail] = directory.spark.sql(f"DESCRIBE DETAIL {directory.name(table)}").select("properties").collect()
     except Exception as error:
-        if any(word in str(error) for word in ("PATH_NOT_FOUND", "MISSING_DELTA_TABLE", "doesn't exist", "NOT_FOUND")):
+        if any(
+            condition in str(error)
+            for condition in ("PATH_NOT_FOUND", "MISSING_DELTA_TABLE", "doesn't exist", "NOT_FOUND")
+        ):
             return None
         raise failed(f"can't open the warehouse {directory.location}", error) from error
     return dict(detail["properties"] or {})
 
 
 def failed(what: str, error: Exception) -> WarehouseError:
-    """What Spark says, as one line for an operator: the last cause of a Java exception, else the first line."""
+    """An error of Spark as one line for an operator: the last cause of a Java exception, else the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     others = [line.removeprefix(": ") for line in lines if not line.startswith("An error occurred while calling")]
@@ -211,15 +222,15 @@ def _as_described(table: str, rows: DataFrame) -> DataFrame:
 def _create(directory: Directory, table: str) -> str:
     fields = _fields(described(table))
     about = contract(table)
-    filed = f" PARTITIONED BY ({', '.join(about.partitioned_by)})" if about.partitioned_by else ""
+    partitioning = f" PARTITIONED BY ({', '.join(about.partitioned_by)})" if about.partitioned_by else ""
     properties = {LAYOUT_PROPERTY: str(LAYOUT), VERSION_PROPERTY: str(about.version)}
     if table in _STATISTICS:
         properties["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
     if table == "horizon":
         properties[COLUMNS_PROPERTY] = _columns_digest()
     return (
-        f"CREATE TABLE IF NOT EXISTS {directory.name(table)} ({fields}) USING delta{filed} "
-        f"COMMENT {quoted(about.grain)} TBLPROPERTIES ({_told(properties)})"
+        f"CREATE TABLE IF NOT EXISTS {directory.name(table)} ({fields}) USING delta{partitioning} "
+        f"COMMENT {quoted(about.grain)} TBLPROPERTIES ({_assignments(properties)})"
     )
 
 

@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.auditing import audit
+from epochaudit.pipeline import audit
 from epochaudit.report import json_report
 from epochaudit.report.assembly import report_of
-from epochaudit.session import delta_jars
+from epochaudit.spark.session import delta_jars
 from tests.clusters.packed import ROOT, archive, environment, wheel
 from tests.clusters.standalone import QUIETLY, SPARK_HOME, Standalone, standalone
 

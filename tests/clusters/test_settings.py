@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.session import DELTA, DELTA_EXCLUDES, DELTA_PACKAGE
+from epochaudit.spark.session import DELTA, DELTA_EXCLUDES, DELTA_PACKAGE
 from tests.clusters.packed import ROOT
+
+pytestmark = pytest.mark.cluster
 
 
 def settings() -> dict[str, str]:

@@ -17,6 +17,8 @@ from tests.clusters.conftest import SELECT, Packages, Submit, properties
 from tests.clusters.packed import ROOT
 from tests.clusters.standalone import SPARK_HOME, Daemon, Standalone, awaited
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def warehouse(submit: Submit, recorded: Path, told_locally: str, tmp_path_factory: pytest.TempPathFactory) -> Path:

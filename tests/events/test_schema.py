@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
+from epochaudit.events.package_data import package_data
 from epochaudit.events.schema import EVENTS, arrow_schema, columns, contract, spark_schema
-from epochaudit.package_data import package_data
 
 LAYOUTS = {"metadata_records"}  # of Kafka's records, not of a table
 TABLES = sorted({path.name.removesuffix(".toml") for path in package_data("schemas").iterdir()} - LAYOUTS)

@@ -7,8 +7,8 @@ import pytest
 from epochaudit.rules.rule import FENCED, PASS
 from tests.history.histories import History, unreplayed
 from tests.history.page import PAGE, page
-from tests.rules.case_files import Case, Expected
-from tests.rules.judging import BREACHES, CASES, HISTORIES, Verdicts, missing_reasons
+from tests.rules.case_files import Case
+from tests.rules.judging import BREACHES, CASES, HISTORIES, Verdicts, keys, missing_reasons
 
 HISTORY_CASES = [case for history in HISTORIES for case in history.cases]
 
@@ -16,10 +16,10 @@ HISTORY_CASES = [case for history in HISTORIES for case in history.cases]
 @pytest.mark.parametrize("case", HISTORY_CASES, ids=lambda case: case.cluster)
 def test_history(case: Case, verdicts: Verdicts) -> None:
     listed = {e.rule for e in case.expected}
-    given = [(e, reason) for e, reason in verdicts[case.cluster] if e.rule in listed]
-    assert sorted(e for e, _ in given) == sorted(Expected(e.rule, e.verdict, e.label, "") for e in case.expected)
+    given = [e for e in verdicts[case.cluster] if e.rule in listed]
+    assert keys(given) == keys(case.expected)
     assert missing_reasons(case, given) == []
-    assert [e for e, _ in verdicts[case.cluster] if e.rule not in listed and e.verdict in BREACHES] == []
+    assert [e for e in verdicts[case.cluster] if e.rule not in listed and e.verdict in BREACHES] == []
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.jira)

@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from epochaudit.session import SMALL_PLANS, session
+from epochaudit.spark.session import SMALL_PLANS, session
 from tests.mutations.audited import outcomes
 from tests.mutations.page import PAGE, page
 from tests.mutations.planting import mutations

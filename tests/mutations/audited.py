@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epochaudit.auditing import audit
-from epochaudit.findings import Finding, findings
+from epochaudit.findings.finding import Finding, findings
+from epochaudit.pipeline import audit
 from epochaudit.report.assembly import recording
 from tests.mutations.editing import Copy
 from tests.mutations.planting import Mutation, Place

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
+from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
 from tests.mutations.editing import STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
 from tests.mutations.planting import Place, mutation
 
 STALE: Final = "zk-stale-control-fenced-3.9"
 HEALTHY: Final = "zk-healthy-3.9"
 
-EPOCH_DURING_DELETE: Final = -2
 STALE_CONTROLLER_EPOCH: Final = 11
 FENCED_LEADER_EPOCH: Final = 74
 STALE_BROKER_EPOCH: Final = 77

@@ -162,11 +162,13 @@ Found = TypeVar("Found")
 class Copy:
     """A copy of a capture that is being edited; `write` lays it down as a cluster of its own.
 
-    segment_as_it_was: of the metadata log only the dump is written, which is then the dump of another copy.
+    segment_as_it_was: of the metadata log only the dump is written, which is then the dump of another copy. added: files that
+    the capture does not have, by path.
     """
 
     base: Path
     segment_as_it_was: bool = False
+    added: dict[str, bytes] = field(default_factory=dict)
     _logs: dict[str, Log] = field(default_factory=dict)
     _metadata: MetadataLog | None = None
 
@@ -237,6 +239,9 @@ class Copy:
                     (folder / path).write_bytes(edited[path])
                 else:
                     os.link(file, folder / path)
+        for path, content in self.added.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
         (folder / "capture.toml").write_text(f'cluster = "{cluster}"\n')
 
     def _of_nodes(self, name: str, node: int | None) -> Iterator[Log]:

@@ -133,7 +133,7 @@ def joined_before_the_start_of_the_epoch(copy: Copy) -> Place:
     raise NotThereError("no replica that joined an ISR after it had fetched in the leader epoch")
 
 
-@mutation("BE-06", HEALTHY)
+@mutation("BE-06", HEALTHY, also=("BE-06",))
 def joined_by_fetches_of_the_former_incarnation(copy: Copy) -> Place:
     """A leader takes a restarted replica into ISRs although all of its fetches bear the former broker epoch."""
     for registration in reversed(list(copy.metadata.records(REGISTRATION))):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from epochaudit.findings import Finding
+from epochaudit.findings.finding import Finding
 from epochaudit.rules.catalogue import catalogue
 from tests.mutations.audited import Outcome
 

@@ -11,18 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.events.views import REF_FIELDS
-from epochaudit.inventory import FileRead, NodeRead
+from epochaudit.inventory.inventory import FileRead, NodeRead
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import Tally
-from epochaudit.sources.capture import Capture, Node, RecordedFile
+from epochaudit.sources.files.capture import Capture, CaptureFile, Node
 
 REQUESTS = ("first line\n", "the stale request\n")
 SPLITS = (
     "cluster string, file string, split int, lines bigint, event_lines bigint, ignored_lines bigint, "
     "quarantined_lines bigint, requests map<string, bigint>, partition_rows map<string, bigint>, "
-    "error_codes map<string, bigint>, bytes bigint, rows bigint"
+    "error_codes map<string, bigint>, bytes bigint, rows bigint, first_time_ms bigint, last_time_ms bigint"
 )
 UNTOLD = (
     "topic_id",
@@ -52,12 +52,12 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     root: Path = tmp_path_factory.mktemp("capture")
     (root / "kafka-request.log").write_text("".join(REQUESTS))
     files = (
-        RecordedFile(
+        CaptureFile(
             "kafka-request.log", str(root / "kafka-request.log"), "request-log-json", "c", 29, 2, "request_log"
         ),
-        RecordedFile("empty.log", str(root / "empty.log"), "server-log", "c", 0, 2, "server_log"),
-        RecordedFile("notes.txt", str(root / "notes.txt"), "unknown", "c", 5),
-        RecordedFile(
+        CaptureFile("empty.log", str(root / "empty.log"), "server-log", "c", 0, 2, "server_log"),
+        CaptureFile("notes.txt", str(root / "notes.txt"), "unknown", "c", 5),
+        CaptureFile(
             "copy.log", str(root / "copy.log"), "server-log", "c", 0, 2, "server_log", duplicate_of="empty.log"
         ),
     )
@@ -98,6 +98,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         events=rows(spark, EVENTS, events),
         splits=rows(spark, SPLITS, splits),
         listed=lambda: [finding],
+        repeated=list,
         left_out={"IS-06": 2},
         failures={},
     )

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from epochaudit.findings import Finding
-from epochaudit.inventory import Inventory
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import Inventory
+from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
-from epochaudit.report.contents import Acceptance, Reader, Removal, Replica, Report
+from epochaudit.report.contents import Acceptance, Report
 from epochaudit.report.text import headline
 
 HOSTILE = (
@@ -75,14 +76,16 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
 def test_logs_that_are_missing_are_told(report: Report, lacking: Report) -> None:
     assert "missing" not in Page(html.render(report)).text.split("What was read")[-1]
     read = Page(html.render(lacking)).text.split("What was read")[-1]
-    assert "version unknown state-change.log 3 west named by others all logs" in read
+    assert "all logs of node 3, which others name (about 4,100 answers); collect its log directory" in read
+    assert "version unknown 3 west named by others no log" in read
+    assert "Of no node is here: request log; judged is what the other logs prove." in read
 
 
 def test_a_finding_is_told_with_its_lines(report: Report) -> None:
     text = Page(html.render(report)).text
     for told in (
         "SR-01 Stale StopReplica accepted",
-        "partition error 74 (FENCED_LEADER_EPOCH)",
+        "partition error 74 FENCED_LEADER_EPOCH",
         "broker 2 had installed leader epoch 3",
         "broker-2/state-change.log:264",
         "Follower orders-0 starts at leader epoch 3",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from epochaudit.findings import Finding
+from epochaudit.findings.finding import Finding
 from epochaudit.report import json_report
 from epochaudit.report.contents import Report
 
@@ -19,8 +19,13 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "rules",
         "findings",
         "left_out",
+        "repeated",
+        "loops",
+        "unsettled",
         "baseline",
         "losses",
+        "undelivered",
+        "stuck",
         "truncations",
     ]
     assert document["schema_version"] == 1
@@ -28,6 +33,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
     assert list(document["capture"]) == [
         *("clusters", "nodes", "bytes", "lines", "events", "ignored", "quarantined"),
         *("files", "requests", "partition_rows", "error_codes", "metadata_records", "missing_nodes"),
+        *("complete", "missing", "absent_logs", "unknown_files", "migrations", "light_request_logs"),
     ]
     assert list(document["findings"][0]) == [
         *(
@@ -63,7 +69,13 @@ def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> Non
 
 def test_evidence_that_is_missing_is_told(lacking: Report) -> None:
     capture = json_report.document(lacking)["capture"]
-    assert [node["missing_logs"] for node in capture["nodes"]] == [[], ["state-change.log"]]
+    assert [node["missing_logs"] for node in capture["nodes"]] == [[], ["request log", "state-change.log"]]
+    assert not capture["complete"]
+    assert capture["missing"][0] == {
+        "cluster": "west", "node": 3, "what": "all logs of node 3, which others name", "remedy": "collect its log directory",
+        "answers": 4_100, "as_others": False,
+    }  # fmt: skip
+    assert capture["absent_logs"] == ["request log"]
     assert capture["missing_nodes"] == [{"cluster": "west", "node": 3}]
 
 

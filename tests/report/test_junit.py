@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from epochaudit.findings import Finding
+from epochaudit.findings.finding import Finding
 from epochaudit.report import junit
 from epochaudit.report.contents import Acceptance, Report, RuleResult
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE
@@ -21,9 +21,12 @@ def suite_of(report: Report, fail_on: str = "exposed") -> Element:
     return suite
 
 
+EVIDENCE = "evidence is complete"
+
+
 def outcomes(suite: Element) -> dict[str, str]:
     kinds = ("failure", "error", "skipped")
-    cases = suite.findall("testcase")
+    cases = [case for case in suite.findall("testcase") if case.attrib["name"] != EVIDENCE]
     return {case.attrib["name"][:5]: next((k for k in kinds if case.find(k) is not None), "pass") for case in cases}
 
 
@@ -31,7 +34,7 @@ def test_rules_fail_pass_or_are_skipped(report: Report) -> None:
     suite = suite_of(report)
     assert outcomes(suite) == {"FF-01": "pass", "SR-01": "failure", "TI-01": "skipped"}
     assert {name: suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "3", "failures": "1", "errors": "0", "skipped": "1",
+        "tests": "4", "failures": "1", "errors": "0", "skipped": "1",
     }  # fmt: skip
 
 
@@ -42,6 +45,16 @@ def test_a_failure_tells_the_finding_with_its_lines(report: Report, finding: Fin
     text = failure.text or ""
     assert finding.finding_id in text
     assert "broker-2/kafka-request.log:96 the StopReplica request and its answer" in text
+
+
+def test_missing_evidence_is_a_case_of_its_own_that_is_skipped(report: Report, lacking: Report) -> None:
+    complete, incomplete = (suite_of(one).find(f"testcase[@name='{EVIDENCE}']") for one in (report, lacking))
+    assert complete is not None
+    assert complete.find("skipped") is None
+    assert incomplete is not None
+    skipped = incomplete.find("skipped")
+    assert skipped is not None
+    assert "evidence is missing: all logs of node 3" in skipped.attrib["message"]
 
 
 def test_unverifiable_is_no_pass(report: Report) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from epochaudit.findings import Finding
-from epochaudit.report.contents import Reader, Removal, Replica, Report, RuleResult
-from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of
+from epochaudit.findings.finding import Finding
+from epochaudit.losses.removal import Reader, Removal, Replica
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of, undelivered_of
 from epochaudit.report.text import render
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
@@ -39,7 +40,7 @@ def judged(report: Report) -> Report:
 def test_consumers_that_skipped_what_an_election_removed_are_told_with_it(judged: Report, finding: Finding) -> None:
     (loss,) = losses_of(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g"))))
     assert (loss.first_offset, loss.last_offset, loss.records, loss.leader_epoch) == (10, 29, 20, 3)
-    assert loss.given_out
+    assert loss.committed
     assert loss.skipped == (Skipped("a", "g", 10, 24, "a"),)
 
 
@@ -58,7 +59,7 @@ def test_a_consumer_that_two_rules_tell_of_is_told_once(judged: Report, finding:
 def test_losses_that_only_consumers_show_are_told_once(judged: Report, finding: Finding) -> None:
     found = (_skipped(finding, "a"), _skipped(finding, "b", first_offset=8))
     (loss,) = losses_of(replace(judged, findings=found))
-    assert not loss.given_out
+    assert not loss.committed
     assert (loss.first_offset, loss.last_offset) == (8, 24)
     assert {consumer.client for consumer in loss.skipped} == {"a", "b"}
 
@@ -80,14 +81,41 @@ def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None
     assert "read on without noticing, and skipped offsets 10 to 24 of what was written anew: a (g)" in page
     assert "4 leader epochs judged; of 2 more it could not be judged" in page
     assert elections_judged(judged) == (4, 2)
+    removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
+    page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
+    assert "orders-0 of west: offsets 10 to 29, 18 records, gone since leader epoch 3" in page
 
 
 def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Report) -> None:
     unjudged = replace(
         report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", {UNVERIFIABLE: 2}),), findings=()
     )
-    assert "none that had been given out to clients: 4 leader epochs judged" in render(replace(judged, findings=()))
+    assert "no record that had been given out to clients left a log: 4 leader epochs judged" in render(
+        replace(judged, findings=())
+    )
     assert "not known: no leader epoch of 2 could be judged" in render(unjudged)
+
+
+def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_told(
+    judged: Report, finding: Finding
+) -> None:
+    skipped = [
+        _skipped(finding, client, rule="TI-09", topic_id="new", first_offset=0, last_offset=19) for client in ("a", "b")
+    ]
+    report = replace(judged, findings=tuple(skipped))
+    assert losses_of(report) == ()
+    (one,) = undelivered_of(report)
+    assert (one.topic, one.topic_id, one.records, [who.client for who in one.skipped]) == (
+        "orders",
+        "new",
+        20,
+        ["a", "b"],
+    )
+    page = " ".join(render(report).split())
+    assert (
+        "orders-0 of west: offsets 0 to 19, 20 records at most of the topic created again (topic id new) are in its log, "
+        "but never reached a, b"
+    ) in page
 
 
 REMOVED = Removal(

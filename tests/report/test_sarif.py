@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from epochaudit.findings import Finding
+from epochaudit.findings.finding import Finding
 from epochaudit.report import sarif
 from epochaudit.report.contents import Acceptance, Report
 from epochaudit.rules.rule import EXPOSED, FENCED, UNVERIFIABLE
@@ -50,9 +50,10 @@ def test_logs_that_are_missing_are_told_as_notifications(lacking: Report) -> Non
     (invocation,) = run_of(lacking)["invocations"]
     texts = [one["message"]["text"] for one in invocation["toolExecutionNotifications"] if one["level"] == "warning"]
     assert texts[-2:] == [
-        "no state-change.log of node 2 of west was read",
-        "node 3 of west is named by others, but no log of it was read",
+        "evidence of west is missing: all logs of node 3, which others name (about 4,100 answers)",
+        "evidence of west is missing: state-change.log of node 2",
     ]
+    assert not invocation["properties"]["evidenceComplete"]
 
 
 def test_what_could_not_be_judged_is_told_as_notifications(report: Report) -> None:

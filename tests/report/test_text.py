@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from epochaudit.findings import Finding
-from epochaudit.inventory import Inventory
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import Inventory
+from epochaudit.losses.removal import Removal
 from epochaudit.report import text
-from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.contents import Repeated, Report, RuleResult
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
 
 
@@ -52,10 +53,47 @@ def test_nothing_judged_is_not_presented_as_clean() -> None:
 
 def test_a_node_without_its_logs_is_told_first_and_by_name(lacking: Report) -> None:
     page = text.render(replace(lacking, findings=(), rules=(judged(**{PASS: 7}),)))
-    assert page.splitlines()[0] == "? 0 violations, 0 exposed over 7 judged; logs of nodes 2, 3 are missing"
-    assert "node 2: broker, Kafka version unknown, no state-change.log" in page
-    assert "node 3: named by others, but no log of it is here" in page
-    assert "epochaudit doctor tells what is missing" in unwrapped(page)
+    assert unwrapped(page).startswith(
+        "? 0 violations, 0 exposed over 7 judged; evidence is missing: all logs of node 3, which others name "
+        "(about 4,100 answers) and 1 more "
+    )
+    said = unwrapped(page)
+    assert "missing: all logs of node 3, which others name (about 4,100 answers); collect its log directory" in said
+    assert "missing: state-change.log of node 2; add it: node 1 wrote one" in said
+    assert "of no node is here: request log; judged is what the other logs prove" in said
+    assert "epochaudit doctor tells what is missing" in said
+    assert "Nothing to fix" not in said
+
+
+def test_a_truncation_that_may_be_a_loss_is_no_clean_result() -> None:
+    one = Removal("west", "orders", None, 3, 7, 10, 29, (6,), None)
+    harmless = replace(one, partition=4, given_out=False)
+    report = replace(report_of(judged(**{PASS: 7})), removals=(one, harmless))
+    assert text.headline(report) == (
+        "? 0 violations, 0 exposed over 7 judged; 20 records were at most truncated of orders-3; "
+        "whether committed is not in the evidence"
+    )
+    assert "Nothing to fix" not in text.render(report)
+    assert "Nothing to fix" in text.render(replace(report, removals=(harmless,)))
+
+
+def test_consequences_are_counted_apart_from_the_findings_that_hold_them(report: Report, finding: Finding) -> None:
+    rules = (judged(**{VIOLATION: 3, PASS: 2}),)
+    root = replace(finding, consequences=(replace(finding, rule="TR-01"), replace(finding, rule="TR-02")))
+    line = text.headline(replace(report, rules=rules, findings=(root,)))
+    assert line == "✗ 3 violations, 0 exposed (1 finding and 2 consequences of them); 5 judged"
+
+
+def test_a_client_in_a_loop_is_one_line(report: Report, finding: Finding) -> None:
+    loop = Repeated(
+        "SR-01", FENCED, "west", "orders-0", "app", 2, 6_749, "2026-11-21T04:00:00.000", "2026-11-21T04:05:00.000"
+    )
+    page = unwrapped(text.render(replace(report, findings=(replace(finding, verdict=FENCED),), repeated=(loop,))))
+    assert (
+        "SR-01: 1 fenced by the rule against “Stale StopReplica accepted” (KIP-570) client app, orders-0 at node 2: "
+        "6,749 times, 2026-11-21T04:00:00.000 to 2026-11-21T04:05:00.000, 22.5 a second"
+    ) in page
+    assert "CRITICAL" not in page
 
 
 def test_several_reasons_are_counted_in_the_headline(report: Report) -> None:
@@ -68,7 +106,7 @@ def test_the_page_starts_with_the_verdict_and_holds_the_chain_of_proof(report: R
     said = unwrapped(page)
     assert "CRITICAL SR-01: Stale StopReplica accepted (KIP-570), 1 violation" in said
     assert "violation orders-0, node 2, leader epoch 2, correlation id 17, cluster west" in said
-    assert "expected partition error 74 (FENCED_LEADER_EPOCH)" in said
+    assert "expected partition error 74 FENCED_LEADER_EPOCH" in said
     assert "because broker 2 had installed leader epoch 3 the StopReplica carries leader epoch 2" in said
     assert "broker-2/state-change.log:264 the leader epoch that was installed" in said
     assert "Follower orders-0 starts at leader epoch 3" in said
@@ -80,7 +118,7 @@ def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subject
     assert "SR-01 2: no state-change.log for the broker" in said
     assert "no subject in this capture: TI-01" in said
     assert "node 2: broker, Kafka version unknown" in said
-    assert "files not read: 2 metadata-log-segment, 1 unknown" in said
+    assert "files not read: 2 metadata-log-segment, 1 unknown (broker-1/notes.txt)" in said
     assert "broker-2/state-change.log: 1 of 400 lines quarantined" in said
 
 
@@ -106,8 +144,31 @@ def test_a_long_run_of_similar_findings_is_counted_not_listed(report: Report, fi
 def test_what_was_asked_for_stands_apart_from_what_is_wrong(report: Report, finding: Finding) -> None:
     page = text.render(replace(report, findings=(replace(finding, verdict=FENCED), finding)))
     assert (
-        page.index("Findings") < page.index("1 violation\n") < page.index("Shown on request") < page.index("1 fenced\n")
+        page.index("Findings")
+        < page.index("1 violation\n")
+        < page.index("Shown on request")
+        < page.index("1 fenced by")
     )
+
+
+def test_a_client_that_is_refused_without_end_is_named_though_no_rule_judges_it(report: Report) -> None:
+    loop = Repeated(
+        "FETCH",
+        "error 3 UNKNOWN_TOPIC_OR_PARTITION",
+        "west",
+        "orders-0",
+        "app",
+        2,
+        15_043,
+        "2026-11-21T04:00:00.000",
+        "2026-11-21T04:05:00.000",
+    )
+    page = unwrapped(text.render(replace(report, loops=(loop,))))
+    assert (
+        "Fetches that were refused over and over error 3 UNKNOWN_TOPIC_OR_PARTITION client app, orders-0 at node 2: 15,043 times"
+        in page
+    )
+    assert "refused over and over" not in text.render(report)
 
 
 def test_escape_sequences_and_bidi_controls_are_shown_not_sent(report: Report, finding: Finding) -> None:
@@ -126,15 +187,14 @@ def test_escape_sequences_and_bidi_controls_are_shown_not_sent(report: Report, f
     assert "[red]" in page
 
 
-def test_a_long_line_is_excerpted_around_the_topic(finding: Finding) -> None:
-    line = "head " * 60 + "x" * 500 + "orders" + "y" * 500
-    shown = text.excerpt(line, finding)
-    assert shown.startswith("head head")
-    assert "orders" in shown
-    assert len(shown) < text.EXCERPT + 10
-
-
 def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
-    assert "not listed" not in text.render(report)
+    assert "listed in no format" not in text.render(report)
     page = unwrapped(text.render(replace(report, left_out={"SR-01": 990_000})))
-    assert "SR-01: 990,000 more are counted but not listed" in page
+    assert "SR-01: 990,000 more are counted, but listed in no format" in page
+
+
+def test_every_rule_that_found_something_is_named_under_what_to_do(report: Report, finding: Finding) -> None:
+    found = tuple(replace(finding, rule=rule) for rule in ("SR-01", "TR-01", "TR-06", "TI-09", "FF-01"))
+    page = unwrapped(text.render(replace(report, findings=found)))
+    said = "epochaudit explain SR-01: what the rule means and what led to it, the same for TR-01, TR-06, TI-09, FF-01"
+    assert said in page

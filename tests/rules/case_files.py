@@ -7,41 +7,58 @@ A case is a `## heading`, prose, one table of events and a list of verdicts:
     | r1 | STOP_REPLICA | t | 0 | 3 | 0 |
 
     - SR-01 violation at r1: optional reason of an unverifiable verdict
+      expected: leader epoch 4 or above
+      observed: leader epoch 3 was accepted
+      because: the broker's leader epoch was 4
 
 Columns are those of schemas/events.toml, `#` is the label; a blank cell is null. The list holds every verdict that the rule
-gives in the case. Rows are a second apart; a request arrives a second before it is logged.
-Each case becomes a cluster of its own, so that all cases are judged in one run.
+gives in the case, each with the sentences that the report prints beside it: they are there to be read, as each must be true
+of the case. `python -m tests.rules SR-01 …` writes the sentences of these rules, or of all, into their files. Rows are a
+second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all cases are
+judged in one run. batch_digests are written as `0-9:7 10-99x5:8`: offsets, how many batches if there are several, and the digest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
 
-from epochaudit.sources.server_log_wordings import EVENT_TYPES
+from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
+from epochaudit.sources.server_log.messages import EVENT_TYPES
 
 _VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
+_SENTENCE = re.compile(r"^  (?:expected|observed|because): ")
 _SERVER_LOG = EVENT_TYPES - {"LEADER_STARTS"}  # a line of state-change.log from 2.6 on
 _REQUESTS = (
     "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "ALTER_PARTITION", "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
     "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",
-    "CONTROLLED_SHUTDOWN", "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS",
+    "CONTROLLED_SHUTDOWN", "JOIN_GROUP", "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, order=True)
 class Expected:
-    """One verdict that a case demands; `label` is that of the subject's event, `reason` only where the case gives it."""
+    """One verdict that a case demands; `label` is that of the subject's event, `reason` only where the case gives it.
+
+    sentences: the lines `expected: …`, `observed: …` and `because: …` that the report prints beside the verdict.
+    """
 
     rule: str
     verdict: str
     label: str
-    reason: str
+    reason: str = ""
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Which verdict at which event."""
+        return self.rule, self.verdict, self.label
 
 
 @dataclass(frozen=True)
@@ -85,9 +102,34 @@ def _case(cluster: str, rule: str, body: list[str], schema: StructType) -> Case:
         event = _event(dict(zip(header, cells, strict=True)), number, cluster, schema)
         labels[event["file"], event["byte_offset"]] = cells[header.index("#")]
         events.append(tuple(event[name] for name in schema.names))
-    matches = [match for line in body if (match := _VERDICT.match(line.strip()))]
-    expected = tuple(Expected(m["rule"], m["verdict"], m["label"] or "", m["reason"] or "") for m in matches)
-    return Case(cluster, rule, tuple(events), labels, expected)
+    return Case(cluster, rule, tuple(events), labels, tuple(_expected(body)))
+
+
+def _expected(body: list[str]) -> Iterator[Expected]:
+    for number, line in enumerate(body):
+        if m := _VERDICT.match(line):
+            sentences = takewhile(_SENTENCE.match, body[number + 1 :])
+            yield Expected(
+                m["rule"], m["verdict"], m["label"] or "", m["reason"] or "", tuple(one.strip() for one in sentences)
+            )
+
+
+def with_sentences(text: str, rule: str, given: Mapping[str, list[Expected]]) -> str:
+    """The file's text, beneath each verdict of the rule the sentences that were given with it. given: by the case's name."""
+    lines, left = [], []
+    for line in text.splitlines():
+        if line.startswith("## "):
+            left = sorted(given[f"{rule} {line[3:].strip()}"])
+        if left and _SENTENCE.match(line):
+            continue
+        lines.append(line)
+        if (m := _VERDICT.match(line)) and m["rule"] == rule:
+            key = (m["rule"], m["verdict"], m["label"] or "")
+            one = next(one for one in left if one.key == key)
+            left.remove(one)
+            lines += (f"  {sentence}" for sentence in one.sentences)
+            left = left or [one]
+    return "\n".join(lines) + "\n"
 
 
 def _event(cells: dict[str, str], number: int, cluster: str, schema: StructType) -> dict[str, Any]:
@@ -104,6 +146,8 @@ def _event(cells: dict[str, str], number: int, cluster: str, schema: StructType)
     event |= given
     if source == "request_log" and event["arrival_ms"] is None:
         event["arrival_ms"] = event["time_ms"] - 1000
+    for digest in event["batch_digests"] or ():
+        digest["byte_offset"] = event["byte_offset"]  # so that a place in the run has the row's label
     event["file"] = event["file"] or f"node-{event['node']}/{source}"
     return event
 
@@ -113,13 +157,24 @@ def _source(event_type: str) -> str:
         return "request_log"
     if event_type in _SERVER_LOG:
         return "server_log"
+    if event_type == LOG_BATCHES:
+        return "log_segment"
     of_log = event_type.endswith("_RECORD") or event_type.startswith(("LEADER_CHANGE", "UNKNOWN_RECORD_"))
     return "metadata_log" if of_log else "state_change_log"
 
 
 def _value(cell: str, kind: DataType) -> Any:
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        return [_digest(item) for item in cell.split()]
     if isinstance(kind, ArrayType):
         return [int(item) for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, StringType):
         return cell
     return {"true": True, "false": False}[cell] if isinstance(kind, BooleanType) else int(cell)
+
+
+def _digest(item: str) -> dict[str, int]:
+    offsets, digest = item.split(":")
+    offsets, _, batches = offsets.partition("x")
+    base, last = map(int, offsets.split("-"))
+    return {"base_offset": base, "last_offset": last, "batches": int(batches or 1), "digest": int(digest)}

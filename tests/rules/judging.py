@@ -1,8 +1,9 @@
-"""Judges all cases, those of the rules and the histories of bugs, in one run of all rules."""
+"""Evaluates all cases, those of the rules and those of the histories of bugs, in one run of all rules."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.lives import with_lives
+from epochaudit.replay.state.inferred_topic_ids import with_inferred_topic_ids
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.judge import by_frame, judge
+from epochaudit.rules.messages import with_messages
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION
-from epochaudit.rules.wording import worded
 from tests.history.histories import histories
 from tests.rules.case_files import Case, Expected, read_cases
 
@@ -23,8 +24,8 @@ BREACHES: Final = {VIOLATION, EXPOSED}
 CASES: Final = list(read_cases(Path(__file__).parent, EVENTS))
 HISTORIES: Final = histories()
 
-Verdicts = dict[str, list[tuple[Expected, str]]]
-"""Per case, all verdicts of all rules, each with its reason."""
+Verdicts = dict[str, list[Expected]]
+"""Cluster of a case -> the verdicts of all evaluated rules, with their reasons and sentences."""
 
 
 def all_cases() -> list[Case]:
@@ -37,22 +38,33 @@ def events_of(spark: SparkSession, cases: list[Case]) -> DataFrame:
     return spark.createDataFrame([event for case in cases for event in case.events], EVENTS).persist()
 
 
-def verdicts_of(events: DataFrame, cases: list[Case]) -> Verdicts:
-    """What one run of all rules over all cases gives."""
-    told = with_lives(events)
-    judged = [judge(FRAMES[frame].of(told), rules, VERDICTS) for frame, rules in by_frame(catalogue()).items()]
-    words = {id: of_rule for judgement in judged for id, of_rule in judgement.words().items()}
-    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judged])
+def verdicts_of(events: DataFrame, cases: list[Case], only: Collection[str] | None = None) -> Verdicts:
+    """The verdicts of one run over all cases, of all rules or of the rule ids in `only`."""
+    identified = with_inferred_topic_ids(events)
+    chosen = [rule for rule in catalogue() if only is None or rule.id in only]
+    judgements = [judge(FRAMES[frame].of(identified), rules, VERDICTS) for frame, rules in by_frame(chosen).items()]
+    messages = {id: templates for judgement in judgements for id, templates in judgement.messages().items()}
+    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements])
     labels = {case.cluster: case.labels for case in cases}
     found: Verdicts = defaultdict(list)
-    for row in worded(rows, words).collect():
+    for row in with_messages(rows, messages).collect():
         place = row.evidence[0].place if row.evidence else None
         label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
-        found[row.cluster].append((Expected(row.rule, row.verdict, label, ""), row.reason or ""))
+        sentences = (
+            f"expected: {row.expected}",
+            f"observed: {row.observed}",
+            *(f"because: {line}" for line in row.because),
+        )
+        found[row.cluster].append(Expected(row.rule, row.verdict, label, row.reason or "", sentences))
     return found
 
 
-def missing_reasons(case: Case, given: list[tuple[Expected, str]]) -> list[Expected]:
+def keys(verdicts: Iterable[Expected]) -> list[tuple[str, str, str]]:
+    """Which verdicts at which events, in order."""
+    return sorted(one.key for one in verdicts)
+
+
+def missing_reasons(case: Case, given: list[Expected]) -> list[Expected]:
     """The expected verdicts whose reason, where the case gives one, is not the rule's."""
-    reasons = {(e.rule, e.verdict, e.label): reason for e, reason in given}
-    return [e for e in case.expected if e.reason and reasons.get((e.rule, e.verdict, e.label)) != e.reason]
+    reasons = {one.key: one.reason for one in given}
+    return [e for e in case.expected if e.reason and reasons.get(e.key) != e.reason]

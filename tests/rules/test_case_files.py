@@ -8,25 +8,36 @@ from pyspark.sql import functions as F
 
 from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
-from epochaudit.rules.rule import INFO
-from tests.rules.case_files import Case, Expected
-from tests.rules.judging import BREACHES, CASES, Verdicts, missing_reasons
+from epochaudit.rules.messages import UNKNOWN
+from epochaudit.rules.rule import INFO, UNVERIFIABLE
+from tests.rules.case_files import Case
+from tests.rules.judging import BREACHES, CASES, Verdicts, keys, missing_reasons
 
 REQUIRED = {"pass", "unverifiable"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
 def test_case(case: Case, verdicts: Verdicts) -> None:
-    given = [(e, reason) for e, reason in verdicts[case.cluster] if e.rule == case.rule]
-    assert sorted(e for e, _ in given) == sorted(Expected(e.rule, e.verdict, e.label, "") for e in case.expected)
+    given = [e for e in verdicts[case.cluster] if e.rule == case.rule]
+    assert keys(given) == keys(case.expected)
     assert missing_reasons(case, given) == []
+    assert sorted(e.sentences for e in given) == sorted(e.sentences for e in case.expected), (
+        f"read them, then run `python -m tests.rules {case.rule}`"
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
+def test_only_a_verdict_without_the_evidence_names_what_is_unknown(case: Case) -> None:
+    """A reason with something unknown is left out, so only the two main sentences could print it."""
+    judged = [e for e in case.expected if e.verdict != UNVERIFIABLE]
+    assert [line for e in judged for line in e.sentences if UNKNOWN in line.split()] == []
 
 
 def test_no_frame_is_left_out_that_has_subjects(case_events: DataFrame, verdicts: Verdicts) -> None:
     frame_of = {rule.id: rule.frame for rule in catalogue()}
     has_rows = (F.max(frame.has_rows()).alias(name) for name, frame in FRAMES.items())
     planned = {row["cluster"]: row.asDict() for row in case_events.groupBy("cluster").agg(*has_rows).collect()}
-    judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e, _ in found}
+    judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e in found}
     assert judged
     assert [(cluster, frame) for cluster, frame in sorted(judged) if not planned[cluster][frame]] == []
 

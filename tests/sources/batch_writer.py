@@ -12,19 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from google_crc32c import value as crc32c
 
 LAYOUTS = tomllib.loads((Path(__file__).parents[2] / "schemas" / "metadata_records.toml").read_text())
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 TIME = 1_795_237_742_700
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def unsigned(value: int) -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
-from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.sink import LineOutcome, RowSink
 
 
@@ -21,7 +22,7 @@ class Decoded:
 
 def decode(module: ModuleType, *lines: str | bytes) -> Decoded:
     """Feed the lines to the module's decoder as one file."""
-    file = RecordedFile(path="log", uri="log", kind=module.DECODER.kind, cluster="c", size=0)
+    file = CaptureFile(path="log", uri="log", kind=module.DECODER.kind, cluster="c", size=0)
     sink = RowSink(file, split=0)
     decoder = module.DECODER(file, sink)
     outcomes, offset = [], 0
@@ -29,7 +30,13 @@ def decode(module: ModuleType, *lines: str | bytes) -> Decoded:
         text = line.encode() if isinstance(line, str) else line
         outcomes.append(decoder.line(text, offset, number))
         offset += len(text) + 1
-    events: list[dict[str, object]] = []
+    events, quarantined = drained(sink)
+    return Decoded(sorted(events, key=lambda event: str(event["byte_offset"]).zfill(20)), quarantined, outcomes)
+
+
+def drained(sink: RowSink) -> tuple[list[dict[str, Any]], list[tuple[int, str]]]:
+    """The columns of each event that are not null, and (line, reason) of each quarantined line."""
+    events: list[dict[str, Any]] = []
     quarantined: list[tuple[int, str]] = []
     for batch in sink.drain():
         for row in batch.to_pylist():
@@ -37,7 +44,7 @@ def decode(module: ModuleType, *lines: str | bytes) -> Decoded:
                 events.append({column: value for column, value in row.items() if value is not None})
             else:
                 quarantined.append((row["line_in_split"], row["quarantined"]["reason"]))
-    return Decoded(sorted(events, key=lambda event: str(event["byte_offset"]).zfill(20)), quarantined, outcomes)
+    return events, quarantined
 
 
 PLACE = {

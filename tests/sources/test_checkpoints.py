@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from epochaudit.sources import checkpoints
-from epochaudit.sources.capture import RecordedFile
+from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
+from tests.sources.decoding import drained
 
 PLACE = {"row_kind", "cluster", "file", "file_order", "split", "byte_offset", "line_in_split", "partition_row"}
 Rows = list[dict[str, object]]
@@ -14,7 +15,7 @@ Rows = list[dict[str, object]]
 
 def decode(decoder_type: type[LineDecoder], path: str, text: str) -> tuple[Rows, list[str], list[LineOutcome]]:
     """The events, the reasons of quarantined lines and the lines' outcomes, of a file at a path."""
-    file = RecordedFile(path, path, decoder_type.kind, "c", len(text), source="checkpoint")
+    file = CaptureFile(path, path, decoder_type.kind, "c", len(text), source="checkpoint")
     sink = RowSink(file, 0)
     decoder = decoder_type(file, sink)
     outcomes, offset = [], 0
@@ -23,14 +24,9 @@ def decode(decoder_type: type[LineDecoder], path: str, text: str) -> tuple[Rows,
         offset += len(line) + 1
     if isinstance(decoder, checkpoints._Entries):
         decoder.finish()
-    events, reasons = [], []
-    for batch in sink.drain():
-        for row in batch.to_pylist():
-            if row["row_kind"] == "event":
-                events.append({name: value for name, value in row.items() if value is not None and name not in PLACE})
-            else:
-                reasons.append(row["quarantined"]["reason"])
-    return events, reasons, outcomes
+    rows, quarantined = drained(sink)
+    events = [{name: value for name, value in row.items() if name not in PLACE} for row in rows]
+    return events, [reason for _, reason in quarantined], outcomes
 
 
 EPOCHS = "0\n2\n0 0\n3 24\n"

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epochaudit.sources.capture import RecordedFile
-from epochaudit.sources.datasource import decoded
-from epochaudit.sources.discovery import discover
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.formats import BY_KIND
-from epochaudit.sources.ranges import ByteRange
+from epochaudit.sources.scan.datasource import decoded
+from epochaudit.sources.scan.ranges import ByteRange
 
 SAMPLES = (
     ("request-log-json", "zk-stopreplica-bypass-3.9"),
@@ -58,7 +58,7 @@ def read(data: bytes, kind: str, edges: Sequence[int] = ()) -> Read:
     with tempfile.NamedTemporaryFile() as log:
         log.write(data)
         log.flush()
-        file = RecordedFile("log", log.name, kind, "c", len(data), 1, BY_KIND[kind].source)
+        file = CaptureFile("log", log.name, kind, "c", len(data), 1, BY_KIND[kind].source)
         bounds = [0, *sorted(edges), len(data)]
         parts = [ByteRange(file, split, *bound) for split, bound in enumerate(pairwise(bounds))]
         for row in (row for part in parts for batch in decoded(part) for row in batch.to_pylist()):

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from epochaudit.sources import server_log, state_change_log
+from epochaudit.sources import state_change_log
+from epochaudit.sources.server_log import decoder as server_log
 from epochaudit.sources.sink import LineOutcome
 from tests.sources.decoding import decode, ignored, only_event, quarantine_reason
 
@@ -286,6 +287,10 @@ ID = "NywrUCMRStCBJJOEQBTNww"
             },
         ),
         (
+            f"Updating log for h1-2 to assign topic ID {ID} from LeaderAndIsr request from controller 3 with correlation id 5 epoch 7",
+            {**OF_PARTITION, "event_type": "LEADER_AND_ISR_SKIPPED", "topic_id": ID, "reason": "topic_id_assigned"},
+        ),
+        (
             "Skipped the become-leader state change after marking its partition as leader with correlation id 5 from"
             " controller 3 epoch 7 for partition h1-2 (last update controller epoch 7) since it is already the leader for the"
             " partition.",
@@ -420,8 +425,26 @@ def test_a_metadata_delta_is_applied_in_steps(message: str, name: str) -> None:
             " the ISR as part of transition to OfflineReplica",
             {},
         ),
+        (
+            "Sent LeaderAndIsr request (Leader:2,ISR:2,3,LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:4,ControllerEpoch:2)"
+            " with new replica assignment ReplicaAssignment(replicas=2,3,1, addingReplicas=3, removingReplicas=1) to leader 2 for"
+            " partition being reassigned h1-0",
+            {"leader_recovery_state": 0, "partition_epoch": 4},
+        ),
+        (
+            "Sent LeaderAndIsr request (Leader:2,ISR:2,3,LeaderEpoch:1,ControllerEpoch:2) with new assigned replica list 2,3,1 to"
+            " leader 2 for partition being reassigned h1-0",
+            {},
+        ),
     ],
-    ids=["3.5 on", "2.0 on", "3.2 on, offline replica", "2.6 on, offline replica"],
+    ids=[
+        "3.5 on",
+        "2.0 on",
+        "3.2 on, offline replica",
+        "2.6 on, offline replica",
+        "3.2 on, reassigned",
+        "1.0 on, reassigned",
+    ],
 )
 def test_the_controller_changes_a_partition(message: str, more: dict[str, object]) -> None:
     assert event(message, CONTROLLER) == {

@@ -15,7 +15,8 @@ Put = Callable[[str, str], Path]
 
 def appended(second: int, epoch: int, offset: int, partition: int = 0) -> str:
     """A line of server.log: an entry into a leader epoch cache."""
-    entry = f"Appended new epoch entry EpochEntry(epoch={epoch}, startOffset={offset}). Cache now contains 3 entries."
+    epoch_entry = f"EpochEntry(epoch={epoch}, startOffset={offset})"
+    entry = f"Appended new epoch entry {epoch_entry}. Cache now contains {second} entries."
     return _line(second, f"[LeaderEpochCache t-{partition}] {entry} (kafka.server.epoch.LeaderEpochFileCache)")
 
 

@@ -14,8 +14,8 @@ import time
 from typing import Any, Final
 
 from epochaudit import warehouse
-from epochaudit.session import session
-from epochaudit.sources.discovery import inspected
+from epochaudit.sources.discovery.discovery import inspected
+from epochaudit.spark.session import session
 from epochaudit.warehouse import ledger, nightly
 from epochaudit.warehouse.tables import Directory
 from tests.warehouse.conftest import SELECT
@@ -45,7 +45,7 @@ def deadly(step: Any, when: str, milliseconds: int) -> Any:
 def main(location: str, capture: str, when: str, step: str, milliseconds: str = "0") -> None:
     os.setpgrp()
     if step == "judging":
-        nightly.judged = deadly(nightly.judged, when, int(milliseconds))
+        nightly.evaluate_rules = deadly(nightly.evaluate_rules, when, int(milliseconds))
     elif step == "findings":
         ledger.record_findings = deadly(ledger.record_findings, when, int(milliseconds))
     else:

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from epochaudit.sources import ranges
-from epochaudit.sources.capture import Capture
-from epochaudit.sources.datasource import decoded
-from epochaudit.sources.discovery import capture_of, discover, inspected
+from epochaudit.sources.discovery.discovery import capture_of, discover, inspected
+from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
-from epochaudit.sources.ranges import ByteRange, cut
+from epochaudit.sources.scan import ranges
+from epochaudit.sources.scan.datasource import decoded
+from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.warehouse.horizon import Part, Remembered, remembered_after, to_read, tracked
+from tests.sources.batch_writer import batch
 from tests.warehouse.nights import contents_of, nights_of, written
 
 CAPTURE = "zk-unclean-truncation-2.0"
@@ -114,3 +115,20 @@ def contents(capture: Callable[[str], Path]) -> dict[str, bytes]:
 @pytest.mark.parametrize("seed", range(6))
 def test_nights_give_what_one_audit_of_all_gives(contents: dict[str, bytes], seed: int, tmp_path: Path) -> None:
     check(contents, seed, tmp_path)
+
+
+def test_a_segment_that_its_log_has_lost_is_forgotten(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    name = "broker-1/orders-0/{:020}.log"
+    logs = {
+        first: {0: batch(0, b"a", epoch=1) + batch(1, b"b", epoch=1), 2: batch(2, b"c", epoch=1)},
+        second: {0: batch(0, b"a", epoch=1), 1: batch(1, b"d", epoch=2)},
+    }
+    for night, segments in logs.items():
+        for offset, content in segments.items():
+            path = night / name.format(offset)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    rows = Memory().night(first).night(second).rows()
+    found = [(row["leader_epoch"], row["batch_base_offset"]) for row in rows if row["event_type"] == "LOG_BATCHES"]
+    assert sorted(found) == [(1, 0), (2, 1)]

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit import warehouse
 from epochaudit.report.contents import Report
-from epochaudit.sources.discovery import inspected
+from epochaudit.sources.discovery.discovery import inspected
 from tests.warehouse.conftest import SELECT, Put, appended
+
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from epochaudit import warehouse
 from epochaudit.report.contents import Report
-from epochaudit.sources.discovery import inspected
+from epochaudit.sources.discovery.discovery import inspected
 from epochaudit.warehouse import maintenance
 from tests.warehouse.conftest import SELECT, Put, appended
 

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit import warehouse
-from epochaudit.auditing import audit
 from epochaudit.events.schema import columns, contract
+from epochaudit.pipeline import audit
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
-from epochaudit.sources.discovery import discover, inspected
-from epochaudit.timeline import Recorded, recorded_in, timeline
+from epochaudit.sources.discovery.discovery import discover, inspected
+from epochaudit.timeline.merge import EventLog, recorded_in, timeline
 from epochaudit.warehouse import nightly, tables
 from epochaudit.warehouse.tables import TABLES, described
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, truncated
@@ -61,7 +61,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     folder = put("broker-1/server.log", appended(10, 3, 90))
     (folder / "broker-2/server.log").unlink()
     second = night(folder)
-    assert [(f.node, f.observed) for f in second.findings] == [(1, "epoch 3 from offset 90 (EPOCH_CACHE_APPENDED)")]
+    assert [(f.node, f.observed) for f in second.findings] == [(1, "epoch 3 from offset 90")]
     assert [line.file for line in second.findings[0].evidence] == ["broker-1/server.log", "broker-1/server.log.1"]
     put("broker-2/server.log", appended(3, 7, 10, partition=1))  # nothing new
     one = report_of(audit(spark, str(folder), select=SELECT))
@@ -92,7 +92,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     assert len(lines_about(of_logs)) == 4
 
 
-def lines_about(recorded: Recorded) -> list[tuple[str, str | None, str, int | None]]:
+def lines_about(recorded: EventLog) -> list[tuple[str, str | None, str, int | None]]:
     """The timeline of t-0."""
     return [
         (row.host, row.time, row.event["file"], row.line)

@@ -1,0 +1,1 @@
+"""The command line: options, settings, exit codes, and where output goes."""

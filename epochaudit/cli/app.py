@@ -1,0 +1,512 @@
+"""The command line.
+
+Three streams are kept apart: the payload (stdout or --output), diagnostics (stderr), progress (a terminal only).
+Nothing is imported before a command needs it, so that `rules`, `explain` and `--help` answer at once.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
+from functools import partial, reduce
+from getpass import getuser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from epochaudit import settings
+from epochaudit.cli.commands import audited, diagnosed, maintained, progress, recorded, reported
+from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
+from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, width
+from epochaudit.settings import UsageError
+from epochaudit.spark import run_metrics
+from epochaudit.version import VERSION
+
+if TYPE_CHECKING:
+    from epochaudit.report.contents import Report
+    from epochaudit.rules.rule import Rule
+
+PAGE_OR_JSON: Final = ("text", "json")
+ACCEPTED_FOR: Final = timedelta(days=90)
+
+
+@dataclass
+class Diagnostics:
+    """Prints failures; --debug adds the traceback.
+
+    metrics: where the line of metrics goes, if it is wanted. report, error: what it tells, as far as the command got.
+    """
+
+    debug: bool = False
+    metrics: str | None = None
+    report: Report | None = None
+    error: str | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the return value is the process's exit code, one of `epochaudit.cli.exit_codes`."""
+    diagnostics = Diagnostics()
+    with run_metrics.measured() as measured:
+        code = _ran(arguments, diagnostics)
+        if diagnostics.metrics is None:
+            return code
+        try:
+            judged = None if diagnostics.report is None else diagnostics.report.totals
+            run_metrics.write(diagnostics.metrics, measured, code, judged, diagnostics.error)
+        except OSError as error:
+            return _could_not_run(
+                diagnostics, f"can't write {diagnostics.metrics}: {error.strerror}; choose another --metrics"
+            )
+    return code
+
+
+def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
+    try:
+        code = commands.main(args=arguments, prog_name="epochaudit", standalone_mode=False, obj=diagnostics)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return COULD_NOT_RUN
+    except click.ClickException as error:
+        return _could_not_run(diagnostics, f"{error.format_message().rstrip('.')} (see epochaudit --help)")
+    except (KeyboardInterrupt, click.Abort):
+        return _could_not_run(diagnostics, "interrupted; nothing was concluded")
+    except Exception as error:  # the boundary of the program: whatever it is, the caller gets one line and exit code 2
+        return _could_not_run(diagnostics, _told(error, debug=diagnostics.debug))
+    return code if isinstance(code, int) else CLEAN
+
+
+def _could_not_run(diagnostics: Diagnostics, message: str) -> int:
+    from epochaudit.report.neutral import neutral
+
+    if diagnostics.debug:
+        traceback.print_exc()
+    diagnostics.error = neutral(" ".join(message.split()))
+    click.echo(f"epochaudit: {diagnostics.error}", err=True)
+    return COULD_NOT_RUN
+
+
+def _told(error: Exception, *, debug: bool) -> str:
+    """Messages of this program's own errors as they are; other errors with their type and the way to the traceback."""
+    if type(error).__module__.startswith("epochaudit"):
+        return str(error)
+    first_line = next(iter(str(error).splitlines()), "")
+    advice = "" if debug else "; run again with --debug for the traceback"
+    return f"internal error: {type(error).__name__}: {first_line}{advice}"
+
+
+def _debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.ensure_object(Diagnostics).debug = value
+
+
+debug_option = click.option(
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_debug, help="Show the traceback of a failure."
+)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which help lists them."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+spark_options = _options(
+    click.option("--master", metavar="URL", help="Spark master. [default: local[*]]"),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."),
+    debug_option,
+)
+rule_options = _options(
+    click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable."),
+    click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable."),
+)
+page_options = _options(
+    click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON."),
+    click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]"),
+)
+
+
+incomplete_option = click.option(
+    "--allow-incomplete",
+    is_flag=True,
+    default=None,
+    help="Exit with 0, not 3, where nothing was found and evidence is missing that other evidence names.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAGE_WIDTH})
+@click.version_option(VERSION, message="%(prog)s %(version)s")
+def commands() -> None:
+    """Audit Kafka's epoch fencing from recorded logs.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not run, 3 nothing found, but evidence is missing.
+    """
+
+
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option(
+    "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
+)
+@click.option(
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="Where the report goes, `-` being stdout; one for each --format, in order.",
+)
+@rule_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(settings.FAIL_ON),
+    help="Lowest verdict that makes the exit code 1. [default: exposed]",
+)
+@incomplete_option
+@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
+@click.option(
+    "--show",
+    multiple=True,
+    type=click.Choice(settings.SHOWN_ON_REQUEST),
+    help="List these verdicts too, as findings; repeatable.",
+)
+@click.option(
+    "--warehouse",
+    metavar="DIR",
+    help="Read only what is new into this directory of Delta tables, and judge all it holds.",
+)
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",
+)
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help=f"Settings as TOML, named like these options. [default: ./{settings.DEFAULT_FILE}, if it exists]",
+)
+@debug_option
+@click.pass_obj
+def audit(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    config_file: Path | None,
+    conf: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Judge the recorded logs of a cluster.
+
+    CAPTURE is a directory, local or by URI. The report says what was violated, proves it with the recorded lines, and
+    tells what could not be judged.
+    """
+    from epochaudit.rules.catalogue import selected
+
+    chosen = settings.settings(config_file, {**given, "conf": _properties(conf)})
+    destinations = settings.destinations(chosen)
+    diagnostics.metrics = chosen.metrics
+    selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
+    accepted = _accepted(chosen)
+    report = accepted(audited(captures, chosen, debug=diagnostics.debug))
+    return _concluded(report, chosen, destinations, diagnostics)
+
+
+def _accepted(chosen: settings.Settings) -> Callable[[Report], Report]:
+    """A function that applies the baseline, if one is named, to a report. Reads the file now: its errors precede Spark's start."""
+    if chosen.baseline is None:
+        return lambda report: report
+    from epochaudit.cli.baseline import read_baseline
+
+    return partial(read_baseline(Path(chosen.baseline)).applied, today=date.today())
+
+
+def _concluded(
+    report: Report, chosen: settings.Settings, destinations: Iterable[tuple[str, str]], diagnostics: Diagnostics
+) -> int:
+    """Deliver a report, and return its exit code."""
+    from epochaudit.report.losses import unsettled_of
+    from epochaudit.report.neutral import neutral
+
+    diagnostics.report = report
+    render = renderers(chosen.fail_on)
+    for format, output in destinations:
+        deliver(render[format], report, output)
+    if report.reaches(chosen.fail_on):
+        return FINDINGS
+    if report.failures:
+        failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
+        return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
+    unsettled = unsettled_of(report)
+    if unsettled and not chosen.allow_incomplete and chosen.fail_on != "never":
+        click.echo(
+            f"epochaudit: nothing was found, but {neutral('; '.join(unsettled))}; --allow-incomplete accepts that",
+            err=True,
+        )
+        return INCOMPLETE
+    return CLEAN
+
+
+def _properties(conf: Iterable[str]) -> dict[str, str]:
+    return dict(map(_property, conf))
+
+
+def _property(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not key or not equals:
+        raise UsageError(f"--conf {item!r} is not KEY=VALUE; write for example --conf spark.driver.memory=4g")
+    return key, value
+
+
+@commands.command("report")
+@click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
+@click.option(
+    "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
+)
+@click.option("--output", multiple=True, metavar="FILE", help="Where the report goes; one for each --format, in order.")
+@click.option("--fail-on", type=click.Choice(settings.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
+@incomplete_option
+@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
+@spark_options
+@click.pass_obj
+def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
+    """Render the report of a warehouse's last run again, without reading logs."""
+    chosen = settings.settings(None, {**given, "conf": _properties(conf)})
+    destinations, accepted = settings.destinations(chosen), _accepted(chosen)
+    report = accepted(reported(warehouse, chosen, debug=diagnostics.debug))
+    return _concluded(report, chosen, destinations, diagnostics)
+
+
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.option(
+    "--reason", default="known when the baseline was written", show_default=True, help="Why they are accepted."
+)
+@click.option("--owner", help="Who accepts them. [default: the user]")
+@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day. [default: in 90 days]")
+@rule_options
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
+@spark_options
+@click.pass_obj
+def baseline(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    reason: str,
+    owner: str | None,
+    expires: datetime | None,
+    output: str,
+    **given: Any,
+) -> int:
+    """Write the findings of a capture as accepted ones.
+
+    For `audit --baseline FILE`, which tells them, but does not fail for them. Go through the file: give each its own reason,
+    and take out what nobody should accept. The exit code is 0 whatever was found.
+    """
+    from epochaudit.cli.baseline import written
+    from epochaudit.report.contents import Acceptance
+
+    chosen = settings.settings(None, {**given, "conf": _properties(given["conf"])})
+    last = date.today() + ACCEPTED_FOR if expires is None else expires.date()
+    acceptance = Acceptance(reason, owner or getuser(), last)
+    report = audited(captures, chosen, debug=diagnostics.debug)
+    if report.left_out:
+        raise UsageError(
+            f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
+        )
+    deliver(lambda found, **_: written(found.findings, acceptance), report, output)
+    return CLEAN
+
+
+@commands.command()
+@click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
+@click.option(
+    "--keep-days",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let logs go that end more than N days before the newest of their cluster. [default: keep all]",
+)
+@spark_options
+@click.pass_obj
+def maintain(
+    diagnostics: Diagnostics,
+    /,
+    warehouse: str,
+    keep_days: int | None,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> int:
+    """Keep a warehouse small and quick.
+
+    Lets old logs go, removes rows that do not count any more, compacts the tables' files and deletes old ones.
+    """
+    chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
+    done = maintained(warehouse, keep_days, chosen, debug=diagnostics.debug)
+    print_payload(f"{warehouse}: {done.files} files let go, rows of {done.parts} parts removed, tables compacted\n")
+    return CLEAN
+
+
+@commands.command()
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@page_options
+@spark_options
+@click.pass_obj
+def doctor(
+    diagnostics: Diagnostics,
+    /,
+    captures: tuple[str, ...],
+    format: str,
+    output: str,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> int:
+    """Tell what a capture can prove.
+
+    What is in it, what is missing, which families of rules can be judged and why others can't, and the logger settings
+    that would close the gaps. The exit code is 0 whatever is missing.
+    """
+    from epochaudit.doctor import page
+
+    chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
+    diagnosis = diagnosed(captures, chosen, debug=diagnostics.debug)
+    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
+    return CLEAN
+
+
+@commands.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option(
+    "--output", metavar="CAPTURE", required=True, help="The folder to make, or the archive: *.tar.gz, *.tar.zst, *.tar."
+)
+@click.option("--time-zone", metavar="NAME", help="The zone that the hosts' logs print, as Europe/Berlin.")
+@debug_option
+def collect(paths: tuple[str, ...], output: str, time_zone: str | None) -> int:
+    """Collect what an audit needs from hosts' log and data directories.
+
+    PATH is a log directory, a data directory, or a directory with those of several hosts of one cluster. Takes logs,
+    checkpoints, metadata logs, and of data segments the headers of their batches: no record leaves the host, and no setting
+    but those that an audit reads. Says what it took and what it left. Nothing is changed or written but CAPTURE.
+    """
+    from epochaudit.collecting.collection import collect as collected
+    from epochaudit.collecting.summary import render
+
+    with progress(f"collecting from {', '.join(paths)}"):
+        done = collected(paths, output, time_zone=_zone(time_zone))
+    print_payload(render(done))
+    return CLEAN
+
+
+def _zone(name: str | None) -> str | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return name and ZoneInfo(name).key
+    except (KeyError, ValueError, OSError):
+        raise UsageError(f"--time-zone {name!r} is unknown; use a name such as Europe/Berlin") from None
+
+
+@commands.command("timeline")
+@click.argument("subject", metavar="TOPIC-PARTITION")
+@click.argument("captures", metavar="CAPTURE...", nargs=-1)
+@click.option(
+    "--warehouse", metavar="DIR", help="What `audit --warehouse` read into this directory, instead of captures."
+)
+@click.option(
+    "--epoch",
+    "epochs",
+    multiple=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Only rows under or about this leader epoch; repeatable.",
+)
+@click.option(
+    "--from", "since", metavar="TIME", help="Only rows of this time or later: 2026-11-21T04:36, as hosts print it."
+)
+@click.option("--until", metavar="TIME", help="Only rows of this time or earlier.")
+@page_options
+@spark_options
+@click.pass_obj
+def timeline_of_partition(
+    diagnostics: Diagnostics,
+    /,
+    subject: str,
+    captures: tuple[str, ...],
+    warehouse: str | None,
+    epochs: tuple[int, ...],
+    since: str | None,
+    until: str | None,
+    format: str,
+    output: str,
+    **given: Any,
+) -> int:
+    """Show all that is recorded about one partition.
+
+    Merged over all nodes and clients, by leader epoch: elections, requests and their answers, refusals, truncations, commits,
+    and fetches as spans, each with its node, time, file and line. It says which order is certain. The exit code is 0.
+    """
+    from epochaudit.timeline import merge as timeline
+    from epochaudit.timeline import page
+
+    topic, partition = timeline.subject_of(subject)
+    if bool(captures) == (warehouse is not None):
+        raise UsageError("name either CAPTURE... or --warehouse DIR")
+    times = [_moment("--from", since), _moment("--until", until)]
+    chosen = settings.settings(None, {"master": given["master"], "conf": _properties(given["conf"])})
+    events = recorded(captures, warehouse, chosen, debug=diagnostics.debug)
+    with progress(f"looking for {subject}"):
+        found = timeline.timeline(events, topic, partition)
+    if epochs or any(times):
+        found = timeline.narrowed(found, epochs, *times)
+    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), found, output)
+    return CLEAN
+
+
+def _moment(option: str, text: str | None) -> str | None:
+    """A time as the reports print it, or the beginning of one."""
+    if text is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d{1,3})?)?)?)?", text):
+        raise UsageError(f"{option} {text!r} is no time; write for example 2026-11-21T04:36 or 2026-11-21T04:36:42.500")
+    return None if text is None else text.replace(" ", "T")
+
+
+@commands.command()
+@click.option(
+    "--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Table or JSON array."
+)
+@debug_option
+def rules(format: str) -> None:
+    """List the catalogue of rules."""
+    from epochaudit.report import rule_pages
+    from epochaudit.rules.catalogue import catalogue
+
+    listed = catalogue()
+    as_table = format == "text"
+    print_payload(rule_pages.table(listed, width(), colour=colour()) if as_table else rule_pages.listing(listed))
+
+
+@commands.command()
+@click.argument("rule", metavar="RULE")
+@debug_option
+def explain(rule: str) -> None:
+    """Show the page of one RULE."""
+    from epochaudit.report import rule_pages
+
+    print_payload(rule_pages.page(_rule(rule), width(), colour=colour()))
+
+
+def _rule(asked: str) -> Rule:
+    from epochaudit.rules.catalogue import catalogue
+
+    by_id = {rule.id: rule for rule in catalogue()}
+    by_name = {rule.name: rule for rule in catalogue()}
+    found = by_id.get(asked.upper()) or by_name.get(asked.lower())
+    if found:
+        return found
+    near = get_close_matches(asked.upper(), by_id, n=3) or get_close_matches(asked.lower(), by_name, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "`epochaudit rules` lists them"
+    raise UsageError(f"no rule {asked}: {hint}")

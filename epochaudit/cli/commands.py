@@ -1,0 +1,122 @@
+"""What the commands run: Spark is started, the work is done, its results are gathered on the driver.
+
+Spark is imported only here, and only when something runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from epochaudit.settings import Settings
+from epochaudit.spark import run_metrics
+
+if TYPE_CHECKING:
+    from epochaudit.doctor.diagnosis import Diagnosis
+    from epochaudit.pipeline import Audit
+    from epochaudit.report.contents import Report
+    from epochaudit.timeline.merge import EventLog
+    from epochaudit.warehouse.maintenance import Maintained
+
+
+def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named."""
+    if chosen.warehouse is not None:
+        return _audited_into(chosen.warehouse, captures, chosen, debug=debug)
+    from epochaudit.report.assembly import report_of
+
+    result = _run(captures, chosen, debug=debug)
+    with progress(f"gathering what was found in {', '.join(captures)}"), run_metrics.of_run().stage("gathering"):
+        return report_of(result)
+
+
+def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    from epochaudit import warehouse
+    from epochaudit.sources.discovery.discovery import inspected
+    from epochaudit.spark.session import session
+
+    seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
+    size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
+    size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
+    with progress("starting Spark"), run_metrics.of_run().stage("starting"):
+        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=size, debug=debug)
+    with progress(f"auditing {', '.join(captures)} into {location}"):
+        return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+
+
+def reported(location: str, chosen: Settings, *, debug: bool) -> Report:
+    """The report of a warehouse's last run."""
+    from epochaudit import warehouse
+    from epochaudit.spark.session import session
+
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=0, debug=debug)
+    with progress(f"reading {location}"):
+        return warehouse.reported(spark, location)
+
+
+def diagnosed(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Diagnosis:
+    """Run the audit on Spark and diagnose what it could judge."""
+    from epochaudit.doctor.assembly import diagnosis_of
+
+    result = _run(captures, chosen, debug=debug)
+    with progress(f"examining {', '.join(captures)}"):
+        return diagnosis_of(result)
+
+
+def recorded(captures: Sequence[str], location: str | None, chosen: Settings, *, debug: bool) -> EventLog:
+    """The recorded events of captures, or of a warehouse, on Spark."""
+    from epochaudit import warehouse
+    from epochaudit.pipeline import plain_bytes_of
+    from epochaudit.sources.discovery.discovery import discover
+    from epochaudit.spark.session import session
+    from epochaudit.timeline.merge import recorded_in
+
+    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    size = plain_bytes_of(found) if location is None else warehouse.plain_bytes_in(location)
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=location is not None, plain_bytes=size, debug=debug)
+    with progress(f"reading {', '.join(captures) or location}"):
+        return recorded_in(spark, found) if location is None else warehouse.recorded_in(spark, location)
+
+
+def maintained(location: str, keep_days: int | None, chosen: Settings, *, debug: bool) -> Maintained:
+    """Keep a warehouse small and quick."""
+    from epochaudit.spark.session import session
+    from epochaudit.warehouse.maintenance import maintain
+
+    with progress("starting Spark"):
+        spark = session(chosen.master, chosen.conf, warehouse=True, debug=debug)
+    with progress(f"maintaining {location}"):
+        return maintain(spark, location, keep_days)
+
+
+def _run(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Audit:
+    from epochaudit.pipeline import audit, plain_bytes_of
+    from epochaudit.sources.discovery.discovery import discover
+    from epochaudit.spark.session import session
+
+    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    with progress("starting Spark"), run_metrics.of_run().stage("starting"):
+        spark = session(chosen.master, chosen.conf, plain_bytes=plain_bytes_of(found), debug=debug)
+    with progress(f"auditing {', '.join(captures)}"):
+        return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+
+
+@contextmanager
+def progress(stage: str) -> Iterator[None]:
+    """A spinner on stderr while a stage runs; nothing at all when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from epochaudit.report.neutral import neutral
+
+    # its own descriptor: stderr's is given to Spark's JVM while that starts
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal, Console(file=terminal).status(Text(neutral(stage))):
+        yield

@@ -1,0 +1,1 @@
+"""`epochaudit doctor`: what a capture can prove, and what to record to prove more."""

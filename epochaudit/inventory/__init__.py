@@ -1,0 +1,1 @@
+"""What an audit has read, and which evidence is missing."""

@@ -1,0 +1,141 @@
+"""The inventory of an audit, from its splits table and small aggregates of its events."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from epochaudit.inventory.inventory import (
+    LOGS,
+    STATE_CHANGE_LOG,
+    EventCounts,
+    FileRead,
+    Inventory,
+    NodeRead,
+    Process,
+    event_counts,
+    event_groups,
+    named_nodes,
+)
+from epochaudit.inventory.missing_evidence import Seen, absent_logs, missing_evidence, spans_of
+from epochaudit.kafka.field_values import CONTROLLER
+from epochaudit.sources.formats import UNKNOWN, is_read
+
+if TYPE_CHECKING:
+    from epochaudit.pipeline import Audit
+    from epochaudit.sources.files.capture import Capture, CaptureFile
+
+
+SPLIT_COLUMNS: Final = (
+    *("cluster", "file", "split", "lines", "event_lines", "ignored_lines", "quarantined_lines"),
+    *("requests", "partition_rows", "error_codes", "bytes", "rows", "first_time_ms", "last_time_ms"),
+)
+
+
+Row = Mapping[str, Any]
+
+
+def read_totals(splits: Sequence[Row]) -> dict[str, int]:
+    """Numbers of files, bytes, lines, rows and quarantined lines that a run has read, from its splits table."""
+    files = len({(split["cluster"], split["file"]) for split in splits})
+    summed = {"bytes": "bytes", "lines": "lines", "rows": "rows", "quarantined": "quarantined_lines"}
+    return {"files": files, **{name: sum(split[column] for split in splits) for name, column in summed.items()}}
+
+
+def counted_events(audit: Audit) -> EventCounts:
+    """Events of an audit, counted by node, source, API and code."""
+    return event_counts(row.asDict(recursive=True) for row in event_groups(audit.events).collect())
+
+
+def last_fetches_of_named_nodes(audit: Audit) -> dict[Process, int | None]:
+    """The nodes that events name, with the time of each node's last Fetch that another node logged."""
+    return {(row["cluster"], row["named"]): row["last_fetch_ms"] for row in named_nodes(audit.events).collect()}
+
+
+def inventory(
+    captures: Sequence[Capture], splits: Sequence[Row], counts: EventCounts, named: Mapping[Process, int | None]
+) -> Inventory:
+    """What was read, from the captures' files, the splits table, the event counts and the nodes that events name: when
+    each was last seen to fetch from another, null where it was not.
+
+    APIs without event rows (PRODUCE) are counted by the splits, all others by the events.
+    """
+    by_file: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    requests, partition_rows, error_codes = Counter[str](), Counter(counts.partition_rows), Counter(counts.error_codes)
+    for split in splits:
+        by_file[split["cluster"], split["file"]].append(split)
+        requests.update(split["requests"] or {})
+        partition_rows.update(split["partition_rows"] or {})
+        error_codes.update(_by_api_and_code(split["error_codes"] or {}))
+    recorded = sorted(
+        (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
+    )
+    read = [file for file in recorded if is_read(file)]
+    nodes = tuple(_nodes(captures, counts))
+    missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
+    light = counts.light_nodes((node.cluster, node.node) for node in nodes)
+    answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
+    seen = Seen(answered, named, frozenset(light))
+    return Inventory(
+        clusters=tuple(sorted({capture.cluster for capture in captures})),
+        nodes=nodes,
+        files=tuple(_file_read(file, by_file[file.cluster, file.path]) for file in read),
+        left_out=dict(sorted(Counter(_left_out_as(file) for file in recorded if not is_read(file)).items())),
+        requests=dict(sorted(requests.items())),
+        partition_rows=dict(sorted(partition_rows.items())),
+        error_codes=_nested(error_codes),
+        metadata_records=counts.metadata_records,
+        missing_nodes=missing_nodes,
+        missing=missing_evidence(nodes, missing_nodes, recorded, spans_of(splits), seen),
+        absent_logs=absent_logs(nodes),
+        unknown_files=tuple(file.path for file in recorded if file.kind == UNKNOWN),
+        migrations=counts.migrations,
+        light_nodes=light,
+    )
+
+
+def _left_out_as(file: CaptureFile) -> str:
+    return "duplicate" if file.duplicate_of else file.kind
+
+
+def _by_api_and_code(rows: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """`PRODUCE:0` -> rows as (PRODUCE, 0) -> rows."""
+    return {(name.rpartition(":")[0], int(name.rpartition(":")[2])): count for name, count in rows.items()}
+
+
+def _nested(error_codes: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
+    nested: dict[str, dict[int, int]] = defaultdict(dict)
+    for (api, code), rows in sorted(error_codes.items()):
+        nested[api][code] = rows
+    return dict(nested)
+
+
+def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRead]:
+    """The nodes by cluster and id. A version in capture.toml takes precedence over logged versions."""
+    told = {(capture.cluster, node.id): node for capture in captures for node in capture.nodes}
+    for cluster, node in sorted(told):
+        process = told[cluster, node]
+        roles = {*process.roles, *counts.roles.get((cluster, node), ())}
+        versions = (process.kafka,) if process.kafka else counts.versions.get((cluster, node), ())
+        wanted = [source for source in LOGS if source != STATE_CHANGE_LOG or roles != {CONTROLLER}]
+        present = counts.present.get((cluster, node), {})
+        missing = tuple(source for source in wanted if source not in present)
+        yield NodeRead(cluster, node, tuple(sorted(roles)), versions, missing)
+
+
+def _file_read(file: CaptureFile, splits: Iterable[Row]) -> FileRead:
+    total: dict[str, int] = defaultdict(int)
+    for split in splits:
+        for name in ("lines", "event_lines", "ignored_lines", "quarantined_lines"):
+            total[name] += split[name] or 0
+    return FileRead(
+        path=file.path,
+        kind=file.kind,
+        node=file.node,
+        bytes=file.size,
+        lines=total["lines"],
+        events=total["event_lines"],
+        ignored=total["ignored_lines"],
+        quarantined=total["quarantined_lines"],
+    )

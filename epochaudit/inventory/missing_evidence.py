@@ -1,0 +1,196 @@
+"""Missing evidence: other evidence names or implies it, and the capture lacks it.
+
+A kind of log that no node has is not missing in this sense: the report says what was judged without it. A node that others
+name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node lives on is: its
+lines could have held findings, so that a result without them is not a clean one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from epochaudit.findings.evidence import iso_time
+from epochaudit.inventory.inventory import LOGS, REQUEST_LOG, Missing, NodeRead, Process
+from epochaudit.kafka.field_values import BROKER
+
+if TYPE_CHECKING:
+    from epochaudit.sources.files.capture import CaptureFile
+
+LONG_SILENCE_MS: Final = 10 * 60_000
+SHORTEST_TAIL_MS: Final = 60_000
+FEWEST_ANSWERS: Final = 100  # of a node that answered fewer in that time on average nothing follows from its silence
+ZONE_STEP_MS: Final = 15 * 60_000  # clocks that print no zone differ by multiples of it
+_NUMBERED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<number>\d{1,4})(?:\.\w{2,4})?$")
+_DATED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<date>\d{4}-\d\d-\d\d)(?:-(?P<hour>\d\d))?(?:\.\w{2,4})?$")
+
+Row = Mapping[str, Any]
+Spans = Mapping[tuple[str, str], tuple[int, int]]
+"""First and last time of each file's dated lines, by cluster and path."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the events show about the nodes.
+
+    rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
+    last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
+    calm answers out on purpose, so that nothing follows from its silence.
+    """
+
+    rows: Mapping[Process, Mapping[str, int]]
+    last_fetch_ms: Mapping[Process, int | None]
+    light: AbstractSet[Process] = frozenset()
+
+
+def spans_of(splits: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
+    """`Spans` from the rows of schemas/splits.toml."""
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for split in splits:
+        if split["first_time_ms"] is not None:
+            place = split["cluster"], split["file"]
+            first, last = spans.get(place, (split["first_time_ms"], split["last_time_ms"]))
+            spans[place] = min(first, split["first_time_ms"]), max(last, split["last_time_ms"])
+    return spans
+
+
+def missing_evidence(
+    nodes: Sequence[NodeRead],
+    missing_nodes: Iterable[Process],
+    files: Sequence[CaptureFile],
+    spans: Spans,
+    seen: Seen,
+) -> tuple[Missing, ...]:
+    """All missing evidence, nodes first."""
+    return (
+        *_nodes(missing_nodes, seen),
+        *_logs(nodes, seen),
+        *_rotated(files),
+        *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
+        *_tails(nodes, files, spans, seen),
+    )
+
+
+def _nodes(missing_nodes: Iterable[Process], seen: Seen) -> Iterator[Missing]:
+    for cluster, node in missing_nodes:
+        remedy = "collect its log directory, or name the node of its folder in capture.toml"
+        yield Missing(
+            cluster, node, f"all logs of node {node}, which others name", remedy, _usual(cluster, seen), as_others=True
+        )
+
+
+def _logs(nodes: Sequence[NodeRead], seen: Seen) -> Iterator[Missing]:
+    """Logs that a node lacks and another node of its cluster has."""
+    for node in nodes:
+        others = [other for other in nodes if other.cluster == node.cluster and other.node != node.node]
+        for source in node.missing_logs:
+            have = [one.node for one in others if source in seen.rows.get((one.cluster, one.node), {})]
+            if have:
+                answers = _usual(node.cluster, seen) if source == REQUEST_LOG else None
+                remedy = f"add it: node{'' if len(have) == 1 else 's'} {', '.join(map(str, have))} wrote one"
+                what = f"{LOGS[source]} of node {node.node}"
+                yield Missing(node.cluster, node.node, what, remedy, answers, as_others=True)
+
+
+def _usual(cluster: str, seen: Seen) -> int | None:
+    """Average number of answered partitions of the cluster's nodes with a request log."""
+    answered = [rows[REQUEST_LOG] for (name, _), rows in seen.rows.items() if name == cluster and REQUEST_LOG in rows]
+    return round(mean(answered)) if answered else None
+
+
+def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
+    """Rotated files whose numbers lie between present ones."""
+    numbers: dict[tuple[str, int | None, str], set[int]] = defaultdict(set)
+    hours: dict[tuple[str, int | None, str, bool], set[datetime]] = defaultdict(set)
+    for file in files:
+        if match := _DATED.fullmatch(file.path):
+            try:
+                moment = datetime.fromisoformat(f"{match['date']}T{match['hour'] or '00'}:00:00")
+            except ValueError:
+                continue
+            hours[file.cluster, file.node, match["base"], match["hour"] is not None].add(moment)
+        elif match := _NUMBERED.fullmatch(file.path):
+            numbers[file.cluster, file.node, match["base"]].add(int(match["number"]))
+    for (cluster, node, base), found in sorted(numbers.items(), key=str):
+        for absent in sorted(set(range(1, max(found))) - found):
+            yield Missing(cluster, node, f"{base}.{absent}, between rotated files")
+    for (cluster, node, base, hourly), moments in sorted(hours.items(), key=str):
+        step = timedelta(hours=1) if hourly else timedelta(days=1)
+        for before, after in pairwise(sorted(moments)):
+            if after - before > step:
+                shown = "%Y-%m-%d-%H" if hourly else "%Y-%m-%d"
+                first, last = (before + step).strftime(shown), (after - step).strftime(shown)
+                until = "" if first == last else f" to {last}"
+                yield Missing(cluster, node, f"{base}.{first}{until}, between rotated files")
+
+
+def _silences(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missing]:
+    """Request logs of a node that end long before the next one begins."""
+    by_node: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
+    for file in files:
+        if file.source == REQUEST_LOG and file.node is not None and (file.cluster, file.path) in spans:
+            by_node[file.cluster, file.node].append((*spans[file.cluster, file.path], file.path))
+    for (cluster, node), parts in sorted(by_node.items()):
+        ended, path = parts[0][1], parts[0][2]
+        for first, last, after in sorted(parts):
+            if first - ended > LONG_SILENCE_MS:
+                minutes = (first - ended) // 60_000
+                yield Missing(
+                    cluster, node, f"{minutes:,} minutes of the request log of node {node}, between {path} and {after}"
+                )
+            if last >= ended:
+                ended, path = last, after
+
+
+def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans, seen: Seen) -> Iterator[Missing]:
+    """Logs that end long before other evidence of their node's activity.
+
+    A broker answers fetches as long as it runs, so that its request log ends with the process: with its other logs, and
+    with its own fetches at other brokers. A controller may have nothing to answer.
+    """
+    ends: dict[Process, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for file in files:
+        if file.source is not None and file.node is not None and (file.cluster, file.path) in spans:
+            first, last = spans[file.cluster, file.path]
+            before = ends[file.cluster, file.node].get(file.source, (first, last))
+            ends[file.cluster, file.node][file.source] = min(first, before[0]), max(last, before[1])
+    for node in nodes:
+        process = node.cluster, node.node
+        own = ends.get(process, {})
+        if BROKER not in node.roles or REQUEST_LOG not in own or process in seen.light:
+            continue
+        first, last = own[REQUEST_LOG]
+        rate = seen.rows.get(process, {}).get(REQUEST_LOG, 0) / max(last - first, 1)
+        shortest = max(SHORTEST_TAIL_MS, (last - first) // 10)
+        lived = {
+            "its other logs go on": max(end for _, end in own.values()),
+            "others answered its fetches": _on_its_clock(seen.last_fetch_ms.get(process), last),
+        }
+        for why, until in lived.items():
+            answers = round(rate * (until - last))
+            if until - last > shortest and answers >= FEWEST_ANSWERS:
+                since, last_sign = iso_time(last, zoned=False), iso_time(until, zoned=False)
+                what = f"the end of the request log of node {node.node}: it stops at {since}, {why} until {last_sign}"
+                yield Missing(node.cluster, node.node, what, "add the newer files of this log", answers)
+                break
+
+
+def _on_its_clock(other_ms: int | None, own_ms: int) -> int:
+    """A time of another host; ignored if a different time zone alone could explain the difference."""
+    if other_ms is None:
+        return own_ms
+    beyond_zones = (other_ms - own_ms) % ZONE_STEP_MS
+    near_zone = min(beyond_zones, ZONE_STEP_MS - beyond_zones) < SHORTEST_TAIL_MS
+    return own_ms if other_ms - own_ms >= ZONE_STEP_MS - SHORTEST_TAIL_MS and near_zone else other_ms
+
+
+def absent_logs(nodes: Sequence[NodeRead]) -> tuple[str, ...]:
+    """The sources of LOGS that no node has."""
+    return tuple(source for source in LOGS if nodes and all(source in node.missing_logs for node in nodes))

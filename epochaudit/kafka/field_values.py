@@ -1,0 +1,35 @@
+"""Reserved and enumerated values of protocol fields."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_LEADER: Final = -1  # org.apache.kafka.metadata.LeaderConstants
+NO_LEADER_CHANGE: Final = -2  # org.apache.kafka.metadata.LeaderConstants, in PartitionChangeRecord: unchanged
+LEADER_DURING_DELETE: Final = -2  # kafka.api.LeaderAndIsr: UpdateMetadata announces a deletion with it
+# kafka.api.LeaderAndIsr: leader epoch in StopReplica of a deletion, which no fence refuses
+EPOCH_DURING_DELETE: Final = -2
+
+NO_EPOCH: Final = -1  # RecordBatch.NO_PARTITION_LEADER_EPOCH: not given or not known
+NO_OFFSET: Final = -1  # no position, no commit: OffsetFetchResponse.INVALID_OFFSET
+NO_BROKER_EPOCH: Final = -1  # not given
+
+# replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
+CONSUMER_REPLICA_ID: Final = -1
+
+LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+
+READ_COMMITTED: Final = 1  # org.apache.kafka.common.IsolationLevel
+
+RECOVERED: Final = 0  # org.apache.kafka.metadata.LeaderRecoveryState
+RECOVERING: Final = 1
+
+FULL: Final = 2  # AbstractControlRequest.Type: a LeaderAndIsr that lists all replicas of the broker (from 3.6.1)
+
+BROKER: Final = "broker"  # process.roles, as the next
+CONTROLLER: Final = "controller"
+ROLES: Final = (BROKER, CONTROLLER)

@@ -1,0 +1,327 @@
+"""The audit as a library: it takes recorded captures and returns verdicts and findings as DataFrames.
+
+from epochaudit import audit
+result = audit(spark, "captures/last-night")
+result.findings.show()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+
+from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
+from epochaudit.rules.catalogue import PlugInError, selected
+from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
+from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row, with_messages
+from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
+from epochaudit.sources.clock.clock_steps import corrected, corrections
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.sources.files.capture import Capture
+from epochaudit.sources.formats import is_read
+from epochaudit.sources.scan.datasource import cores, read_captures
+from epochaudit.sources.scan.staging import release as unpersist_scan
+from epochaudit.spark.memo import unpersist
+from epochaudit.spark.run_metrics import of_run
+from epochaudit.spark.session import in_one_partition, storage_level, tuned_for
+
+REPORTED: Final = (VIOLATION, EXPOSED)
+PLANNERS: Final = 2  # threads that plan frames: one plans while the other computes
+LISTED: Final = 2_000  # findings that a report lists per rule; the others are counted, and are rows of Audit.findings
+REPEATED: Final = 200  # rows of Audit.repeated
+LOST_CHECKPOINT: Final = (
+    "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"  # Spark's error if the executor that stored a table has died
+)
+
+VERDICT_SCHEMA: Final = StructType(
+    [
+        StructField("rule", StringType()),
+        *(StructField(verdict, LongType()) for verdict in VERDICTS),
+        StructField("unverifiable_reasons", MapType(StringType(), LongType())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The input of `evaluate_rules`.
+
+    rows: the persisted scan, from which events, quarantine and splits are derived.
+    clock_steps: how often a node's clock was set back, as a column of `rows`.
+    """
+
+    captures: tuple[Capture, ...]
+    rows: DataFrame
+    events: DataFrame
+    quarantine: DataFrame
+    splits: DataFrame
+    clock_steps: Column
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of an audit.
+
+    events, quarantine, splits: the tables of schemas/events.toml, quarantine.toml and splits.toml.
+    verdicts: one row per rule: rule, pass, fenced, violation, exposed, unverifiable, unverifiable_reasons (reason -> count).
+    findings: one row per (rule, subject) whose verdict is violation, exposed or one of `show`: cluster, node, topic,
+    topic_id, partition, leader_epoch, client_id, group_id, correlation_id, rule, verdict, reason, severity, expected, observed,
+    because, and evidence as array<struct<role, place>>, place being (node, file, split, byte_offset, line_in_split, time_ms).
+    verdict_rows: the findings before their messages are rendered, with the columns of VERDICT_ROW.
+    listed_rows: the verdict_rows that a report lists. If a rule has more than LISTED, only its first, ordered by subject.
+    messages: rule id -> the templates of its findings' sentences.
+    left_out: rule id -> number of its findings that are not in listed_rows, for rules with such findings.
+    failures: rule id -> why the rule could not be computed. A failed rule counts as one unverifiable subject, as the number
+    of its subjects is unknown.
+    """
+
+    captures: tuple[Capture, ...]
+    rules: tuple[Rule, ...]
+    events: DataFrame
+    quarantine: DataFrame
+    splits: DataFrame
+    verdicts: DataFrame
+    findings: DataFrame
+    verdict_rows: DataFrame
+    listed_rows: DataFrame
+    messages: Mapping[str, MessageTemplates]
+    tallies: tuple[Tally, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    persisted: tuple[DataFrame, ...] = ()
+
+    def repeated(self) -> list[dict[str, object]]:
+        """For rules in left_out: the requesters with the most equal verdicts at one partition, as rows on the driver.
+
+        One row per (rule, verdict, cluster, node, topic, topic_id, partition, client_id), at most REPEATED rows: count,
+        first_time_ms, last_time_ms (milliseconds, of the subject's own line).
+        """
+        if not self.left_out:
+            return []
+        grain = ("rule", "branch", "cluster", "node", "topic", "topic_id", "partition", "client_id")
+        time_ms = F.lit(None).cast("bigint")
+        for rule, templates in self.messages.items():
+            own_line = templates.evidence[0][1]
+            time_ms = F.when(F.col("rule") == rule, F.col("places")[own_line]["time_ms"]).otherwise(time_ms)
+        groups = self.verdict_rows.where(F.col("rule").isin(*self.left_out)).groupBy(*grain)
+        counts = groups.agg(
+            F.count("*").alias("count"), F.min(time_ms).alias("first_time_ms"), F.max(time_ms).alias("last_time_ms")
+        )
+        most = counts.orderBy(F.desc("count")).limit(REPEATED).collect()
+        return [row.asDict() | {"verdict": self.messages[row["rule"]].branches[row["branch"]].verdict} for row in most]
+
+    def listed(self) -> list[dict[str, object]]:
+        """The findings that a report lists, with the columns of FINDING_ROW, on the driver.
+
+        The driver renders their messages: for few findings, starting Python workers would take longer than all else.
+        """
+        rows = self.listed_rows.toArrow().to_pylist(maps_as_pydicts="strict")
+        return [render_row(row, self.messages) for row in rows]
+
+    def release(self) -> None:
+        """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
+        for rows in self.persisted:
+            unpersist_scan(rows)
+
+
+def audit(
+    spark: SparkSession,
+    *captures: str | Capture,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    show: Collection[str] = (),
+) -> Audit:
+    """Audit captures: paths or URIs of directories, each with the recorded files of one cluster, or results of `discover`.
+
+    `select` and `ignore` take rule ids, families or KIPs. `show` names further verdicts to list among the findings.
+    Raises CaptureError for a path that is no capture and UnknownRule for a selection that matches nothing.
+    The logs are read once. The rows that were read stay persisted until `Audit.release`.
+    """
+    rules = selected(select, ignore)
+    discovered = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
+    metrics = of_run()
+    with tuned_for(spark, plain_bytes_of(discovered)):
+        # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
+        with metrics.stage("reading"):
+            read = reading(spark, discovered)
+        with metrics.stage("judging"):
+            return evaluate_rules(read, rules, show)
+
+
+def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
+    """The scan of the captures' logs."""
+    read = read_captures(spark, captures)
+    clock_steps = F.size("statistics.clock_steps")
+    return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, clock_steps)
+
+
+def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:
+    """Evaluate the rules over the events that were read.
+
+    `show` names further verdicts to list among the findings. Raises PlugInError for a rule of an unknown frame.
+    """
+    spark = read.rows.sparkSession
+    frames = by_frame(rules)
+    if unknown := frames.keys() - FRAMES.keys():
+        raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
+    summary = _summary(read, frames)
+    events = read.events
+    if summary.clock_steps:
+        events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
+    listed_verdicts = {*REPORTED, *show}
+    identified = with_inferred_topic_ids(events) if summary.deletes_topic_without_id else events
+    judgements, failures = _evaluate_frames(
+        identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts
+    )
+    unpersist(identified)
+    tallied = [(judgement, tuple(judgement.tallies())) for judgement in judgements]
+    # A union analyses each of its tables anew, and most frames of most clusters have no finding.
+    with_findings = [
+        judgement
+        for judgement, tallies in tallied
+        if any(tally.counts[v] for tally in tallies for v in listed_verdicts)
+    ]
+    messages = {id: templates for judgement in with_findings for id, templates in judgement.messages().items()}
+    by_rule = {tally.rule: tally for _, tallies in tallied for tally in tallies}
+    by_rule |= {id: Tally.of_failure(id, why) for id, why in failures.items()}
+    tallies = tuple(by_rule.get(rule.id, Tally.of_none(rule)) for rule in sorted(rules, key=lambda rule: rule.id))
+    counts = {t.rule: sum(t.counts[verdict] for verdict in listed_verdicts) for t in tallies if t.rule in messages}
+    left_out = {rule: count - LISTED for rule, count in counts.items() if count > LISTED}
+    rows, findings = _verdict_rows(spark, with_findings, messages)
+    return Audit(
+        captures=read.captures,
+        rules=rules,
+        events=events,
+        quarantine=read.quarantine,
+        splits=read.splits,
+        verdicts=_verdict_table(spark, tallies),
+        findings=findings,
+        verdict_rows=rows,
+        listed_rows=_first_of_each_rule(rows) if left_out else rows,
+        messages=messages,
+        tallies=tallies,
+        left_out=left_out,
+        failures=failures,
+        persisted=(read.rows, *(judgement.rows for judgement in judgements)),
+    )
+
+
+def _verdict_rows(
+    spark: SparkSession, judgements: Sequence[Judgement], messages: Mapping[str, MessageTemplates]
+) -> tuple[DataFrame, DataFrame]:
+    """The rows of all judgements: with the columns of VERDICT_ROW, and rendered with those of FINDING_ROW."""
+    if not judgements:
+        return spark.createDataFrame([], VERDICT_ROW), spark.createDataFrame([], FINDING_ROW)
+    rows = reduce(DataFrame.unionByName, (judgement.rows for judgement in judgements))
+    rows = rows.coalesce(cores(spark))  # usually few rows, and each task starts a Python worker
+    return rows, with_messages(rows, messages)
+
+
+def _first_of_each_rule(rows: DataFrame) -> DataFrame:
+    """The first LISTED rows of each rule: this bounds what the driver collects.
+
+    Needs and returns the columns of VERDICT_ROW. Grain: one row per finding.
+    """
+    subject = (
+        "cluster",
+        "topic",
+        "partition",
+        "leader_epoch",
+        "node",
+        "correlation_id",
+        "client_id",
+        "group_id",
+        "topic_id",
+    )
+    order = Window.partitionBy("rule").orderBy(*subject, "branch", F.to_json("places"))
+    return rows.withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= LISTED).drop("nth")
+
+
+def plain_bytes_of(captures: Iterable[Capture]) -> int:
+    """Approximate decompressed size in bytes of the files that are read, estimated from the stored size if compressed."""
+    return sum(
+        file.stored.plain_size(file.compression) for capture in captures for file in capture.files if is_read(file)
+    )
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """Facts about the events that decide what is planned.
+
+    clock_steps: how often a node's clock was set back. frames_with_rows: only these frames are planned, because planning is
+    most of a small audit, and no cluster has the events of all frames.
+    """
+
+    clock_steps: int
+    deletes_topic_without_id: bool
+    frames_with_rows: tuple[str, ...]
+
+
+def _summary(read: Reading, frames: Iterable[str]) -> _Summary:
+    """One aggregation over all rows."""
+    names = tuple(frames)
+    (row,) = (
+        in_one_partition(read.rows)
+        .agg(
+            F.sum(read.clock_steps).alias("clock_steps"),
+            F.max(deletes_topic_without_id()).alias("deletes_topic_without_id"),
+            *(F.max(FRAMES[name].has_rows()).alias(name) for name in names),
+        )
+        .collect()
+    )
+    frames_with_rows = tuple(name for name in names if row[name])
+    return _Summary(row["clock_steps"] or 0, bool(row["deletes_topic_without_id"]), frames_with_rows)
+
+
+def _evaluate_frames(
+    events: DataFrame, frames: Mapping[str, Sequence[Rule]], listed_verdicts: Collection[str]
+) -> tuple[list[Judgement], dict[str, str]]:
+    """The computed and persisted judgements of the frames, and rule id -> error of the rules that failed.
+
+    One frame is planned while another is computed. If a frame fails, each of its rules is evaluated alone, so that only
+    the failing rule is lost.
+    """
+    failures: dict[str, str] = {}
+
+    def evaluate(name: str, rules: Sequence[Rule], *, retry: bool = True) -> list[Judgement]:
+        try:
+            judgement = judge(FRAMES[name].of(events), rules, listed_verdicts)
+            rows = judgement.rows.persist(storage_level(events.sparkSession))
+            _compute(rows)
+        except Exception as error:
+            if retry and LOST_CHECKPOINT in str(error):
+                unpersist(events)  # the tables that frames share are computed anew
+                return evaluate(name, rules, retry=False)
+            if len(rules) > 1:
+                return [judgement for rule in rules for judgement in evaluate(name, [rule])]
+            first_line, *_ = str(error).strip().splitlines() or [""]
+            failures[rules[0].id] = f"{type(error).__name__}: {first_line}"
+            return []
+        return [replace(judgement, rows=rows)]
+
+    with ThreadPoolExecutor(PLANNERS) as pool:
+        evaluated = pool.map(evaluate, frames.keys(), frames.values())
+        return [judgement for judgements in evaluated for judgement in judgements], failures
+
+
+def _compute(rows: DataFrame) -> None:
+    """Run a persisted DataFrame once, which fills its observation.
+
+    A checkpoint would be planned only once, but Spark 4.2 fails on filters over a union of checkpoints, and findings are
+    meant to be filtered: its LogicalRDD has constraints on columns that it does not have.
+    """
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:
+    """`Audit.verdicts`: one row per rule."""
+    rows = [(t.rule, *(t.counts[verdict] for verdict in VERDICTS), dict(t.reasons)) for t in tallies]
+    return spark.createDataFrame(rows, VERDICT_SCHEMA)

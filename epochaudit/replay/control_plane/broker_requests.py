@@ -1,0 +1,204 @@
+"""Frame `broker_requests`: requests of brokers with their broker epoch, and the broker epochs that the controller can have held.
+
+KRaft: the registrations of the metadata log, by the clock of its records. Accepted registrations and partition changes relate
+the node's clock to it. ZooKeeper: the controller's own lines about live brokers and their epochs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import GRAIN_MS, SLACK_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.cluster_history import (
+    ACTIVE,
+    HISTORY_COLUMNS,
+    SHUTTING_DOWN,
+    UNREGISTERED,
+    WITHOUT_RECORD,
+    cluster_history,
+    of_the_node,
+    states_of,
+)
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.live_brokers import live_epochs
+from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.record_clock import on_record_clock
+
+REGISTRATION: Final = "BROKER_REGISTRATION"
+UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN")
+
+_NONE: Final = -1
+_NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "time_ms", "arrival_ms", "api_version", "correlation_id", "client_id", "connection",
+    "request_error_code", "error_code", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch",
+    "response_partition_epoch", "broker_id", "broker_epoch", "incarnation_id", "current_broker_epoch", "file_order", "byte_offset",
+)  # fmt: skip
+
+
+def broker_requests(events: DataFrame) -> DataFrame:
+    """One row per AlterPartition, BrokerHeartbeat, ControlledShutdown and BrokerRegistration at the node that answered.
+
+    Needs: the events table. Clock: the node's host; position in the metadata log. AlterPartition has its first partition.
+    Adds, beside the request's own columns:
+      request_ref      the request's line
+      zookeeper        a ZooKeeper controller answered
+      has_metadata_log a controller with a recorded metadata log answered
+      held_epochs      broker epochs with which the broker can have been registered at the controller, -1 for not at all; null: not
+                       in the evidence
+      held_ref         (KRaft) the last record of them
+      newest_epoch     (KRaft) the newest of them in the evidence; null: none, or the broker was unregistered after it
+      covered          the evidence reaches beyond the answer: it has any later registration
+      replaced_live    (KRaft) the registration with broker_epoch was replaced while it was not fenced
+      superseded       for a registration answered 0, the one before: struct(broker_epoch, standing, ref)
+      superseded_live  it was not fenced; superseded_ref, superseded_standing, superseded_epoch its values
+      same_incarnation the previous registration accepted by this node was of the same incarnation
+      registered_epoch broker epoch of the newest registration that this node had answered 0 before the request arrived;
+                       registered_ref its line
+      served_after     the last request with an older epoch of the broker that arrived after this registration was answered, and
+                       was answered 0: struct(broker_epoch, arrival_ms, ref); served_ref its line, served_epoch
+    """
+    rows = of_types(events, REGISTRATION, *UNDER_EPOCH).where(
+        (F.col("source") == "request_log") & (F.col("partition_row") == 0)
+    )
+    rows = rows.select(*_COLUMNS, ref().alias("request_ref"))
+    by_broker = ["cluster", "node", "broker_id"]
+    rows = rows.join(F.broadcast(_last_accepted(rows)), by_broker, "left")
+    rows = rows.join(F.broadcast(_registrations(rows)), by_broker, "left")
+    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
+    rows = with_identity(rows, topic_incarnations(events))
+    return (
+        rows.transform(_timed, events)
+        .withColumns({**_held(), **_superseded(), **_accepted_at_node()})
+        .withColumn("group_id", F.lit(None).cast("string"))
+        .drop(*HISTORY_COLUMNS, "accepted", "registrations", "states", "from_ms", "to_ms")
+    )
+
+
+def _last_accepted(rows: DataFrame) -> DataFrame:
+    """One row per broker at a node: accepted, for each broker epoch the last request with it that was answered 0."""
+    accepted = rows.where((F.col("event_type") != REGISTRATION) & (F.col("request_error_code") == Errors.NONE))
+    by_epoch = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(
+        F.max(F.struct("arrival_ms", "request_ref")).alias("last")
+    )
+    request = F.struct("broker_epoch", "last.arrival_ms", F.col("last.request_ref").alias("ref"))
+    return by_epoch.groupBy("cluster", "node", "broker_id").agg(F.collect_list(request).alias("accepted"))
+
+
+def _registrations(rows: DataFrame) -> DataFrame:
+    """One row per broker at a node: registrations, those that were answered 0, in order."""
+    registration = F.struct(
+        F.col("current_broker_epoch").alias("broker_epoch"), "time_ms", F.col("request_ref").alias("ref")
+    )
+    registered = rows.where(_registers() & F.col("current_broker_epoch").isNotNull())
+    return registered.groupBy("cluster", "node", "broker_id").agg(
+        F.array_sort(F.collect_list(registration)).alias("registrations")
+    )
+
+
+def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds states (of the broker, in log order), and from_ms and to_ms on the clock of the records; null: unknown zone."""
+    changed = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
+    epoch = F.when(
+        changed & (F.col("response_partition_epoch") > F.col("partition_epoch")), F.col("response_partition_epoch")
+    )
+    rows = rows.withColumns({"states": states_of(F.col("broker_id")), "written_epoch": epoch})
+    rows = rows.join(_changes(events), ["cluster", "topic_id", "partition", "written_epoch"], "left")
+    own = F.filter("states", lambda s: s["broker_epoch"] == F.col("current_broker_epoch"))
+    registered_ms = F.when(_registers(), F.try_element_at(own, F.lit(1))["since_ms"])
+    written_ms = F.when(~F.col("zookeeper"), F.coalesce(registered_ms, "changed_ms"))
+    return on_record_clock(rows, written_ms, SLACK_MS).drop("written_epoch", "changed_ms", "writes")
+
+
+def _changes(events: DataFrame) -> DataFrame:
+    """One row per partition epoch in the metadata log: written_epoch, and changed_ms, the CreateTime of its record."""
+    return (
+        partition_states(events, RECORD)
+        .groupBy(
+            "cluster", F.col("identity").alias("topic_id"), "partition", F.col("partition_epoch").alias("written_epoch")
+        )
+        .agg(F.min("time_ms").alias("changed_ms"))
+    )
+
+
+def _registers() -> Column:
+    return (F.col("event_type") == REGISTRATION) & (F.col("request_error_code") == Errors.NONE)
+
+
+def _held() -> dict[str, Column]:
+    """The broker epochs that the controller can have held. Needs: states, from_ms, to_ms."""
+    timed = F.col("from_ms").isNotNull()
+    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
+    candidates = F.filter("states", lambda s: ~timed | ((s["since_ms"] <= to_ms) & (s["until_ms"] >= from_ms)))
+    not_registered = F.lit(_NONE).cast("bigint")
+    held = F.array_distinct(
+        F.transform(
+            candidates, lambda s: F.when(s["standing"] == UNREGISTERED, not_registered).otherwise(s["broker_epoch"])
+        )
+    )
+    # a log that begins with a snapshot does not show whether the broker was registered before its first record
+    of_log = F.when(~F.array_contains(candidates["standing"], WITHOUT_RECORD), held)
+    registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
+    zookeeper = F.col("zookeeper")
+    return {
+        "held_epochs": F.when(zookeeper, live_epochs()).when(F.col("has_metadata_log"), of_log),
+        "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
+        "covered": zookeeper | F.coalesce(F.col("log_end_ms") >= F.col("to_ms"), F.lit(False)),
+        "held_ref": F.try_element_at(candidates["ref"], F.lit(-1)),
+    }
+
+
+def _superseded() -> dict[str, Column]:
+    """What the metadata log shows of registrations that replaced another one. Needs: states."""
+    replaced = F.transform(
+        "states",
+        lambda s, i: (
+            (s["broker_epoch"] == F.col("broker_epoch"))
+            & s["standing"].isin(*_NOT_FENCED)
+            & (F.get(F.col("states"), i + 1)["broker_epoch"] > F.col("broker_epoch"))
+        ),
+    )
+    before = F.transform(
+        "states", lambda s, i: F.struct(s["broker_epoch"].alias("epoch"), F.get(F.col("states"), i - 1).alias("state"))
+    )
+    superseded = F.try_element_at(
+        F.filter(before, lambda b: _registers() & (b["epoch"] == F.col("current_broker_epoch"))), F.lit(1)
+    )["state"]
+    return {
+        "replaced_live": F.exists(replaced, lambda live: F.coalesce(live, F.lit(False))),
+        "superseded": superseded,
+        "superseded_live": superseded["standing"].isin(*_NOT_FENCED),
+        "superseded_ref": superseded["ref"],
+        "superseded_standing": superseded["standing"],
+        "superseded_epoch": superseded["broker_epoch"],
+    }
+
+
+def _accepted_at_node() -> dict[str, Column]:
+    """What the node itself had accepted from the broker. Needs: accepted, registrations."""
+    late = F.filter(
+        "accepted",
+        lambda a: (a["broker_epoch"] < F.col("current_broker_epoch")) & (a["arrival_ms"] > F.col("time_ms") + GRAIN_MS),
+    )
+    earlier = (
+        Window.partitionBy("cluster", "node", "broker_id")
+        .orderBy("time_ms", "file_order", "byte_offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    last_incarnation = F.last(F.when(_registers(), F.col("incarnation_id")), ignorenulls=True).over(earlier)
+    served = F.try_element_at(late, F.lit(-1))
+    answered = F.filter("registrations", lambda r: r["time_ms"] + SLACK_MS < F.col("arrival_ms"))
+    registered = F.try_element_at(answered, F.lit(-1))
+    return {
+        "same_incarnation": last_incarnation == F.col("incarnation_id"),
+        "registered_epoch": registered["broker_epoch"],
+        "registered_ref": registered["ref"],
+        "served_after": served,
+        "served_ref": served["ref"],
+        "served_epoch": served["broker_epoch"],
+    }

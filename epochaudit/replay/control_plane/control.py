@@ -1,0 +1,500 @@
+"""Frame `control`: control requests, with the state at the broker that received them (ZooKeeper mode).
+
+A broker applies LeaderAndIsr, StopReplica and UpdateMetadata under ReplicaManager.replicaStateChangeLock and writes the lines of
+state-change.log under it. The line order of that file is the order of application; the request log is written on completion.
+A request is therefore placed at its own "Handling …" line, found by api, controller id and correlation id.
+Up to 2.5 these lines are of level TRACE:
+* A LeaderAndIsr is placed at its first "Received …" line, which is written just before the lock is taken.
+* A StopReplica is placed at the line of its partition, which has no correlation id.
+* A "starts at Leader Epoch" line of server.log is placed after the "Received …" line of its partition and epoch.
+Other events of server.log, which have the same host and clock, and requests without a line are placed between state-change lines
+by time. `ordered_by` marks them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
+from epochaudit.kafka.releases import MAJOR, MINOR, release
+from epochaudit.replay.state.held_epochs import STARTS
+from epochaudit.replay.state.incarnations import LOG_DELETION, deletes_topic, refused
+from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.releases import STATED, version_number
+
+REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
+ANCHORS: Final = (
+    "LEADER_AND_ISR_HANDLING",
+    "STOP_REPLICA_HANDLING",
+    "UPDATE_METADATA_APPLIED",
+    "UPDATE_METADATA_IGNORED",
+)
+RECEIVED: Final = ("LEADER_AND_ISR_RECEIVED", "STOP_REPLICA_RECEIVED")  # a line per partition, at level TRACE
+FINISHED: Final = "LEADER_AND_ISR_FINISHED"
+SKIPPED: Final = "LEADER_AND_ISR_SKIPPED"
+IGNORED: Final = "LEADER_AND_ISR_IGNORED"
+CREATED: Final = "PARTITION_CREATED"
+NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
+LEADER_UNAVAILABLE: Final = "leader_unavailable"
+PROCESS: Final = (
+    "PROCESS_STARTING",
+    "PROCESS_SHUTTING_DOWN",
+    "KAFKA_VERSION",
+    "BROKER_REGISTERED",
+    "STALE_BROKER_EPOCH",
+)
+WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_REGISTERED: with which controller
+
+FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its answer, and by name only
+
+# Columns of an earlier or later row of the partition that a row refers to.
+_REFERRED_COLUMNS: Final = (
+    "seq", "process", "place", "ordered_by", "leader", "leader_epoch", "partition_epoch", "topic_id", "known_topic_id",
+    "controller_epoch", "replicas", "error_code", "full_requests",
+)  # fmt: skip
+
+# A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
+# that time, and may therefore be as much after the request's own "Handling" line.
+_WRITING_LAG_MS: Final = 2_000
+
+# How long after "Received LeaderAndIsr request" its partitions may start: one request may bring thousands of them.
+_STARTING_MS: Final = 60_000
+
+_COLUMNS: Final = (
+    "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split", "partition_row",
+    "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
+    "request_error_code", "topic", "topic_id", "partition", "error_code", "controller_id", "controller_epoch",
+    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch",
+    "partition_controller_epoch", "isr", "replicas", "is_new", "delete_partition", "request_type", "name", "value", "reason",
+)  # fmt: skip
+
+
+def control(events: DataFrame) -> DataFrame:
+    """One row per (control request, partition) at the broker that received it, with the state before it.
+
+    Also one row per line of a replica that starts a leader epoch, or is left unchanged because its partition epoch is newer: a
+    KRaft broker makes these transitions without a request.
+    Needs: the events table. Clock: the broker's own state-change.log order.
+    Adds, beside the request's own columns:
+      ordered_by            `state_change_log`, or `time` if no line of the request is recorded
+      state_change_recorded the node has a state-change.log in the capture
+      process               ordinal of the broker process, by the start-up lines of server.log; without these by the broker epochs
+                            of the node's control requests, of which each new process has a newer one
+      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
+      kafka_release         the same as `3.9.1`
+      process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
+      own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
+                            KRaft controller; own_broker_epoch_ref its event
+      former_broker_epoch   the lowest one that the process had from that sender
+      kraft_controller_seen a KRaft controller had sent the node requests before
+      highest_controller_epoch  highest controller epoch of the control requests that this process had accepted; also
+                            highest_controller_id, highest_controller_ref
+      highest_overlaps      that request had not finished when this one arrived, and only time orders the two
+      installed_*           epoch that the replica was last proven to have ("starts at leader epoch"), with its partition epoch
+                            and topic id; null after a restart or a deletion
+      known_topic_id        the topic id that the broker last had for the partition, this row included; null after its deletion
+      topic_id_carried      that id was stated before the installed_* epoch, and not since: another topic of the name may have
+                            replaced it
+      accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
+      held_topic_id         topic id of the last such request that has one; held_topic the same in words. Null if a LeaderAndIsr of
+                            type FULL without that id has moved the replica aside since
+      moved_aside_ref       the LeaderAndIsr that stated the id with which the replica was moved aside
+      restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
+      deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one
+      forgotten_*           the last LeaderAndIsr that this process answered 0 before that deletion, if it has accepted none since
+                            and no request announced the topic's deletion
+      outlived_ref          the row that shows that leader epoch, or a newer one, of the partition after the deletion
+      log_deleted_ref       the line by which the broker deletes the replica's log, after the installed_* epoch
+      metadata_*            the last UpdateMetadata for the partition: its leader, replicas and whether it came after the
+                            LeaderAndIsr
+      metadata_leader_epoch epoch that this process then had in its metadata cache, null if none; metadata_topic_id its topic id
+      metadata_overlaps     that request had not finished when this one arrived, and only time orders the two
+      last_update_metadata_controller_epoch  controller epoch of the last UpdateMetadata, if it gave the partition a leader
+                            epoch and is known to have come before; update_metadata_ref its event
+      alive_*               the next LeaderAndIsr or UpdateMetadata that does not delete the topic, and is not itself older than a
+                            LeaderAndIsr that this process had accepted for the topic
+      highest_leader_epoch  of the accepted LeaderAndIsr and UpdateMetadata and the starts of the partition, in the whole capture
+      handling_recorded     the lines that begin and end the handling of the LeaderAndIsr are in one file, so that no line between
+                            them is missing
+      applied_ref           the line between them about the result for the partition
+      confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
+      topic_id_changed      the name had another topic id at this broker before
+      topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
+    """
+    transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))
+    return (
+        events.transform(_placed)
+        .transform(_process_state)
+        .transform(_partition_state)
+        .where(F.col("is_request") | transitions)
+        .transform(_with_topic_deletions, events)
+        .withColumns(_subject())
+    )
+
+
+def _subject() -> dict[str, Column]:
+    return {"group_id": F.lit(None).cast("string"), "request_ref": F.col("own_ref")}
+
+
+def _placed(events: DataFrame) -> DataFrame:
+    """One row per (control request, partition), state-change line and process event: place, in the node's order of application."""
+    event_type = F.col("event_type")
+    lines = (*STARTS, *ANCHORS, *RECEIVED, FINISHED, SKIPPED, IGNORED, CREATED, LOG_DELETION, *PROCESS)
+    rows = of_types(events, *REQUESTS, *lines).select(*_COLUMNS)
+    is_relevant = (event_type != IGNORED) | (F.col("reason") == LEADER_UNAVAILABLE)
+    rows = rows.where(F.col("node").isNotNull() & is_relevant)
+    rows = rows.withColumns(
+        {
+            "is_request": event_type.isin(*REQUESTS),
+            "is_line": F.col("source") == "state_change_log",
+            "own_ref": ref(),
+            "api": F.when(event_type.isin(*REQUESTS), event_type).when(
+                event_type.isin(*ANCHORS, *RECEIVED, FINISHED),
+                F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED|FINISHED)$", ""),
+            ),
+            "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
+        }
+    )
+    line = F.struct("file_order", "byte_offset")
+    by_time = Window.partitionBy("cluster", "node").orderBy(
+        "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
+    )
+    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", F.col("own_ref").alias("ref")))
+    nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
+    return rows.withColumns(
+        {
+            "place": F.when(F.col("is_line"), line).otherwise(F.coalesce("anchor.line", nearest)),
+            "rank": F.when(F.col("is_line"), 0).when(F.col("is_request") & F.col("anchor").isNotNull(), 1).otherwise(2),
+            "line_ref": F.col("anchor.ref"),
+            "ordered_by": F.when(F.col("anchor").isNotNull(), "state_change_log").otherwise("time"),
+        }
+    )
+
+
+def _anchored(rows: DataFrame, place: Column) -> DataFrame:
+    """Adds `anchor`: the `place` of the state-change line that a request, or a start up to 2.5, belongs to."""
+    event_type, received = F.col("event_type"), F.col("event_type").isin(*RECEIVED)
+    in_time = ("time_ms", F.col("is_line").desc(), "is_request", "file_order", "byte_offset")
+    by_correlation = Window.partitionBy("cluster", "node", "api", "controller_id", "correlation_id").orderBy(*in_time)
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition", "cause").orderBy(*in_time)
+    previous_ms = _latest(received, F.col("time_ms"), _before(by_correlation))
+    opens = received & F.coalesce(F.col("time_ms") > previous_ms + _WRITING_LAG_MS, F.lit(True))
+    epoch = F.when(received | event_type.isin(*STARTS), F.col("leader_epoch").cast("string"))
+    rows = rows.withColumns(
+        {
+            "opens": opens & F.col("correlation_id").isNotNull(),
+            # a partition's line and its request or start have this value in common
+            "cause": F.when(F.col("api") == "STOP_REPLICA", F.col("delete_partition").cast("string")).otherwise(epoch),
+        }
+    ).withColumns(
+        {
+            "handled": _latest(event_type.isin(*ANCHORS), place, by_correlation),
+            "opened": _latest(F.col("opens"), place, by_correlation),
+            "caused": _latest(received, place, by_partition),
+            "finished": _latest(event_type == FINISHED, place, by_correlation),
+        }
+    )
+    earliest_ms = F.col("arrival_ms") - _WRITING_LAG_MS  # each controller counts correlation ids from 0
+    stops = F.when(F.col("api") == "STOP_REPLICA", F.col("caused"))
+    of_request = F.coalesce(
+        *(F.when(found["time_ms"] >= earliest_ms, found) for found in (F.col("handled"), F.col("opened"), stops))
+    )
+    lately = F.col("caused.time_ms") >= F.col("time_ms") - _STARTING_MS
+    of_start = F.when(event_type.isin(*STARTS) & lately, F.col("caused"))
+    return rows.withColumns(
+        {
+            "anchor": F.when(F.col("is_request"), of_request).otherwise(of_start),
+            "finished": F.when(F.col("is_request") & (F.col("finished.time_ms") >= earliest_ms), F.col("finished")),
+        }
+    )
+
+
+def _apply_ms() -> Column:
+    """Earliest time at which the handler can have begun: arrival plus the time in the request queue."""
+    return F.coalesce(F.col("arrival_ms") + F.floor(F.col("request_queue_time_us") / 1000), F.col("time_ms"))
+
+
+def _order() -> list[Column]:
+    return [F.col(name) for name in ("place", "rank", "started_ms", "file_order", "byte_offset", "partition_row")]
+
+
+def _before(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, -1)
+
+
+def _until(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _latest(condition: Column, value: Column, window: WindowSpec) -> Column:
+    return F.last(F.when(condition, value), ignorenulls=True).over(window)
+
+
+def _process_state(placed: DataFrame) -> DataFrame:
+    """Adds what belongs to the broker process: its ordinal, version, own epoch and the controller epoch it had accepted."""
+    event_type = F.col("event_type")
+    of_node = Window.partitionBy("cluster", "node")
+    by_node = of_node.orderBy(*_order())
+    of_zookeeper = F.when(F.col("is_request") & ~_by_kraft() & (F.col("broker_epoch") > 0), F.col("broker_epoch"))
+    rows = placed.withColumns(
+        {
+            "state_change_recorded": F.max(F.col("is_line")).over(of_node),
+            "process_recorded": F.max(event_type.isin(*PROCESS) & (F.col("source") != STATED)).over(of_node),
+            "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
+            "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
+        }
+    )
+    # without server.log, controllers send a newer broker epoch to a new process
+    newer_epoch = ~F.col("process_recorded") & (of_zookeeper > F.col("epoch_before"))
+    starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
+    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before")
+    by_process = Window.partitionBy("cluster", "node", "process")
+    in_process = by_process.orderBy(*_order())
+    accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
+    # of those with the highest epoch the earliest: it was certainly applied first
+    earliest = (-F.col("time_ms")).alias("earliest")
+    newest = F.struct("controller_epoch", earliest, "controller_id", "time_ms", "own_ref", "ordered_by")
+    highest = F.max(F.when(accepted, newest)).over(_before(in_process))
+    full = accepted & (event_type == "LEADER_AND_ISR") & (F.col("request_type") == FULL) & (F.col("partition_row") == 0)
+    logged_version = F.max(F.when(F.col("source") != STATED, _version())).over(by_process)
+    seen = F.max(F.col("is_request") & _by_kraft()).over(_before(by_node))
+    rows = rows.withColumns(
+        {
+            "highest_controller": highest,
+            "kafka_version": F.coalesce("stated_version", logged_version),
+            "full_requests": F.count(F.when(full, 1)).over(_until(by_node)),
+            "kraft_controller_seen": F.coalesce(seen, F.lit(False)),
+            **_own_broker_epochs(_before(in_process)),
+        }
+    )
+    parts = (F.floor(F.col("kafka_version") / unit) % MINOR for unit in (MAJOR, MINOR, 1))
+    release = F.concat_ws(".", *(part.cast("string") for part in parts))
+    return rows.withColumns(
+        {
+            "kafka_release": F.when(F.col("kafka_version").isNotNull(), release),
+            "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
+            "highest_controller_id": F.col("highest_controller.controller_id"),
+            "highest_controller_ref": F.col("highest_controller.own_ref"),
+            "shutting_down": F.max(event_type == "PROCESS_SHUTTING_DOWN").over(_before(in_process)),
+            "highest_overlaps": _by_time("highest_controller")
+            & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
+        }
+    )
+
+
+def _own_broker_epochs(before: WindowSpec) -> dict[str, Column]:
+    """The broker's own epoch to which a request of this sender is compared (ZkBrokerEpochManager.isBrokerEpochStale).
+
+    A ZooKeeper controller has the czxid of the broker's znode, a KRaft controller the epoch of the registration with itself. A
+    refusal prints the czxid in both cases (KafkaApis).
+    """
+    event_type = F.col("event_type")
+    own = (event_type == "STALE_BROKER_EPOCH") | (F.col("broker_id") == F.col("node"))
+    stated = F.col("current_broker_epoch").isNotNull() & own
+    with_kraft = F.coalesce((event_type == "BROKER_REGISTERED") & F.col("name").isin(*WITH_KRAFT), F.lit(False))
+    epoch = F.struct("current_broker_epoch", "own_ref")
+
+    def of_sender(kraft: Column, zookeeper: Column) -> Column:
+        return F.when(_by_kraft(), kraft).otherwise(zookeeper)
+
+    last = of_sender(_latest(stated & with_kraft, epoch, before), _latest(stated & ~with_kraft, epoch, before))
+    lowest = (
+        F.min(F.when(stated & of_kind, F.col("current_broker_epoch"))).over(before)
+        for of_kind in (with_kraft, ~with_kraft)
+    )
+    return {
+        "own_broker_epoch": last["current_broker_epoch"],
+        "own_broker_epoch_ref": last["own_ref"],
+        "former_broker_epoch": of_sender(*lowest),
+    }
+
+
+def _by_time(other: str) -> Column:
+    """Only time orders the request and the other one: state-change.log lacks the lines of at least one of them."""
+    return (F.col("ordered_by") == "time") | (F.col(f"{other}.ordered_by") == "time")
+
+
+def _by_kraft() -> Column:
+    """A KRaft controller sent the request, during a migration from ZooKeeper."""
+    return F.coalesce("is_kraft_controller", F.lit(False))
+
+
+def _version() -> Column:
+    """The version that a row states; null for other rows."""
+    return F.when(F.col("event_type") == "KAFKA_VERSION", version_number())
+
+
+def _partition_state(rows: DataFrame) -> DataFrame:
+    """Adds the state of the partition at the broker when the request arrived, and the result of the request."""
+    event_type, ok = F.col("event_type"), (F.col("request_error_code") == Errors.NONE)
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(*_order())
+    # following rows are looked up in descending order: Spark recomputes a window to the end for each row
+    backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(F.desc("seq"))
+    before, after = _before(by_partition), _before(backwards)
+    everywhere = by_partition.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    lai_answered = (event_type == "LEADER_AND_ISR") & ok
+    lai_accepted = lai_answered & (F.col("error_code") == Errors.NONE)
+    delete_accepted = (
+        (event_type == "STOP_REPLICA") & ok & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+    )
+    metadata_sent = (event_type == "UPDATE_METADATA") & ok
+    living = (lai_accepted | metadata_sent) & (F.col("leader") != LEADER_DURING_DELETE)
+    starts = event_type.isin(*STARTS)
+    named = (lai_accepted | starts | (event_type == CREATED)) & F.col("topic_id").isNotNull()
+    log_deleted = event_type == LOG_DELETION
+    announced = metadata_sent & (F.col("leader") == LEADER_DURING_DELETE)
+    settles = starts | (event_type == SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
+    rows = rows.withColumns(
+        {
+            "seq": F.row_number().over(by_partition),
+            "names": _latest(
+                named | delete_accepted | log_deleted, F.struct(named.alias("named"), "topic_id"), _until(by_partition)
+            ),
+        }
+    ).withColumn("known_topic_id", F.when(F.col("names.named"), F.col("names.topic_id")))
+    row = F.struct(*_REFERRED_COLUMNS, F.col("own_ref").alias("ref"))
+    rows = rows.withColumns(
+        {
+            "installed": _latest(starts, row, before),
+            "accepted": _latest(lai_accepted, row, before),
+            "named": _latest(lai_accepted & F.col("topic_id").isNotNull(), row, before),
+            "deleted": _latest(delete_accepted, row, before),
+            "created": _latest(event_type == CREATED, row, before),
+            "metadata": _latest(metadata_sent, row, before),
+            "announced": _latest(announced, row, before),
+            "log_deleted": _latest(log_deleted, row, before),
+            "names_seq": _latest(named, F.col("seq"), _until(by_partition)),
+            "topic_id_changed": F.min("topic_id").over(before) != F.max("topic_id").over(before),
+            "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
+        }
+    )
+    rows = rows.withColumns(
+        {
+            "alive": _latest(living & ~_outdated(), row, after),
+            "settled": _latest(settles, row, after),
+            "following": _latest(lai_answered, row, after),
+        }
+    )
+    rows = rows.withColumns({**_held(), **_cached(), **_handled()})
+    replaces = lai_accepted & (F.col("held_topic_id") != F.col("topic_id"))
+    return rows.withColumn("restores_topic_id", _restores(_latest(replaces, F.struct("seq", "held_topic_id"), before)))
+
+
+def _restores(replaced: Column) -> Column:
+    """The id is the one that the replica had before a LeaderAndIsr with another was accepted, without a deletion since."""
+    since = replaced["seq"] > F.coalesce("deleted.seq", F.lit(0))
+    return F.coalesce(since & (replaced["held_topic_id"] == F.col("topic_id")), F.lit(False))
+
+
+def _outdated() -> Column:
+    """A LeaderAndIsr or UpdateMetadata older than a LeaderAndIsr that this process had accepted for the same topic."""
+    same_topic = F.coalesce(F.col("topic_id") == F.col("accepted.topic_id"), F.lit(True))
+    deleted_since = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), F.lit(False))
+    older = (F.col("leader_epoch") < F.col("accepted.leader_epoch")) & (F.col("accepted.process") == F.col("process"))
+    return F.coalesce(older & same_topic & ~deleted_since, F.lit(False))
+
+
+def _held() -> dict[str, Column]:
+    """Columns about the replica that the broker had."""
+    deleted_seq = F.coalesce("deleted.seq", F.lit(0))
+    created_or_deleted = F.greatest(deleted_seq, F.coalesce("created.seq", F.lit(0)))
+    held = (F.col("installed.process") == F.col("process")) & (F.col("installed.seq") > created_or_deleted)
+    standing = F.col("accepted.seq") > deleted_seq
+    # a FULL request moves aside the replicas that it does not list with the same topic id, before it compares any id
+    moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
+    moves_aside = F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
+    named = (F.col("named.seq") > deleted_seq) & ~F.coalesce(moved & moves_aside, F.lit(False))
+    unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
+    in_process = F.col("accepted.process") == F.col("process")
+    forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
+    created_since = F.col("created.process") == F.col("process")
+    return {
+        "installed_leader_epoch": F.when(held, F.col("installed.leader_epoch")),
+        "installed_partition_epoch": F.when(held, F.col("installed.partition_epoch")),
+        "installed_topic_id": F.when(held, F.col("installed.known_topic_id")),
+        "installed_ref": F.when(held, F.col("installed.ref")),
+        "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
+        "accepted_controller_epoch": F.when(standing, F.col("accepted.controller_epoch")),
+        "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
+        "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
+        "accepted_ref": F.when(standing, F.col("accepted.ref")),
+        "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
+        "held_topic_id": F.when(named, F.col("named.topic_id")),
+        "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
+        "held_topic_id_ref": F.when(named, F.col("named.ref")),
+        "deleted_ref": F.col("deleted.ref"),
+        "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
+        "alive_ref": F.col("alive.ref"),
+        "topic_id_carried": ~F.coalesce(created_since | (F.col("names_seq") > F.col("installed.seq")), F.lit(False)),
+        "forgotten_leader_epoch": F.when(forgotten, F.col("accepted.leader_epoch")),
+        "forgotten_topic_id": F.when(forgotten, F.col("accepted.topic_id")),
+        "forgotten_ref": F.when(forgotten, F.col("accepted.ref")),
+        "forgotten_by_ref": F.when(forgotten, F.col("deleted.ref")),
+        "outlived_ref": F.when(
+            forgotten & (F.col("alive.leader_epoch") >= F.col("accepted.leader_epoch")), F.col("alive.ref")
+        ),
+        "log_deleted_ref": F.when(F.col("log_deleted.seq") > F.col("installed.seq"), F.col("log_deleted.ref")),
+        "alive_leader_epoch": F.col("alive.leader_epoch"),
+        "alive_topic_id": F.col("alive.topic_id"),
+        "alive_replicas": F.col("alive.replicas"),
+    }
+
+
+def _cached() -> dict[str, Column]:
+    """Columns about the partition in the broker's metadata cache."""
+    being_deleted = F.col("metadata.leader") == LEADER_DURING_DELETE
+    cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
+    since_accepted = F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))
+    overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
+    gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.coalesce(overlaps, F.lit(False))
+    return {
+        "metadata_leader": F.col("metadata.leader"),
+        "metadata_replicas": F.col("metadata.replicas"),
+        "metadata_ref": F.col("metadata.ref"),
+        "metadata_leader_epoch": F.when(cached, F.col("metadata.leader_epoch")),
+        "metadata_topic_id": F.when(cached, F.col("metadata.topic_id")),
+        "metadata_overlaps": overlaps,
+        "last_update_metadata_controller_epoch": F.when(gave_epoch, F.col("metadata.controller_epoch")),
+        "update_metadata_ref": F.when(gave_epoch, F.col("metadata.ref")),
+        "deletion_announced": F.coalesce(being_deleted & since_accepted, F.lit(False)),
+    }
+
+
+def _handled() -> dict[str, Column]:
+    """Columns about the partition between the first and the last line of the request's handling."""
+    begin, end = F.col("anchor"), F.col("finished")
+    in_order = end["line"] > begin["line"]
+    in_one_file = in_order & (
+        begin["ref"]["file"] == end["ref"]["file"]
+    )  # of two files: a file between them may be missing
+    same_epoch = F.coalesce(F.col("settled.leader_epoch") == F.col("leader_epoch"), F.lit(True))
+    applied = in_order & (F.col("settled.place") < end["line"]) & same_epoch
+    again = (F.col("following.process") == F.col("process")) & (
+        F.col("following.leader_epoch") == F.col("leader_epoch")
+    )
+    return {
+        "handling_recorded": F.coalesce(in_one_file, F.lit(False)),
+        "applied_ref": F.when(applied, F.col("settled.ref")),
+        "confirmed_ref": F.when(
+            again & (F.col("following.error_code") == Errors.STALE_CONTROLLER_EPOCH), F.col("following.ref")
+        ),
+    }
+
+
+def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds topic_deletion_seen by (cluster, topic id), or by name if the version has no ids."""
+    known_id = F.coalesce("topic_id", "held_topic_id", "metadata.topic_id", "topic")
+    deletions = (
+        of_types(events, "UPDATE_METADATA", "DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
+        .where(deletes_topic() & ~refused() & F.col("topic").isNotNull())
+        .select("cluster", F.coalesce("topic_id", "topic").alias("identity"))
+        .distinct()
+        .withColumn("topic_deletion_seen", F.lit(True))
+    )
+    joined = requests.withColumn("identity", known_id).join(F.broadcast(deletions), ["cluster", "identity"], "left")
+    return joined.withColumn("topic_deletion_seen", F.coalesce("topic_deletion_seen", F.lit(False)))

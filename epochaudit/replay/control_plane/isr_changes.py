@@ -1,0 +1,386 @@
+"""Frame `isr_changes`: every AlterPartition at the controller that answered it, with the states that the controller can have had.
+
+The answer to a change has the partition epoch of the record that it wrote, so its position in the metadata log is exact. A refused
+request, or one that changed nothing, has no record: its position is bounded. The controller stamps the request line and the
+records' CreateTime by one clock, so only states between arrival and answer are possible. If the answer implies that the request's
+epochs were current, only the offsets at which they were are possible.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_BROKER_EPOCH, RECOVERED, RECOVERING
+from epochaudit.kafka.releases import MetadataVersion
+from epochaudit.replay.state.cluster_history import (
+    ACTIVE,
+    FENCED,
+    HISTORY_COLUMNS,
+    INELIGIBLE,
+    SHUTTING_DOWN,
+    UNKNOWN,
+    UNREGISTERED,
+    checks_eligibility,
+    cluster_history,
+    level_at,
+    of_the_node,
+    standing_of,
+    states_of,
+)
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.live_brokers import absent_members
+from epochaudit.replay.state.partition_states import CONTROLLER, RECORD, partition_states
+from epochaudit.replay.state.record_clock import on_record_clock
+
+EPOCHS_WERE_CURRENT: Final = (
+    Errors.NONE, Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA, Errors.NEW_LEADER_ELECTED,
+)  # fmt: skip
+"""Error codes that the controller answers after it has checked both epochs."""
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "file", "file_order", "byte_offset", "time_ms", "arrival_ms", "api_version", "correlation_id",
+    "client_id", "connection", "request_error_code", "error_code", "topic", "topic_id", "partition", "broker_id", "broker_epoch",
+    "leader_epoch", "partition_epoch", "isr", "isr_broker_epochs", "leader_recovery_state", "response_leader",
+    "response_leader_epoch", "response_partition_epoch", "response_isr",
+)  # fmt: skip
+_STATE: Final = (
+    "clock", "next_clock", "time_ms", "next_ms", "node", "controller_epoch", "leader_epoch", "partition_epoch", "leader",
+    "isr", "replicas", "next_partition_epoch", "leader_recovery_state", "state_ref",
+)  # fmt: skip
+
+_INTERMEDIATE: Final = (
+    "states", "known_topic", "sightings", "shutdown_requests", "identity", "members", "since", "until", "oldest", "newest",
+)  # fmt: skip
+
+
+def isr_changes(events: DataFrame) -> DataFrame:
+    """One row per (AlterPartition request, partition) at the node that answered.
+
+    Needs: the events table. Clock: position in the metadata log (KRaft), the controller's own clock (ZooKeeper).
+    Adds, beside the request's and response's own columns:
+      request_ref          the request's line
+      zookeeper            a ZooKeeper controller answered
+      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`, for a KRaft controller
+      metadata_level, checks_eligibility          at the request, as in `metadata`
+      from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
+      covered              the evidence reaches beyond the answer, so that it has any later state
+      code                 the top-level error code if there is one, else the partition's
+      committed            struct of the state that the accepted change wrote; committed_ref its record
+      met                  states that the controller can have had, oldest first: array of struct(place, leader_epoch,
+                           partition_epoch, leader, isr, replicas ...). For an accepted change, the state before its record. Null
+                           if no state of the partition is recorded
+      current              the one of them that has the request's epochs
+      current_leader       the leader in these epochs; (ZooKeeper) in this leader epoch
+      state_leader_epoch, state_partition_epoch, state_leader, state_replicas, state_ref  of the newest of them
+      in_tenure            (ZooKeeper) the newest state is of the node's latest election
+      certainly_stale      the request's leader epoch, or (KRaft) partition epoch, is lower than in the oldest of them
+      leader_epoch_behind, leader_epoch_ahead, partition_epoch_behind, partition_epoch_ahead  the request's epoch is lower,
+                           or higher, than in some of them
+      malformed            in some of them the sender is not the leader, or the leader may not request this ISR
+      reassigned           one of them completes a reassignment and starts the next leader epoch
+      topic_deleted        the metadata log is complete, and does not have the topic or removes it before the answer
+      fenced_members, shutting_down_members, unregistered_members  ISR members that were ineligible at every position in the
+                           metadata log that the controller can have had, each in the first of the three that fits; null if the
+                           request has no position there
+      stale_members        other members whose broker epoch in the request is not the registered one; null likewise
+      maybe_fenced, maybe_shutting_down, maybe_unregistered, maybe_other_epoch  some member was so, or can have been so, at some
+                           such position
+      unrecorded_shutdowns members that were eligible by the log, but had requested a controlled shutdown from the node
+                           (BrokerHeartbeat) before the request arrived: a shutdown that began below metadata.version 3.3-IV3 has
+                           no record; wanted_ref the heartbeat of the first
+      shutdown_unknown     neither records nor heartbeats show whether some member was shutting down
+      ineligible_members   members that were ineligible at some such position, for any reason; ineligible_ref the record of the
+                           first
+      dead_*               (ZooKeeper) as in `live_brokers`
+      sender_release       Kafka release of the requesting leader as a number (3003000 for 3.3.0)
+      sender_lines_recorded  that leader's lines about ISR changes are recorded
+      isr_reset_recorded   one of them withdraws an ISR in this leader epoch after error code 107 or 55
+      superseded           (ZooKeeper) before the request arrived, the controller's own broker had received another topic under the
+                           name of the request's topic id
+      resent_ref           the leader's next AlterPartition for the partition on the connection, if it has the same content
+    """
+    requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
+    rows = requests.select(*_COLUMNS, ref().alias("request_ref"))
+    rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
+    return (
+        rows.transform(_identified, events)
+        .join(_states_by_partition(events), ["cluster", "identity", "partition"], "left")
+        .transform(_timed)
+        .transform(_with_candidate_states)
+        .join(F.broadcast(_shutdown_requests(events)), ["cluster", "node"], "left")
+        .transform(_with_members)
+        .transform(_at_the_sender)
+        .drop(*HISTORY_COLUMNS, *_INTERMEDIATE)
+    )
+
+
+def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Completes topic and topic_id. Adds topic_known, and identity, the key of the partition's states."""
+    rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "sightings")
+    rows = rows.withColumn("topic_known", F.col("known_topic").isNotNull())
+    return rows.withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
+
+
+def _states_by_partition(events: DataFrame) -> DataFrame:
+    """One row per (cluster, identity, partition): states, its committed states in order."""
+    states = partition_states(events, RECORD, CONTROLLER)
+    state = F.struct(
+        F.when(F.col("scope") == RECORD, F.col("clock")).otherwise(F.lit(None)).alias("place"), "tick", *_STATE
+    )
+    ordered = F.array_sort(F.collect_list(F.struct("clock", "tick", state.alias("state"))))
+    listed = states.groupBy("cluster", "scope", "identity", "partition").agg(ordered.alias("ordered"))
+    return listed.select(
+        "cluster", "identity", "partition", F.transform("ordered", lambda s: s["state"]).alias("states")
+    )
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    """Adds code, committed, and from_ms and to_ms, arrival and answer on the clock of the records."""
+    code = F.when(F.col("request_error_code") != Errors.NONE, F.col("request_error_code")).otherwise(
+        F.col("error_code")
+    )
+    changed = (code == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
+    written = F.try_element_at(
+        F.filter("states", lambda s: changed & (s["partition_epoch"] == F.col("response_partition_epoch"))), F.lit(1)
+    )
+    rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
+    rows = on_record_clock(rows, F.col("written.time_ms"))
+    own = F.coalesce("writes", F.lit(False)) | F.col("to_ms").isNull()
+    return rows.withColumn("committed", F.when(own, F.col("written"))).drop("written", "writes")
+
+
+def _with_candidate_states(rows: DataFrame) -> DataFrame:
+    """Adds the states that the controller can have had when it decided, and compares the request to them."""
+    zookeeper, epoch, partition_epoch = F.col("zookeeper"), F.col("leader_epoch"), F.col("partition_epoch")
+    from_ms, to_ms = F.coalesce("from_ms", F.lit(0)), F.coalesce("to_ms", F.lit(FOREVER))
+    place = F.col("committed.partition_epoch") - 1
+
+    def possible(state: Column) -> Column:
+        at_node = ~zookeeper | (state["node"] == F.col("node"))
+        begun = state["time_ms"] <= to_ms + GRAIN_MS
+        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + SLACK_MS >= from_ms)
+        return F.when(place.isNotNull(), state["partition_epoch"] == place).otherwise(in_time)
+
+    def same(state: Column) -> Column:
+        return (state["leader_epoch"] == epoch) & (state["partition_epoch"] == partition_epoch)
+
+    rows = rows.withColumn("met", F.filter("states", possible))
+    rows = rows.withColumns(
+        {
+            "current": F.try_element_at(F.filter("met", same), F.lit(-1)),
+            "oldest": F.try_element_at("met", F.lit(1)),
+            "newest": F.try_element_at("met", F.lit(-1)),
+        }
+    )
+    # a ZooKeeper controller answers 0 if it has the requested state already, whatever the partition epoch
+    older_partition_epoch = ~zookeeper & (F.col("oldest.partition_epoch") > partition_epoch)
+    return rows.withColumns(
+        {
+            **{
+                f"state_{name}": F.col(f"newest.{name}")
+                for name in ("leader_epoch", "partition_epoch", "leader", "replicas")
+            },
+            "state_ref": F.col("newest.state_ref"),
+            # the lines of a ZooKeeper controller lack most ISR changes
+            "current_leader": F.coalesce(
+                F.col("current.leader"),
+                F.when(zookeeper & (F.col("newest.leader_epoch") == epoch), F.col("newest.leader")),
+            ),
+            "in_tenure": F.col("newest.controller_epoch") == _latest_election(to_ms),
+            "certainly_stale": (F.col("oldest.leader_epoch") > epoch) | older_partition_epoch,
+            "leader_epoch_behind": F.col("newest.leader_epoch") > epoch,
+            "leader_epoch_ahead": F.col("oldest.leader_epoch") < epoch,
+            "partition_epoch_behind": F.col("newest.partition_epoch") > partition_epoch,
+            "partition_epoch_ahead": F.col("oldest.partition_epoch") < partition_epoch,
+            "malformed": _malformed(F.coalesce("current", "newest")),
+            "reassigned": (F.col("newest.leader_epoch") > epoch)
+            & (F.col("newest.replicas") != F.col("current.replicas")),
+            "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
+            "superseded": _superseded_here(),
+            "topic_deleted": F.col("log_complete")
+            & (~F.col("topic_known") | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))),
+        }
+    )
+
+
+def _superseded_here() -> Column:
+    """The controller's own broker had received another topic under the name before the request arrived."""
+    here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
+    own = F.array_min(F.filter(here, lambda s: s["topic_id"] == F.col("topic_id"))["since"])
+    in_time = F.col("arrival_ms") - SLACK_MS
+    return F.coalesce(F.exists(here, lambda s: (s["since"] > own) & (s["since"] < in_time)), F.lit(False))
+
+
+def _latest_election(until: Column) -> Column:
+    """Controller epoch of the answering node's latest election up to a time of its own clock."""
+    own = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= until))
+    return F.array_max(own["controller_epoch"])
+
+
+def _malformed(state: Column) -> Column:
+    """In this state the answer would be INVALID_REQUEST (ReplicationControlManager.validateAlterPartitionData)."""
+    recovering = F.coalesce("leader_recovery_state", F.lit(RECOVERED)) == RECOVERING
+    recovered = F.coalesce(state["leader_recovery_state"], F.lit(RECOVERED)) == RECOVERED
+    return (
+        (state["leader"] != F.col("broker_id"))
+        | ~F.array_contains("isr", state["leader"])
+        | (F.size(F.array_except("isr", state["replicas"])) > 0)
+        | (recovering & (recovered | (F.size("isr") > 1)))
+    )
+
+
+def _shutdown_requests(events: DataFrame) -> DataFrame:
+    """One row per node that answers heartbeats: shutdown_requests, by incarnation of a broker. Clock: the node's host.
+
+    Array of struct(broker_id, broker_epoch, wanted_ms, answered_ms, ref, stayed_ms). wanted_ms, answered_ms, ref: arrival, answer
+    and line of the first accepted heartbeat with wantShutDown; null without one. stayed_ms: arrival of the last one without it. A
+    broker repeats wantShutDown until its end.
+    """
+    code = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), "error_code", F.lit(Errors.NONE))
+    accepted = of_types(events, "BROKER_HEARTBEAT").where((F.col("source") == "request_log") & (code == Errors.NONE))
+    wants = F.coalesce("want_shut_down", F.lit(False))
+    first = F.min(F.when(wants, F.struct("arrival_ms", "time_ms", ref().alias("ref"))))
+    by_incarnation = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(
+        first.alias("first"), F.max(F.when(~wants, F.col("arrival_ms"))).alias("stayed_ms")
+    )
+    request = F.struct(
+        "broker_id", "broker_epoch", F.col("first.arrival_ms").alias("wanted_ms"), F.col("first.time_ms").alias("answered_ms"),
+        F.col("first.ref").alias("ref"), "stayed_ms",
+    )  # fmt: skip
+    return by_incarnation.groupBy("cluster", "node").agg(F.collect_list(request).alias("shutdown_requests"))
+
+
+def _shutdown(broker_id: Column, states: Column) -> dict[str, Column]:
+    """A member's controlled shutdown by records and heartbeats, in the states that it can have had.
+
+    From metadata.version 3.3-IV3 on, the controller writes the shutdown of a broker that registered since. A shutdown that it
+    granted before has no record (ReplicationControlManager.handleBrokerInControlledShutdown).
+    """
+    epochs, standings = F.array_distinct(states["broker_epoch"]), F.transform(states, standing_of)
+    registrations = F.filter(states_of(broker_id), lambda s: F.array_contains(epochs, s["broker_epoch"]))["since"]
+    recorded = F.coalesce(level_at(F.array_min(registrations)) >= MetadataVersion.IBP_3_3_IV3, F.lit(False))
+    only = F.when((F.size(epochs) == 1) & F.forall(standings, lambda s: s == ACTIVE), F.get(epochs, F.lit(0)))
+    own = F.filter("shutdown_requests", lambda r: (r["broker_id"] == broker_id) & (r["broker_epoch"] == only))
+    request = F.get(own, F.lit(0))
+    stays = (request["stayed_ms"] >= F.col("time_ms")) | (request["wanted_ms"] >= F.col("time_ms"))
+    leaves = ~recorded & (request["answered_ms"] < F.col("arrival_ms"))
+    of_log = F.coalesce(F.forall(standings, lambda s: s.isin(FENCED, SHUTTING_DOWN, UNREGISTERED)), F.lit(False))
+    return {
+        "unrecorded_shutdown": F.coalesce(leaves, F.lit(False)),
+        "shutdown_recorded": of_log | recorded | F.coalesce(stays | leaves, F.lit(False)),
+        "wanted_ref": request["ref"],
+    }
+
+
+def _with_members(rows: DataFrame) -> DataFrame:
+    """Adds the standing of the new ISR's members at each position in the metadata log that the controller can have had."""
+    current = F.col("code").isin(*EPOCHS_WERE_CURRENT)
+    # an answer of 108 has no epochs; the record that ended the state of the request's epochs is the election
+    elected = (F.col("code") == Errors.NEW_LEADER_ELECTED) & (
+        F.col("current.next_partition_epoch") == F.col("partition_epoch") + 1
+    )
+    place = F.coalesce("committed.place", F.when(elected, F.col("current.next_clock")))
+    exact = place.isNotNull()
+    since = F.when(exact, place - 1).when(current, F.col("current.place"))
+    until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
+    untimed = exact | F.col("from_ms").isNull()
+    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
+
+    def can_have_stood(state: Column) -> Column:
+        there = (state["since"] < F.col("until")) & (state["until"] > F.col("since"))
+        return there & (untimed | ((state["since_ms"] <= to_ms) & (state["until_ms"] >= from_ms)))
+
+    def member(broker_id: Column, index: Column) -> Column:
+        states = F.filter(states_of(broker_id), can_have_stood)
+        sent = F.coalesce(F.get("isr_broker_epochs", index), F.lit(NO_BROKER_EPOCH))
+        others = F.array_except(states["broker_epoch"], F.array(sent))
+        return F.struct(
+            broker_id.alias("broker_id"),
+            F.array_distinct(F.transform(states, standing_of)).alias("standings"),
+            ((sent != NO_BROKER_EPOCH) & (F.size(others) > 0)).alias("maybe_other_epoch"),
+            ((sent != NO_BROKER_EPOCH) & ~F.array_contains(states["broker_epoch"], sent)).alias("other_epoch"),
+            F.try_element_at(states["ref"], F.lit(-1)).alias("ref"),
+            *(value.alias(name) for name, value in _shutdown(broker_id, states).items()),
+        )
+
+    rows = rows.withColumns(
+        {"since": since, "until": until, "metadata_level": level_at(F.coalesce(since, F.lit(FOREVER)))}
+    )
+    rows = rows.withColumn("members", F.when(F.col("since").isNotNull(), F.transform("isr", member)))
+    new_version = F.when(F.col("api_version") >= ELIGIBILITY_CHECK_VERSION, F.lit(True))
+    return rows.withColumns(
+        {
+            **_standing(),
+            **absent_members(),
+            "checks_eligibility": F.coalesce(
+                new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
+            ),
+            "committed_ref": F.col("committed.state_ref"),
+            "group_id": F.lit(None).cast("string"),
+        }
+    )
+
+
+def _standing() -> dict[str, Column]:
+    """Columns about the eligibility of members. Needs: members."""
+    maybe_eligible = F.array(F.lit(ACTIVE), F.lit(UNKNOWN))
+
+    def at_times(member: Column, *standings: str) -> Column:
+        return F.arrays_overlap(member["standings"], F.array(*(F.lit(standing) for standing in standings)))
+
+    def ineligible(member: Column) -> Column:
+        """At every position that the controller can have had."""
+        return ~F.arrays_overlap(member["standings"], maybe_eligible)
+
+    fenced = F.filter("members", lambda m: ineligible(m) & at_times(m, FENCED))
+    shutting_down = F.filter("members", lambda m: ineligible(m) & at_times(m, SHUTTING_DOWN) & ~at_times(m, FENCED))
+    unregistered = F.filter("members", lambda m: ineligible(m) & ~at_times(m, FENCED, SHUTTING_DOWN))
+    stale = F.filter("members", lambda m: m["other_epoch"] & ~ineligible(m) & ~at_times(m, UNKNOWN))
+    leaving = F.filter("members", lambda m: m["unrecorded_shutdown"])
+    named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["maybe_other_epoch"])
+    return {
+        "fenced_members": fenced["broker_id"],
+        "shutting_down_members": shutting_down["broker_id"],
+        "unregistered_members": unregistered["broker_id"],
+        "stale_members": stale["broker_id"],
+        "maybe_unregistered": F.exists("members", lambda m: at_times(m, UNREGISTERED, UNKNOWN)),
+        "maybe_other_epoch": F.exists("members", lambda m: m["maybe_other_epoch"]),
+        "maybe_fenced": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
+        "maybe_shutting_down": F.exists("members", lambda m: at_times(m, SHUTTING_DOWN, UNKNOWN)),
+        "unrecorded_shutdowns": leaving["broker_id"],
+        "wanted_ref": F.try_element_at(leaving["wanted_ref"], F.lit(1)),
+        "shutdown_unknown": F.exists("members", lambda m: ~m["shutdown_recorded"]),
+        "ineligible_members": named["broker_id"],
+        "ineligible_ref": F.try_element_at(named["ref"], F.lit(1)),
+    }
+
+
+def _at_the_sender(rows: DataFrame) -> DataFrame:
+    """Adds the release and lines of the requesting leader, and resent_ref."""
+    content = ("leader_epoch", "partition_epoch", "isr")
+    after = Window.partitionBy("cluster", "node", "connection", "topic", "partition").orderBy(
+        "correlation_id", "file_order", "byte_offset"
+    )
+    following = F.lead(F.struct(*content, "request_ref")).over(after)
+    same = F.struct(*(F.col(f"following.{name}") for name in content)) == F.struct(*content)
+    release = F.filter("releases", lambda r: r["node"] == F.col("broker_id"))["version"]
+    reset = F.struct(F.col("broker_id").alias("node"), "topic", "partition", "leader_epoch")
+    return (
+        rows.withColumn("following", following)
+        .withColumns(
+            {
+                "resent_ref": F.when(same, F.col("following.request_ref")),
+                "sender_release": F.array_min(release),
+                "sender_lines_recorded": F.array_contains("isr_loggers", F.col("broker_id")),
+                "isr_reset_recorded": F.exists("isr_resets", lambda recorded: recorded == reset),
+            }
+        )
+        .drop("following")
+    )

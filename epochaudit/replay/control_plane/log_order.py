@@ -1,0 +1,48 @@
+"""Frame `log_order`: each record of each copy of the metadata log, with the record before it in the same file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import ref
+from epochaudit.replay.state.metadata_log import SOURCE
+
+_RAW: Final = r"\d{20}\.log$"
+
+
+def log_order(events: DataFrame) -> DataFrame:
+    """One row per record of a metadata log in a file; snapshots are left out. Clock: the order of the file.
+
+    Needs: the events table. Columns: the subject columns (null except the cluster), event_type, metadata_offset, raft_epoch,
+    batch_base_offset, batch_last_offset, record_ref, and
+      before     struct of these columns from the record before; null for the first; also as before_offset,
+                 before_raft_epoch, before_ref
+      begins     the record begins a batch
+      adjacent   nothing is between the two records but the line that describes the batch
+      raw        the file is a segment, not a dump
+    """
+    file = Window.partitionBy("cluster", "file").orderBy("split", "byte_offset", "line_in_split", "partition_row")
+    place = ("event_type", "metadata_offset", "raft_epoch", "batch_base_offset", "batch_last_offset")
+    rows = events.where((F.col("source") == SOURCE) & ~F.coalesce("in_snapshot", F.lit(False)))
+    rows = rows.select("cluster", "file", *place, "split", "byte_offset", "line_in_split", "partition_row",
+                       ref().alias("record_ref"))  # fmt: skip
+    before = F.lag(F.struct(*place, "split", "line_in_split", "record_ref")).over(file)
+    rows = rows.withColumns({"before": before, "raw": F.col("file").rlike(_RAW)})
+    not_increasing = F.coalesce(F.col("metadata_offset") <= F.col("before.metadata_offset"), F.lit(False))
+    begins = not_increasing | ~F.col("batch_base_offset").eqNullSafe(F.col("before.batch_base_offset"))
+    distance = F.when(begins & ~F.col("raw"), 2).otherwise(1)
+    none = F.lit(None)
+    return rows.select(
+        "cluster",
+        *(none.cast("int").alias(name) for name in ("node", "partition", "leader_epoch", "correlation_id")),
+        *(none.cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
+        *place, "record_ref", "before", "raw", begins.alias("begins"), F.col("before.record_ref").alias("before_ref"),
+        F.col("before.metadata_offset").alias("before_offset"), F.col("before.raft_epoch").alias("before_raft_epoch"),
+        (
+            (F.col("split") == F.col("before.split"))
+            & (F.col("line_in_split") - F.col("before.line_in_split") == distance)
+        ).alias("adjacent"),
+    )  # fmt: skip

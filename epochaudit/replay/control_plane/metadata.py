@@ -1,0 +1,229 @@
+"""Frame `metadata`: every committed state of a partition, with the state before it and the standing of its ISR members.
+
+In KRaft these are the partition records of the metadata log, in the order of their offsets. A ZooKeeper cluster has no such log.
+There the frame has the states that controllers log and brokers accept.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.kafka.releases import MetadataVersion, release
+from epochaudit.replay.state.asked_elections import with_asked_elections
+from epochaudit.replay.state.cluster_history import (
+    ACTIVE,
+    HISTORY_COLUMNS,
+    INELIGIBLE,
+    LIVE,
+    checks_eligibility,
+    cluster_history,
+    in_words,
+    level_at,
+    releases_of,
+    standing_of,
+    states_of,
+    takes_out_incarnations,
+    unclean_permitted,
+)
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.isr_before_election import with_isr_before_election
+from epochaudit.replay.state.metadata_log import record_position
+from epochaudit.replay.state.partition_states import (
+    CLEARED,
+    CONTROLLER,
+    LEADER_AND_ISR,
+    RECORD,
+    STATE,
+    partition_states,
+)
+
+_FIRST_KEEPING_EPOCH: Final = release("3.6")  # where the ISR shrinks (KAFKA-15021)
+_FIRST_BUMPING_ALWAYS: Final = release("3.0")
+_HANDLING_MS: Final = 1000  # requests about a state may still be in flight when the controller writes the next one
+
+
+def metadata(events: DataFrame) -> DataFrame:
+    """One row per statement of a partition's committed state: see `partition_states` for grain, clocks and state columns.
+
+    A state that a ClearElrRecord makes is no row, but may be the state before a row. Needs: the events table.
+    node is the controller that made the change; in KRaft the Raft leader of the record's epoch, null if the log does not state it.
+    "Three values" are true, false, and null: not in the evidence. Adds, beside the columns of `partition_states`:
+      previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr,
+                            leader_recovery_state of the row before; previous_ref its event
+      starts_anew           a ZooKeeper state with leader epoch 0 and partition epoch 0, which only a creation writes
+      created               the record creates the partition (KRaft; not a record of a snapshot)
+      elects                the record or line changes the leader to another node
+      recreated             the topic name had several topic ids
+      deleted_by_name       a topic of the name was deleted, by an event without a topic id
+      deleted_before        (ZooKeeper controllers) a topic of the name was deleted since the state before, by the clock of the
+                            controller's own host
+      isr_before            the ISR of the previous partition epoch, see `with_isr_before_election`; else previous_isr
+      isr_before_ref        the event that states it
+      isr_before_stated     another event than the row before states it
+      same_topic_id         (ZooKeeper controllers) the requests that the controller's own broker received in the state before
+                            and in this one have the same topic id, without another one between them
+      maybe_another_topic   (ZooKeeper controllers) this state and the one before may be of two topics: the name had several, no
+                            state of the partition is recorded for a controller epoch between them, and requests do not show one
+                            topic id
+      metadata_level        metadata.version level in force at the record; log_complete, migrates as in `cluster_history`
+      checks_eligibility    the controller is 3.3 or later; three values
+      bumps_on_shrink       an ISR that shrinks increments the leader epoch (metadata.version below 3.6-IV0); three values
+      bumps_or_not          (KRaft 2.8) a shrink by the controller increments it, one that the leader requested does not; three
+                            values
+      unclean_permitted     an unclean election of the topic was permitted; three values
+      asked_by, asked_ref   the client that requested an unclean election of the partition, see `with_asked_elections`
+      by_administrator      the election may be the result of such a request: there was no leader before, the elected broker was
+                            not unfenced in the same batch of records, and the controller is not older than 2.4
+      members               (KRaft) ISR members: array of struct(broker_id, standing, ref, since, superseded_live). standing:
+                            active, fenced, shutting_down, unregistered or unknown, by their registration at the record's
+                            position. ref, since: the record of that standing and its position
+      standings             the distinct standings of the members
+      leader_standing       the leader's standing, if it is a member; leader_ref the record of it
+      superseded_live       all ineligible members were in the ISR before, and are ineligible because they registered over an own
+                            incarnation that was not fenced
+      takes_out             the controller is 4.0 or later, and would have removed them; three values
+      ineligible_members    members that are fenced, shutting_down or unregistered, as texts "3 fenced"
+      ineligible_ref        the record of the first
+    """
+    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).where(F.col("event_type") != CLEARED)
+    rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
+    rows = with_identity(
+        rows, topic_incarnations(events), "recreated", "deleted_by_name", "created_once", "deletions", "sightings"
+    )
+    rows = with_isr_before_election(rows.withColumn("began_ms", _began_ms()), events)
+    rows = rows.withColumn("node", _controller()).withColumns(
+        {
+            **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
+            "previous_ref": F.col("before.state_ref"),
+            "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
+            "same_topic_id": _same_topic_id(),
+            "deleted_before": _deleted_before(),
+            "maybe_another_topic": _maybe_another_topic(),
+            "isr_before": F.coalesce("stated_isr", "before.isr"),
+            "isr_before_ref": F.coalesce("stated_ref", "before.state_ref"),
+            "isr_before_stated": F.col("stated_isr").isNotNull(),
+            "metadata_level": level_at(F.col("clock")),
+            "created": _created(),
+            "unclean_permitted": unclean_permitted(F.col("topic")),
+            "members": F.when(F.col("scope") == RECORD, F.transform("isr", _member)),
+            "group_id": F.lit(None).cast("string"),
+        }
+    )
+    rows = with_asked_elections(rows.withColumns(_standing()), events)
+    return rows.drop(
+        *HISTORY_COLUMNS, "before", "sightings", "deletions", "created_once", "began_ms", "stated_isr", "stated_ref"
+    )
+
+
+def _created() -> Column:
+    """The record creates the partition. A snapshot does not."""
+    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
+    return (
+        (F.col("event_type") == "PARTITION_RECORD")
+        & ~in_snapshot
+        & (F.col("leader_epoch") == 0)
+        & (F.col("partition_epoch") == 0)
+    )
+
+
+def _same_topic_id() -> Column:
+    """See `metadata`. Compares times of the controller's own host only."""
+    place, before = F.col("state_ref"), F.col("before.state_ref")
+    here = F.filter("sightings", lambda s: s["node"] == place["node"])
+    covers_both = F.exists(
+        here, lambda s: (s["since"] <= before["time_ms"]) & (s["until"] > place["time_ms"] + _HANDLING_MS)
+    )
+    another_id = F.exists(here, lambda s: s["since"] > before["time_ms"])
+    stated = (F.col("scope") == CONTROLLER) & (before["node"] == place["node"])
+    return F.coalesce(stated & covers_both & ~another_id, F.lit(False))
+
+
+def _maybe_another_topic() -> Column:
+    """See `metadata`. Only the log of the controller that created the topic again has its lines, and it may be missing."""
+    several_topics = (F.col("scope") == CONTROLLER) & (F.col("recreated") | F.col("deleted_by_name"))
+    skips_epoch = F.col("clock") > F.col("previous_clock") + 1
+    return F.coalesce(several_topics & skips_epoch & ~_same_topic_id(), F.lit(False))
+
+
+def _began_ms() -> Column:
+    """Time at which the controller wrote the state before, else of its election, by its own clock."""
+    before = F.col("before.state_ref")
+    elected = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= F.col("time_ms")))
+    own = F.when(before["node"] == F.col("node"), before["time_ms"])
+    return F.when(F.col("scope") == CONTROLLER, F.coalesce(own, F.array_max(elected["time_ms"])))
+
+
+def _deleted_before() -> Column:
+    """See `metadata`. The controller deletes a topic, or its broker deletes the log of a replica that was in the ISR before."""
+    here = F.filter("deletions", lambda d: d["node"] == F.col("node"))
+    since = F.filter(here, lambda d: (d["until"] >= F.col("began_ms")) & (d["since"] <= F.col("time_ms")))
+    of_topic = F.exists(since, lambda d: ~d["of_log"] | F.array_contains(F.col("before.isr"), F.col("node")))
+    return F.coalesce(of_topic, F.lit(False))
+
+
+def _controller() -> Column:
+    """The controller that made the change."""
+    leading = F.filter("raft_leaders", lambda r: r["raft_epoch"] == F.col("raft_epoch"))
+    return F.when(F.col("scope") == RECORD, F.try_element_at(leading, F.lit(1))["leader"]).otherwise(
+        F.when(F.col("scope") == CONTROLLER, F.col("node")).otherwise(F.col("controller_id"))
+    )
+
+
+def _member(broker_id: Column) -> Column:
+    """An ISR member and its standing at the record's place."""
+    place = F.col("clock")
+    current_states = F.filter(states_of(broker_id), lambda state: (state["since"] <= place) & (state["until"] > place))
+    state = F.try_element_at(current_states, F.lit(1))
+    before = F.filter(
+        states_of(broker_id), lambda other: (other["until"] == state["since"]) & other["standing"].isin(*LIVE)
+    )
+    return F.struct(
+        broker_id.alias("broker_id"),
+        standing_of(state).alias("standing"),
+        state["ref"].alias("ref"),
+        state["since"].alias("since"),
+        F.exists(before, lambda other: other["broker_epoch"] < state["broker_epoch"]).alias("superseded_live"),
+    )
+
+
+def _standing() -> dict[str, Column]:
+    """Columns about the election, the standing of members and leader, and the controller's release."""
+    ineligible = F.filter("members", lambda member: member["standing"].isin(*INELIGIBLE))
+    leading = F.try_element_at(F.filter("members", lambda m: m["broker_id"] == F.col("leader")), F.lit(1))
+    in_batch = leading["since"] >= record_position(F.col("batch_base_offset"))
+    unfenced_with_it = F.coalesce((leading["standing"] == ACTIVE) & in_batch, F.lit(False))
+    level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == RECORD, F.col("raft_epoch"))
+    version = F.array_max(releases_of(F.col("node"), raft_epoch=raft_epoch))
+    follows_directly = F.col("leader_epoch") == F.col("previous_leader_epoch") + 1
+    decided = (F.col("event_type") == "PARTITION_CHANGE_RECORD") | (F.col("event_type") == "PARTITION_STATE_CHANGED")
+    return {
+        "elects": decided & (F.col("leader") >= 0) & (F.col("leader") != F.col("previous_leader")),
+        "by_administrator": F.coalesce((F.col("previous_leader") < 0) | ~follows_directly, F.lit(True))
+        & ~unfenced_with_it,
+        "superseded_live": F.forall(
+            ineligible, lambda m: m["superseded_live"] & F.array_contains("previous_isr", m["broker_id"])
+        ),
+        "takes_out": takes_out_incarnations(F.col("node"), level, raft_epoch),
+        "leader_standing": leading["standing"],
+        "leader_ref": leading["ref"],
+        "bumps_on_shrink": F.when(level.isNotNull(), level < MetadataVersion.IBP_3_6_IV0).when(
+            version < _FIRST_KEEPING_EPOCH, F.lit(True)
+        ),
+        "bumps_or_not": F.when(level.isNotNull(), F.lit(False)).otherwise(version < _FIRST_BUMPING_ALWAYS),
+        "standings": F.array_distinct("members.standing"),
+        "ineligible_members": F.transform(
+            ineligible, lambda m: F.concat_ws(" ", m["broker_id"], in_words(m["standing"]))
+        ),
+        "ineligible_ref": F.try_element_at(ineligible["ref"], F.lit(1)),
+        "checks_eligibility": checks_eligibility(
+            F.col("node"),
+            F.col("metadata_level"),
+            F.when(
+                F.col("scope") == CONTROLLER, F.col("time_ms")
+            ),  # the CreateTime of a record is not on the clock of the node's logs
+            raft_epoch,
+        ),
+    }

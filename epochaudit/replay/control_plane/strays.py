@@ -1,0 +1,117 @@
+"""Frame `strays`: replicas that a broker should no longer have, and what happened to them there.
+
+A KRaft broker compares its folders with the metadata image at start-up (3.6 on). A broker in migration receives all its partitions
+in its first LeaderAndIsr of type FULL (3.6.1 on). In both cases it renames the other folders to `-stray`.
+Clock: the node's host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import GRAIN_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import FULL
+from epochaudit.replay.state.held_epochs import LATE_MS, held_epochs
+from epochaudit.replay.state.incarnations import key_of_name
+
+FULL_REQUEST: Final = "full_leader_and_isr"
+DEAD: Final = ("topic_deleted", "inconsistent_topic_id")  # a topic id is not used again
+
+_REPLICA: Final = ("cluster", "node", "topic", "topic_id", "partition")
+_SUBJECT: Final = ("reason", "listed", "found_ms", "found_ref", "correlation_id")
+
+
+def strays(events: DataFrame) -> DataFrame:
+    """One row per folder that a node found to be stray, and per (FULL LeaderAndIsr, replica that the node then had).
+
+    Needs: the events table. Clock: the node's host. Columns: the subject columns, and
+      reason         of the line: topic_deleted, inconsistent_topic_id, not_in_replicas, not_in_request, no_topic_id; of a
+                     request: full_leader_and_isr
+      listed         the request lists the replica
+      found_ref      the line or request
+      renamed_ref    the line that renames the folder
+      restarted_ref  the line by which the replica of the same topic id starts a leader epoch again
+      replaced_ref   the line by which a replica of another topic id starts one
+      served_ref     the first Fetch for the topic id that was answered 0 afterwards
+      served_before_restart   that Fetch arrived before the restart, or one of the two is not recorded
+    """
+    held = held_epochs(events).select("cluster", "node", "topic_key", "partition", "held")
+    subjects = _folders(events).unionByName(_unlisted(events, held))
+    by_name = subjects.withColumn("topic_key", key_of_name(F.col("topic")))
+    rows = by_name.join(held, ["cluster", "node", "topic_key", "partition"], "left")
+    rows = rows.join(F.broadcast(_renamings(events)), ["cluster", "node", "topic", "partition"], "left")
+    rows = rows.join(_served(subjects, events), [*_REPLICA, "found_ms"], "left")
+    later = F.filter("held", lambda h: h["from_ms"] > F.col("found_ms") + GRAIN_MS)
+    rows = rows.withColumn("later", later)
+    restart = F.array_min(_starts("later", lambda h: h["topic_id"] == F.col("topic_id")))
+    replacement = F.array_min(_starts("later", lambda h: h["topic_id"] != F.col("topic_id")))
+    renamed_after = F.filter("renamings", lambda r: r["time_ms"] >= F.col("found_ms") - GRAIN_MS)
+    return rows.select(
+        *_REPLICA, F.lit(None).cast("int").alias("leader_epoch"), F.lit(None).cast("string").alias("client_id"),
+        F.lit(None).cast("string").alias("group_id"), "correlation_id", "reason", "listed", "found_ref",
+        F.get(F.array_sort(renamed_after), F.lit(0))["ref"].alias("renamed_ref"), restart["ref"].alias("restarted_ref"),
+        replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
+        F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
+    )  # fmt: skip
+
+
+def _starts(held: str, condition: Callable[[Column], Column]) -> Column:
+    return F.transform(F.filter(held, condition), lambda h: F.struct(h["from_ms"], h["ref"]))
+
+
+def _folders(events: DataFrame) -> DataFrame:
+    """One row per folder that a node found to be stray."""
+    return of_types(events, "STRAY_PARTITION").select(
+        *_REPLICA, "reason", F.lit(False).alias("listed"), F.col("time_ms").alias("found_ms"), ref().alias("found_ref"),
+        "correlation_id",
+    )  # fmt: skip
+
+
+def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
+    """One row per (FULL LeaderAndIsr, replica that the node held when it arrived)."""
+    listed = F.collect_set(F.struct("topic_id", "partition")).alias("partitions")
+    full_requests = (
+        of_types(events, "LEADER_AND_ISR")
+        .where((F.col("request_type") == FULL) & (F.col("request_error_code") == Errors.NONE))
+        .groupBy("cluster", "node", "correlation_id", "arrival_ms", "time_ms", ref().alias("found_ref"))
+        .agg(listed)
+    )
+    replicas = held.where(F.get("held", F.lit(0))["topic_id"] == F.col("topic_key")).withColumnRenamed(
+        "partition", "replica"
+    )
+    pairs = replicas.join(F.broadcast(full_requests), ["cluster", "node"])
+    held_then = F.filter(
+        "held",
+        lambda h: (h["from_ms"] < F.col("arrival_ms")) & F.coalesce(h["until_ms"] >= F.col("arrival_ms"), F.lit(True)),
+    )
+    pairs = pairs.withColumn("held_then", held_then).where(F.size("held_then") > 0)
+    return pairs.select(
+        "cluster", "node", F.get("held_then", F.lit(0))["topic"].alias("topic"), F.col("topic_key").alias("topic_id"),
+        F.col("replica").alias("partition"), F.lit(FULL_REQUEST).alias("reason"),
+        F.exists("partitions", lambda p: (p["topic_id"] == F.col("topic_key")) & (p["partition"] == F.col("replica"))).alias("listed"),
+        F.col("time_ms").alias("found_ms"), "found_ref", "correlation_id",
+    )  # fmt: skip
+
+
+def _renamings(events: DataFrame) -> DataFrame:
+    """One row per (node, partition): renamings, the lines that rename its folder."""
+    line = F.struct("time_ms", ref().alias("ref"))
+    lines = of_types(events, "LOG_MARKED_STRAY").groupBy("cluster", "node", "topic", "partition")
+    return lines.agg(F.collect_list(line).alias("renamings"))
+
+
+def _served(subjects: DataFrame, events: DataFrame) -> DataFrame:
+    """One row per stray: served, the first Fetch for its topic id that was answered 0 after it should have been removed."""
+    unlisted = subjects.where(~F.col("listed") & F.col("topic_id").isNotNull()).select(*_REPLICA, "found_ms").distinct()
+    rows = of_types(events, "FETCH").where((F.col("error_code") == Errors.NONE) & F.col("topic_id").isNotNull())
+    rows = rows.select("cluster", "node", "topic_id", "partition", "arrival_ms", ref().alias("ref"))
+    served = rows.join(F.broadcast(unlisted), ["cluster", "node", "topic_id", "partition"]).where(
+        F.col("arrival_ms") > F.col("found_ms") + LATE_MS
+    )
+    return served.groupBy(*_REPLICA, "found_ms").agg(F.min(F.struct("arrival_ms", "ref")).alias("served"))

@@ -1,0 +1,1 @@
+"""Frames of the data plane: fetches, offsets, high watermarks, truncations and replicas' logs."""

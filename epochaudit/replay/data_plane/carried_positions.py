@@ -1,0 +1,200 @@
+"""Positions that consumers carried into a topic that was created again under the same name.
+
+Leader epochs and offsets of the new topic start at 0, so that no leader epoch tells the two topics apart. An offset of the old topic
+means another record in the new one.
+Clock: one client's fetches by the leader epoch that served them, within one broker by its request log; topics of one name by the
+nodes that stated both.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations, with_identity
+from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+
+_CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "partition")
+_ENTRY: Final = ("ref", "correlation_id", "api_version", "log_start_offset")
+
+
+def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition, topic id) that the client read after another topic of the same name.
+
+    Needs: the events table; `histories`: `consumer_histories` of the frame `positions`.
+    Columns: the subject columns (node = the broker that served the first fetch with error code 0 in the new topic, leader_epoch =
+    the one that it was served in), api_version, ambiguous_name (if true and topic_id is null, nothing tells the topics apart),
+    shared_client_id, and
+      entered               true
+      fetch_offset          of that fetch, null if the request left it to a session whose offset is unknown; fetch_ref
+      left_to_session       the request did not list the partition
+      log_start_offset      of the new topic, 0 if the answer has none
+      last_skipped_offset   the one before fetch_offset
+      previous_topic_id     the id of the old topic; topic_now, topic_before: both topics in words
+      position_ref          where the client read up to this offset, or fetched at it, in the old topic; null if it did not
+      created_ref           the node's first event with the new topic id
+      committed_ref         the answer with which the group's coordinator returned the offset
+      resumed               the coordinator returned it, unless only the client itself had committed it: by then the client had
+                            read the old topic alone
+      detected              how the client got a new position, null if it did not
+      refused               a leader epoch that the client stated was refused before
+      order_unknown         the evidence does not show which of the topics came first
+    """
+    rows = with_identity(histories, topic_incarnations(events), "recreated", "sightings")
+    rows = rows.where(F.col("recreated") | F.col("ambiguous_name"))
+    rows = _with_other_topics(rows).withColumn("reads", F.filter("reads", _placed))
+    rows = rows.where((F.size("reads") > 0) & F.col("topic").isNotNull())
+    entered = F.size("old_reads") > 0
+    nameless = F.col("topic_id").isNull() & F.col("ambiguous_name")
+    rows = _entry(rows.where(entered | F.col("order_unknown") | nameless))
+    rows = _origin(rows).withColumn("previous_topic_id", F.coalesce("origin.of.topic_id", "previous_topic_id"))
+    return rows.select(
+        F.lit(True).alias("entered"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
+        F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
+        F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", F.col("at.ref").alias("fetch_ref"),
+        F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",
+        "previous_topic_id", topic_in_words(F.col("topic_id")).alias("topic_now"),
+        topic_in_words(F.col("previous_topic_id")).alias("topic_before"),
+        F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
+        "resumed", F.col("resume.ref").alias("committed_ref"), "detected", "refused",
+        "order_unknown", "ambiguous_name", "shared_client_id",
+    )  # fmt: skip
+
+
+def _with_other_topics(rows: DataFrame) -> DataFrame:
+    """Adds the client's reads of the topics that had the name before, and its answers that name no topic id.
+
+    Columns: old_reads, unplaced_reads (of no topic id), previous_topic_id, marks, resumes, order_unknown.
+    """
+    of_client = Window.partitionBy(*_CLIENT)
+    own = F.col("topic_id")
+    topics = F.collect_list(F.struct("topic_id", "reads", "marks", "resumes")).over(of_client)
+    rows = rows.withColumns({"topics": topics, "before": earlier_ids(own), "after": later_ids(own)})
+
+    def unordered(topic: Column) -> Column:
+        ordered = F.array_contains("before", topic["topic_id"]) | F.array_contains("after", topic["topic_id"])
+        return (topic["topic_id"] != own) & (F.size(topic["reads"]) > 0) & ~ordered
+
+    old = F.filter("topics", lambda topic: F.array_contains("before", topic["topic_id"]) & (F.size(topic["reads"]) > 0))
+    same = F.filter("topics", lambda topic: topic["topic_id"].isNull() | (topic["topic_id"] == own))
+    return rows.withColumns(
+        {
+            "old_reads": F.flatten(F.transform(old, _of_topic)),
+            "unplaced_reads": F.flatten(
+                F.filter("topics", lambda topic: topic["topic_id"].isNull() & own.isNotNull())["reads"]
+            ),
+            "previous_topic_id": F.array_max(F.transform(old, lambda topic: _generation(topic["topic_id"])))[
+                "topic_id"
+            ],
+            "marks": F.flatten(same["marks"]),
+            "resumes": F.flatten(F.col("topics")["resumes"]),
+            "order_unknown": F.coalesce(F.exists("topics", unordered), F.lit(False)),
+        }
+    ).drop("topics", "before", "after")
+
+
+def _of_topic(topic: Column) -> Column:
+    """The reads of a topic, each with its generation: of."""
+    return F.transform(topic["reads"], lambda read: read.withField("of", _generation(topic["topic_id"])))
+
+
+def _generation(topic_id: Column) -> Column:
+    """A topic id, ordered by how many topics of the name came before it."""
+    return F.struct(F.size(earlier_ids(topic_id)).alias("generation"), topic_id.alias("topic_id"))
+
+
+def _placed(read: Column) -> Column:
+    """The client fetched at an offset, or received records: not only a high watermark."""
+    return read["first_at"].isNotNull() | read["unlisted"]["unlisted_at"].isNotNull()
+
+
+def _entry(rows: DataFrame) -> DataFrame:
+    """Adds the client's first fetch of the new topic: a request that lists it, or records for an offset left to the session."""
+    first = F.array_min("reads")
+    rows = rows.withColumns({"first": first, "shared_client_id": interleaved("reads")})
+    listed, unlisted = F.col("first"), F.col("first.unlisted")
+    left = unlisted["unlisted_at"].isNotNull() & (
+        listed["first_at"].isNull() | (unlisted["unlisted_at"] < listed["first_at"])
+    )
+    entry = F.struct(
+        listed["node"].alias("node"),
+        F.when(left, unlisted["unlisted_at"]).otherwise(listed["first_at"]).alias("place"),
+        *(F.when(left, unlisted[name]).otherwise(listed[name]).alias(name) for name in _ENTRY),
+    )
+
+    def in_session(read: Column) -> Column:
+        same_node = (read["node"] == listed["node"]) & (unlisted["session_id"] > 0)
+        return same_node & (read["last_session_id"] == unlisted["session_id"])
+
+    def offsets(reads: Column) -> Column:
+        return F.transform(reads, lambda r: F.struct(r["last_at"], r["last_fetch_offset"], r["first_at"]))
+
+    # a request for either topic may have set the session's offset in the new one
+    unplaced = offsets(F.filter("unplaced_reads", in_session))
+    unplaced = F.filter(unplaced, lambda r: r["first_at"] < unlisted["unlisted_at"])
+    last = F.array_max(F.concat(offsets(F.filter("old_reads", in_session)), unplaced))
+    unclear = F.exists(unplaced, lambda r: r["last_at"] > unlisted["unlisted_at"])
+    return rows.withColumns(
+        {
+            "left_to_session": left,
+            "fetch_offset": F.when(left, F.when(~unclear, last["last_fetch_offset"])).otherwise(
+                listed["first_fetch_offset"]
+            ),
+            "at": entry,
+        }
+    ).withColumn("log_start_offset", F.greatest(F.coalesce("at.log_start_offset", F.lit(0)), F.lit(0)))
+
+
+def _origin(rows: DataFrame) -> DataFrame:
+    """Adds where the position came from, and what brokers answered the client before."""
+    o, at = F.col("fetch_offset"), F.col("at")
+    stated = F.filter("sightings", lambda s: (s["topic_id"] == F.col("topic_id")) & (s["node"] == at["node"]))
+    read = F.filter(
+        "old_reads",
+        lambda r: (
+            ((r["read_from"] < o) & (o <= r["high_watermark"]))
+            | (r["first_fetch_offset"] == o)
+            | (r["last_fetch_offset"] == o)
+        ),
+    )
+    own_ref = F.transform(
+        read,
+        lambda r: F.struct(
+            r["of"].alias("of"), r["leader_epoch"], F.coalesce(r["read_ref"], r["ref"]).alias("read_ref")
+        ),
+    )
+
+    def before(mark: Column) -> Column:
+        """Not later in the request log of the broker that served the first fetch. Another broker's order is unknown."""
+        return (mark["node"] != at["node"]) | (mark["first_at"] <= at["place"])
+
+    def seen(kind: str) -> Column:
+        return F.exists("marks", lambda m: (m["kind"] == kind) & before(m))
+
+    reset = F.exists("marks", lambda m: (m["kind"] == "reset") & before(m) & (m["answered_offset"] == o))
+    diverged = ~F.col("left_to_session") & (F.col("first.diverging_epoch") >= 0)
+    return rows.withColumns(
+        {
+            "origin": F.array_max(own_ref),
+            "resume": F.array_max(F.filter("resumes", lambda c: c["answered_offset"] == o)),
+            "resumed": F.exists("resumes", lambda c: (c["answered_offset"] == o) & ~c["own"]),
+            "detected": F.when(reset, "a new position from ListOffsets")
+            .when(seen("out_of_range"), "an out-of-range answer")
+            .when(diverged, "the leader's comparison with lastFetchedEpoch"),
+            "refused": seen("refused"),
+            "created_ref": F.get(stated, F.lit(0))["ref"],
+        }
+    )
+
+
+def interleaved(reads: str) -> Column:
+    """Whether reads of two connections at one broker alternate: then more than one consumer has the client id."""
+    return F.exists(
+        reads,
+        lambda a: F.exists(
+            reads,
+            lambda b: (a["node"] == b["node"]) & (a["first_at"] < b["first_at"]) & (b["first_at"] < a["last_at"]),
+        ),
+    )

@@ -1,0 +1,228 @@
+"""Frame `commits`: the offsets that consumer groups committed with a leader epoch, and that coordinators returned to them.
+
+A committed leader epoch is that of the record before the offset. The coordinator stores both as they come (KIP-320).
+Clock: the coordinator's request log and its host's time; partitions by leader epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.replay.data_plane.lineage import epoch_starts
+from epochaudit.replay.state.held_epochs import LATE_MS
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+
+COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
+OFFSET_FETCH: Final = "OFFSET_FETCH"
+
+_OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
+_LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "offset", "correlation_id", "api_version")
+_SETTLED_MS: Final = 30_000  # by then every broker knows a leader epoch in which a client has read records
+
+
+def commits(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, partition, client id, committed leader epoch): its first and last commit.
+
+    And one per offset that a coordinator returned to a group for a name that had several topics: told is true, see `_returned`.
+    Needs: the events table. Commits are aggregated where they are read. Refused commits, and those of versions without a leader
+    epoch, are left out.
+    Columns: the subject columns (node = the coordinator; leader_epoch = the committed one, -1 for none; client_id and
+    correlation_id of the last commit), told (false), api_version, committed_offset and commit_ref of the last commit,
+    ambiguous_name, and
+      highest_epoch           the highest leader epoch recorded of the partition; null: none
+      answered_epoch          the last leader epoch of the partition that the coordinator's Metadata answers have, 30 s or more after
+                              the commit; null: none; offset_fetch_ref: that answer
+      answered_epoch_start_recorded   the leader's line that starts answered_epoch is recorded
+      newer_epoch, newer_offset, newer_ref   an earlier commit at the same coordinator, of a lower offset in a newer leader epoch;
+                              null: none; newer_start, newer_start_ref: the start of that epoch
+      election_uncertain      an election after the committed leader epoch, up to newer_epoch, is unclean or unknown
+    """
+    entries = (
+        _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY, "first", "last")).alias("entries"))
+    )
+    rows = with_identity(entries, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    partition = ["cluster", "topic_key", "partition"]
+    rows = rows.join(F.broadcast(epoch_starts(events).drop("ambiguous_name")), partition, "left")
+    rows = rows.join(F.broadcast(_metadata(events)), partition, "left")
+    rows = rows.withColumn("entry", F.explode("entries"))
+    return _committed(rows).unionByName(_returned(events), allowMissingColumns=True)
+
+
+def _ok(*event_types: str) -> Column:
+    """Accepted requests of these types with an offset of a partition."""
+    return (
+        F.col("event_type").isin(*event_types)
+        & (F.col("error_code") == Errors.NONE)
+        & (F.col("offset") >= 0)
+        & F.col("group_id").isNotNull()
+        & F.col("partition").isNotNull()
+    )
+
+
+_ENTRY: Final = ("committed_leader_epoch", "client_id")
+
+
+def _by_epoch(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, partition, client id, committed leader epoch), over all files of the coordinator.
+
+    Buffers have a fixed width, so that the aggregation of all commits stays a hash aggregation.
+    """
+    rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
+    rows = rows.withColumn("at", at())
+    found = rows.groupBy(*_OF_GROUP, *_ENTRY).agg(
+        *(F.min_by(name, "at").alias(f"first_{name}") for name in (*PLACE_OF_NODE, "offset")),
+        *(F.max_by(name, "at").alias(f"last_{name}") for name in _LAST),
+    )
+    last = (F.col(f"last_{name}").alias(name) for name in ("offset", "arrival_ms", "correlation_id", "api_version"))
+    return with_refs(found, events, "first", "last").select(
+        *_OF_GROUP,
+        *_ENTRY,
+        F.struct(F.col("first_offset").alias("offset"), F.col("first_ref").alias("ref")).alias("first"),
+        F.struct(*last, F.col("last_ref").alias("ref")).alias("last"),
+    )
+
+
+def _metadata(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): the highest leader epoch of Metadata answers, and the last of each node.
+
+    Columns: highest_stated_epoch; answers: array of struct(arrival_ms, node, leader_epoch, ref).
+    """
+    rows = of_types(events, "METADATA").where(
+        F.col("partition").isNotNull()
+        & (F.col("response_leader_epoch") >= 0)
+        & (F.col("api_version") >= RELIABLE_METADATA_VERSION)
+        & is_user_topic()
+    )
+    last = ("response_leader_epoch", "arrival_ms", *PLACE_OF_NODE)
+    by_node = rows.groupBy("cluster", "node", "topic", "topic_id", "partition").agg(
+        F.max("response_leader_epoch").alias("highest"),
+        *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in last),
+    )
+    by_node = with_refs(by_node, events, "last")
+    answer = F.struct(
+        F.col("last_arrival_ms").alias("arrival_ms"),
+        "node",
+        F.col("last_response_leader_epoch").alias("leader_epoch"),
+        F.col("last_ref").alias("ref"),
+    )
+    named = with_identity(by_node, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    return named.groupBy("cluster", "topic_key", "partition").agg(
+        F.max("highest").alias("highest_stated_epoch"), F.collect_list(answer).alias("answers")
+    )
+
+
+def _committed(rows: DataFrame) -> DataFrame:
+    """The rows of commits. Needs: entry, entries, epochs, answers, highest_stated_epoch."""
+    entry, last = F.col("entry"), F.col("entry.last")
+    epoch = entry["committed_leader_epoch"]
+    later = F.filter(
+        "answers", lambda a: (a["node"] == F.col("node")) & (a["arrival_ms"] > last["ref"]["time_ms"] + _SETTLED_MS)
+    )
+    before = F.filter(
+        "entries",
+        lambda e: (
+            (e["committed_leader_epoch"] > epoch)
+            & (e["first"]["offset"] < last["offset"])
+            & (e["first"]["ref"]["time_ms"] + LATE_MS < last["arrival_ms"])
+        ),
+    )
+    newer = F.array_max(F.transform(before, lambda e: F.struct(e["committed_leader_epoch"].alias("epoch"), e["first"])))
+    rows = rows.withColumns({"later": F.array_max(later), "newer": newer})
+
+    doubtful = F.exists(
+        "epochs",
+        lambda e: (
+            (e["leader_epoch"] > epoch)
+            & (e["leader_epoch"] <= F.col("newer.epoch"))
+            & (e["leader"] != NO_LEADER)
+            & e["election"].isin("unclean", "unknown")
+        ),
+    )
+    started = _of_epoch(F.col("newer.epoch"))
+    return rows.select(
+        F.lit(False).alias("told"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
+        entry["client_id"].alias("client_id"), "group_id", last["correlation_id"].alias("correlation_id"),
+        last["api_version"].alias("api_version"), last["offset"].alias("committed_offset"), last["ref"].alias("commit_ref"),
+        "ambiguous_name", F.greatest(F.array_max(F.col("epochs")["leader_epoch"]), "highest_stated_epoch").alias("highest_epoch"),
+        F.col("later.leader_epoch").alias("answered_epoch"), F.col("later.ref").alias("offset_fetch_ref"),
+        _of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("answered_epoch_start_recorded"),
+        F.col("newer.epoch").alias("newer_epoch"), F.col("newer.first.offset").alias("newer_offset"),
+        F.col("newer.first.ref").alias("newer_ref"), started["start_offset"].alias("newer_start"),
+        started["start_ref"].alias("newer_start_ref"), F.coalesce(doubtful, F.lit(False)).alias("election_uncertain"),
+    )  # fmt: skip
+
+
+def _of_epoch(leader_epoch: Column) -> Column:
+    """The entry of that leader epoch in epochs, null if there is none."""
+    return F.get(F.filter("epochs", lambda e: e["leader_epoch"] == leader_epoch), F.lit(0))
+
+
+def _returned(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, file, group, partition, offset) that OffsetFetch returned for a name that had several topics.
+
+    Columns: the subject columns (topic_id: the newest topic of the name that the coordinator knew; leader_epoch = the committed one;
+    client_id null), and
+      told                 true
+      topic_now            the topic in words
+      committed_offset     the returned offset; offset_fetch_ref: the last answer with it
+      created_ref          the coordinator's first event with that topic id; created_before: it had stated another topic before
+      commit_ref           the last commit of the offset at this coordinator
+      before_deletion      that commit is no later than the coordinator's last statement of an earlier topic
+      after_creation       that commit is later than its first statement of the newest topic
+      committed_elsewhere  the offset was committed at another coordinator, too
+    """
+    rows = events.where(_ok(OFFSET_FETCH, *COMMITS))
+    is_offset_fetch = F.col("event_type") == OFFSET_FETCH
+    named = with_identity(rows, topic_incarnations(events), "recreated", "sightings")
+    named = named.where(F.col("recreated") | F.col("ambiguous_name"))
+    by_offset = named.groupBy(
+        "cluster", "node", "file", "group_id", "topic", "partition", "offset", is_offset_fetch.alias("is_offset_fetch"), "sightings",
+    ).agg(
+        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in (*PLACE, "arrival_ms", "response_leader_epoch",
+                                                                           "correlation_id")),
+    )  # fmt: skip
+    place = F.struct("last_time_ms", "node", carried_ref("last").alias("ref"))
+    per_group = by_offset.groupBy("cluster", "group_id", "topic", "partition", "offset", "sightings").agg(
+        F.collect_list(F.when(~F.col("is_offset_fetch"), place)).alias("commits"),
+        F.collect_list(
+            F.when(
+                F.col("is_offset_fetch"),
+                F.struct("node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", carried_ref("last").alias("ref")),
+            )
+        ).alias("answers"),
+    )  # fmt: skip
+    return _answered(per_group.withColumn("answer", F.explode("answers")))
+
+
+def _answered(rows: DataFrame) -> DataFrame:
+    """The rows of `_returned`. Needs: answer, commits, sightings."""
+    answer = F.col("answer")
+    own_sightings = F.filter("sightings", lambda s: s["node"] == answer["node"])
+    known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - LATE_MS)
+    newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
+    earlier = F.filter("own_sightings", lambda s: s["since"] < F.col("newest.since"))
+    last_stated = F.array_max(F.transform(earlier, lambda s: F.greatest(s["until"], s["deleted"])))
+    own = F.filter("commits", lambda c: c["node"] == answer["node"])
+    rows = rows.withColumn("own_sightings", own_sightings).withColumn("newest", newest)
+    rows = rows.withColumns({"last_stated": last_stated, "commit": F.array_max(own)})
+    none = F.lit(None)
+    return rows.select(
+        F.lit(True).alias("told"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
+        "partition", answer["last_response_leader_epoch"].alias("leader_epoch"), none.cast("string").alias("client_id"),
+        "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
+        answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),
+        (F.col("commit.last_time_ms") <= F.least("last_stated", F.col("newest.since"))).alias("before_deletion"),
+        (F.col("commit.last_time_ms") > F.col("newest.since") + LATE_MS).alias("after_creation"),
+        F.exists("commits", lambda c: c["node"] != answer["node"]).alias("committed_elsewhere"),
+        topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
+        F.col("newest.ref").alias("created_ref"), F.col("last_stated").isNotNull().alias("created_before"),
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Frame `epoch_caches`: the entries of leader epoch caches, from log lines and checkpoint files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.state.incarnations import METADATA_TOPIC
+
+APPENDED: Final = "EPOCH_CACHE_APPENDED"
+CONFLICT: Final = "EPOCH_CACHE_CONFLICT"
+DISORDER: Final = "EPOCH_CACHE_DISORDER"
+CHECKPOINT: Final = "EPOCH_CHECKPOINT"
+METADATA_LOG_DELETED: Final = "METADATA_LOG_DELETED"
+
+ENTRIES: Final = (APPENDED, CONFLICT, DISORDER, CHECKPOINT)
+FUTURE_CREATED: Final = "FUTURE_LOG_CREATED"
+FUTURE_PROMOTED: Final = "FUTURE_LOG_PROMOTED"
+LOG_DELETED: Final = "LOG_DELETION_SCHEDULED"  # also of a future replica whose move is cancelled
+RESET: Final = "FETCH_OFFSET_RESET"
+# Lines that may remove entries: after one, the content of the cache is unknown. A high watermark is loaded for a new log, or for
+# one found at the start of the process: that line shows both where the kafka.log logger is off.
+_REMOVES: Final = (
+    "EPOCH_CACHE_END_TRUNCATED", "EPOCH_CACHE_START_TRUNCATED", "HIGH_WATERMARK_LOADED", "LOG_CREATED", FUTURE_PROMOTED,
+    LOG_DELETED, "LOG_EMPTIED", "LOG_TRUNCATED", "LOG_SEGMENTS_TRUNCATED", "LOG_MARKED_STRAY", RESET, METADATA_LOG_DELETED,
+)  # fmt: skip
+
+
+def epoch_caches(events: DataFrame) -> DataFrame:
+    """One row per entry of a leader epoch cache, in a line of server.log or in a checkpoint file.
+
+    Needs: the events table. Clock: the node's own log order; the order within a checkpoint file.
+    Columns: the subject columns (node = the replica's), event_type, start_offset, entry_ref, and
+      before      the previous entry of the cache: struct(leader_epoch, start_offset, time_ms, entry_ref, entries); null: none is
+                  known since the log was created, deleted or truncated; before_ref, before_epoch and before_offset: its values
+      entries     the size of the cache with this entry, before_entries with the previous one, as the lines state them
+      cleared     the cache lost the previous entry, as it is not larger than with that one: truncating a log fully clears its cache
+                  without a line (LeaderEpochFileCache.clearAndFlush). A follower does so when it is answered
+                  109 OFFSET_MOVED_TO_TIERED_STORAGE
+      moving      the replica moves between log directories: its future replica has a cache of its own, and lines about that one
+                  name the same partition
+      restarted   the process restarted between the two lines, and may have rebuilt the cache from the log
+    """
+    event_type = F.col("event_type")
+    rows = of_types(events, *ENTRIES, *_REMOVES, FUTURE_CREATED).select(
+        "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
+        "topic", "partition", "leader_epoch", "start_offset", "name", "reason", F.col("value").try_cast("int").alias("entries"),
+        ref().alias("entry_ref"),
+    )  # fmt: skip
+    deleted = event_type == METADATA_LOG_DELETED
+    rows = rows.withColumns(
+        {
+            "topic": F.when(deleted, METADATA_TOPIC).otherwise(F.col("topic")),
+            "partition": F.when(deleted, 0).otherwise(F.col("partition")),
+        }
+    )
+    # each partition of a checkpoint file is a cache of its own; its folder may be one that is to be deleted
+    cache = ("cluster", "node", "source", "topic", "partition", "name", "of_file")
+    rows = rows.withColumns(
+        {
+            "of_file": F.when(event_type == CHECKPOINT, F.col("file")),
+            "name": F.when(event_type == CHECKPOINT, F.col("name")),
+        }
+    )
+    in_order = Window.partitionBy(*cache).orderBy("file_order", "byte_offset", "line_in_split")
+    entry = F.struct("leader_epoch", "start_offset", "time_ms", "entry_ref", "entries")
+    emptied = (event_type != RESET) | F.col("reason").eqNullSafe("leader_log_start")
+    removes = event_type.isin(*_REMOVES, CONFLICT) & emptied
+    rows = rows.withColumns({"removals": F.count(F.when(removes, 1)).over(in_order), "moving": _moving(in_order)})
+    # an entry out of order is not appended; after a conflict the cache's known content begins with the new entry
+    appended = F.when(event_type.isin(APPENDED, CONFLICT, CHECKPOINT), entry)
+    since = Window.partitionBy(*cache, "removals").orderBy("file_order", "byte_offset", "line_in_split")
+    before = F.last(appended, ignorenulls=True).over(since.rowsBetween(Window.unboundedPreceding, -1))
+    rows = rows.withColumn("before", before).where(event_type.isin(*ENTRIES))
+    starts = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    rows = rows.join(F.broadcast(starts.agg(F.collect_set("time_ms").alias("starts"))), ["cluster", "node"], "left")
+    restarted = F.exists("starts", lambda at: (at > F.col("before.time_ms")) & (at <= F.col("time_ms")))
+    return rows.withColumns(
+        {
+            "restarted": F.coalesce(restarted, F.lit(False)),
+            "cleared": F.coalesce(F.col("entries") <= F.col("before.entries"), F.lit(False)),
+            "before_entries": F.col("before.entries"),
+            "before_ref": F.col("before.entry_ref"),
+            "before_epoch": F.col("before.leader_epoch"),
+            "before_offset": F.col("before.start_offset"),
+            "topic_id": F.lit(None).cast("string"),
+            "client_id": F.lit(None).cast("string"),
+            "group_id": F.lit(None).cast("string"),
+            "correlation_id": F.lit(None).cast("int"),
+        }
+    ).drop("starts", "removals", "of_file", "reason")
+
+
+def _moving(in_order: WindowSpec) -> Column:
+    """From the creation of a future replica, or from the first line if it began before, to the end of the move."""
+    event_type = F.col("event_type")
+    step = F.when(event_type.isin(FUTURE_CREATED, FUTURE_PROMOTED, LOG_DELETED), event_type)
+    last = F.last(step, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    following = F.first(step, ignorenulls=True).over(in_order.rowsBetween(1, Window.unboundedFollowing))
+    begun_before = ~last.eqNullSafe(FUTURE_PROMOTED) & following.eqNullSafe(FUTURE_PROMOTED)
+    return last.eqNullSafe(FUTURE_CREATED) | begun_before

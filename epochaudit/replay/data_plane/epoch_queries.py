@@ -1,0 +1,243 @@
+"""Frame `epoch_queries`: requests about offsets and leader epochs, with the epoch that the broker held and its lineage.
+
+These are ListOffsets, OffsetForLeaderEpoch and, since 2.7 (KIP-595), each Fetch with the epoch of the record before its offset: the
+leader compares that epoch with its own lineage, and answers where the two diverge.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP
+from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
+from epochaudit.replay.state.incarnations import (
+    is_user_topic,
+    key_of_name,
+    topic_incarnations,
+    topic_key,
+    topic_keys,
+    with_identity,
+)
+
+BY_TIME: Final = "LIST_OFFSETS"
+BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+BY_FETCH: Final = "FETCH"
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id",
+    "isolation_level", "error_code", "current_leader_epoch", "timestamp", "offset", "response_leader_epoch", "arrival_ms",
+    "time_ms", "fetch_offset", "last_fetched_epoch", "diverging_epoch", "diverging_end_offset", "log_start_offset", "records_size",
+)  # fmt: skip
+
+
+def epoch_queries(events: DataFrame) -> DataFrame:
+    """One row per (ListOffsets or OffsetForLeaderEpoch, partition) that is in both request and answer.
+
+    And one per (Fetch, partition) whose last fetched epoch differs from its current leader epoch, or that was answered with a
+    diverging epoch: within its own epoch a leader has nothing to compare.
+    Needs: the events table. Clock: the serving node's host; between nodes the leader epochs.
+    Columns: the subject columns (node = the serving broker, leader_epoch = the one it held, null while it changed),
+    event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, asked_epoch (leader_epoch of
+    OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), response_leader_epoch and offset (the answer; of a Fetch the diverging
+    epoch and its end offset, -1 without divergence), fetch_offset, log_start_offset, records_size, query_ref, what
+    `with_held_epochs` adds, and
+      held_start       the start offset of the leader epoch held_max on the broker, by the lowest of its lines about it (3.0 to 3.2
+                       write one per ISR, with the log end offset of that moment); null if the broker held it as a follower
+      held_high_watermark  the leader's high watermark at that line (held_ref)
+      answered_start   the lowest recorded start offset of the answered leader epoch; answered_start_ref
+      shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
+      latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
+                       request came; latest_behind_after: and one below it, for a request that came after the answer; witness_ref
+    and of OffsetForLeaderEpoch, by the log start offsets that the broker stated
+      log_start_reached  one of them is `offset`
+      log_start_after    the lowest that it stated after the answer; log_start_ref
+    """
+    rows = events.where(
+        asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
+    )
+    event_type, by_fetch = F.col("event_type"), F.col("event_type") == BY_FETCH
+    asked = F.when(event_type == BY_EPOCH, F.col("leader_epoch")).when(by_fetch, F.col("last_fetched_epoch"))
+    rows = rows.select(*_COLUMNS, asked.alias("asked_epoch"), ref().alias("query_ref")).withColumns(
+        {
+            "response_leader_epoch": F.when(by_fetch, F.col("diverging_epoch")).otherwise(
+                F.col("response_leader_epoch")
+            ),
+            "offset": F.when(by_fetch, F.col("diverging_end_offset")).otherwise(F.col("offset")),
+        }
+    )
+    served = with_held_epochs(rows.drop("last_fetched_epoch", "diverging_epoch", "diverging_end_offset"), events)
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    served = served.withColumns(
+        {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+    )
+    known = _starts(events).unionByName(_latest_offsets(served), allowMissingColumns=True)
+    known = known.groupBy("cluster", "topic_key", "partition").agg(
+        F.collect_list("start").alias("starts"), F.collect_list("latest").alias("latest")
+    )
+    rows = served.withColumn("topic_key", topic_key()).join(
+        F.broadcast(known), ["cluster", "topic_key", "partition"], "left"
+    )
+    rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
+    return _with_log_start(_with_lineage(rows)).drop(
+        "topic_key", "starts", "latest", "answered", "highest", "log_starts", "later", "witnesses"
+    )
+
+
+def _starts(events: DataFrame) -> DataFrame:
+    """One row per leader's "starts at leader epoch" line and topic key.
+
+    In 3.0 to 3.2 a KRaft broker writes the line again when the partition epoch changes, with its log end offset at that time
+    (kafka.cluster.Partition.makeLeader): the first line has the epoch's start offset.
+    """
+    of_epoch = Window.partitionBy("cluster", "node", "topic", "topic_id", "partition", "leader_epoch")
+    so_far = of_epoch.orderBy("file_order", "byte_offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    first = F.first("start_offset").over(so_far)
+    entry = F.struct(
+        "leader_epoch", "start_offset", F.col("own_ref").alias("ref"), "node", "topic_id", "high_watermark"
+    )
+    return (
+        replica_starts(events)
+        .where(F.col("is_leader") & F.col("start_offset").isNotNull())
+        .withColumn("start_offset", first)
+        .select("cluster", "partition", F.explode(topic_keys()).alias("topic_key"), entry.alias("start"))
+    )
+
+
+def _latest_offsets(served: DataFrame) -> DataFrame:
+    """One row per latest offset that a leader answered to a client: its high watermark, or the last stable offset below it."""
+    entry = F.struct("offset", "leader_epoch", F.col("query_ref").alias("ref"), "node", "arrival_ms", "time_ms")
+    return served.where(
+        asks_latest() & (F.col("error_code") == Errors.NONE) & F.col("leader_epoch").isNotNull() & F.col("held_leader")
+    ).select("cluster", "partition", topic_key().alias("topic_key"), entry.alias("latest"))
+
+
+def _log_starts(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition) with an OffsetForLeaderEpoch. log_starts: log start offsets of the node.
+
+    Fetches are not shuffled: those of other partitions are dropped where they are read, the others are aggregated. Fetch 13+ names a
+    topic by its id alone; OffsetForLeaderEpoch and log lines name it alone.
+    """
+    of_replica = ["cluster", "node", "topic_key", "partition"]
+    asked = of_types(events, BY_EPOCH).where(F.col("partition").isNotNull() & F.col("topic").isNotNull())
+    asked = asked.select("cluster", "node", "topic", "partition").distinct()
+    ids = topic_incarnations(events).select("cluster", F.col("known_topic").alias("topic"), "topic_key")
+    keys = asked.join(F.broadcast(ids), ["cluster", "topic"]).drop("topic")
+    keys = keys.unionByName(asked.withColumn("topic_key", key_of_name(F.col("topic"))).drop("topic"))
+    keys = F.broadcast(keys.distinct())
+    answers = of_types(events, BY_FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
+    answers = answers.withColumn("topic_key", topic_key()).join(keys, of_replica)
+    answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
+        F.max("arrival_ms").alias("until_ms"), F.max_by(ref(), "arrival_ms").alias("ref")
+    )
+    lines = of_types(events, "LOG_START_INCREMENTED").withColumn("topic_key", topic_key()).join(keys, of_replica)
+    lines = lines.select(
+        "cluster", "node", "topic", "topic_id", "partition", F.col("offset").alias("log_start_offset"),
+        F.col("time_ms").alias("until_ms"), ref().alias("ref"),
+    )  # fmt: skip
+    stated = with_identity(answers.unionByName(lines), topic_incarnations(events))
+    stated = stated.withColumn("topic_key", F.explode(topic_keys()))
+    entry = F.struct("log_start_offset", "until_ms", "ref")
+    return stated.groupBy(*of_replica).agg(F.collect_list(entry).alias("log_starts"))
+
+
+def _with_log_start(rows: DataFrame) -> DataFrame:
+    """Adds log_start_reached, log_start_after and log_start_ref. Needs: log_starts."""
+    asks_epoch = F.col("event_type") == BY_EPOCH
+    # Spark interprets lambdas, which is slow: only for OffsetForLeaderEpoch
+    later = F.filter("log_starts", lambda s: s["until_ms"] >= F.col("time_ms"))
+    reached = F.exists("log_starts", lambda s: s["log_start_offset"] == F.col("offset"))
+    return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
+        {
+            "log_start_reached": F.coalesce(F.when(asks_epoch, reached), F.lit(False)),
+            "log_start_after": F.col("later.log_start_offset"),
+            "log_start_ref": F.col("later.ref"),
+        }
+    )
+
+
+def _with_lineage(rows: DataFrame) -> DataFrame:
+    """Adds held_start, held_high_watermark, answered_start, shown, latest_* and their references. Needs: starts, latest."""
+    own = F.filter("starts", lambda s: s["ref"] == F.col("held_ref"))
+    of_answered = F.filter("starts", lambda s: s["leader_epoch"] == F.col("response_leader_epoch"))
+    lower = F.filter("latest", lambda a: a["leader_epoch"] < F.col("leader_epoch"))
+    in_epoch = F.filter(
+        "latest",
+        lambda a: (
+            (a["leader_epoch"] == F.col("leader_epoch"))
+            & (a["node"] == F.col("node"))
+            & (
+                ((a["time_ms"] < F.col("arrival_ms")) & (a["offset"] >= F.col("held_start")))
+                | ((a["arrival_ms"] > F.col("time_ms")) & (a["offset"] < F.col("held_start")))
+            )
+        ),
+    )
+    own_line = F.get(own, F.lit(0))
+    same_epoch = F.filter(
+        "starts",
+        lambda s: (
+            (s["node"] == F.col("node"))
+            & (s["leader_epoch"] == F.col("held_max"))
+            & s["topic_id"].eqNullSafe(own_line["topic_id"])
+        ),
+    )
+    lowest = F.array_min(F.transform(same_epoch, lambda s: s["start_offset"]))
+    return (
+        rows.withColumns(
+            {
+                "held_start": F.when(own_line.isNotNull(), lowest),
+                "held_high_watermark": own_line["high_watermark"],
+                "answered": F.array_min(F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"]))),
+                "highest": F.array_max(lower),
+            }
+        )
+        .withColumn("witnesses", F.when(asks_latest(), in_epoch))
+        .withColumns(
+            {
+                "latest_reached_before": F.exists("witnesses", lambda a: a["offset"] >= F.col("held_start")),
+                "latest_behind_after": F.exists("witnesses", lambda a: a["offset"] < F.col("held_start")),
+                "witness_ref": F.get("witnesses", F.lit(0))["ref"],
+                "answered_start": F.col("answered.start_offset"),
+                "answered_start_ref": F.col("answered.ref"),
+                "shown": F.col("highest.offset"),
+                "shown_ref": F.col("highest.ref"),
+            }
+        )
+    )
+
+
+def asks() -> Column:
+    """The events of which the frame is made."""
+    last = F.col("last_fetched_epoch")
+    compared = (F.col("diverging_epoch") >= 0) | ~last.eqNullSafe(F.col("current_leader_epoch"))
+    fetched = (
+        (F.col("event_type") == BY_FETCH)
+        & (last >= 0)
+        & F.col("error_code").isin(Errors.NONE, Errors.OFFSET_OUT_OF_RANGE)
+        & compared
+    )
+    return F.col("event_type").isin(BY_TIME, BY_EPOCH) | F.coalesce(fetched, F.lit(False))
+
+
+def asks_latest() -> Column:
+    """A consumer's ListOffsets for the latest offset."""
+    return (
+        (F.col("event_type") == BY_TIME)
+        & (F.col("timestamp") == LATEST_TIMESTAMP)
+        & (F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID)
+    )
+
+
+def at_a_leader() -> Column:
+    """The broker answered as leader, or may have: it led in the newest epoch it held, or in all of them, or none is known."""
+    return F.col("held_start").isNotNull() | F.coalesce("held_leader", F.lit(True))
+
+
+def judged_in() -> Column:
+    """The leader epoch in which the broker served a Fetch: the one that the Fetch states, as others are refused (KIP-320)."""
+    stated = F.when(F.col("current_leader_epoch") == F.col("held_max"), F.col("held_max"))
+    return F.coalesce(stated, F.col("leader_epoch"))

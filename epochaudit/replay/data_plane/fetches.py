@@ -1,0 +1,217 @@
+"""Frame `fetches`: every partition of every Fetch, with the leader epoch of the request and the one that the broker held.
+
+An incremental Fetch lists only the partitions that changed; the broker remembers the parameters of the others (KIP-227). For a
+partition that only the answer lists, the parameters are those of the session's last request that listed it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import FOREVER
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import release
+from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
+from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
+from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.state.unknown_topics import with_existence
+
+AMBIGUOUS: Final = "mingled"
+
+_COLUMNS: Final = (
+    "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
+    "session_id", "session_epoch", "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "hinted_leader_epoch",
+    "request_error_code", "records_size",
+)  # fmt: skip
+
+
+def fetches(events: DataFrame) -> DataFrame:
+    """One row per (Fetch, partition in its answer). Raft fetches of the metadata topic are left out.
+
+    And one per Fetch that was refused with FETCH_SESSION_TOPIC_ID_ERROR, as it mixed topic ids and names in a session.
+    Needs: the events table. Clock: the serving node's host. Only rows of partitions left to a session are shuffled.
+    Columns: the subject columns (node = the serving broker, leader_epoch = the one in which it served the request, null if that is
+    uncertain: it changed meanwhile, and the request states none), api_version, replica_id, error_code, records_size, session_id,
+    session_epoch, what `with_held_epochs` and `with_deletions` add, and
+      code                  the top-level error code if there is one, else error_code
+      fetch_offset          null if left to the session
+      current_leader_epoch  of the request or its session
+      epoch_source          request; session; mingled: the session came back to an earlier epoch; unknown: its requests are not
+                            recorded
+      newer_epoch           the newest leader epoch above the held one that another request for the partition had stated at the node
+                            before the answer, and that was refused with UNKNOWN_LEADER_EPOCH; newer_ref
+      successor_ms, successor_topic_id, successor_ref   as in `with_held_epochs`
+      assigned              of a follower's Fetch: all replicas ever assigned in leader_epoch; null: no state of it is recorded
+      assigned_known        the evidence covers the request, so that no other replica was assigned by then
+      never_existed         as in `with_existence`
+      fate                  what happened to the requested replica, in words
+    """
+    mixed = (F.col("request_error_code") == Errors.FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
+    answered = F.col("in_response") & F.col("partition").isNotNull()
+    rows = of_types(events, "FETCH").where((mixed | answered) & is_user_topic())
+    listed = rows.where(mixed | F.col("in_request")).select(
+        *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source")
+    )
+    left_to_session = _from_session(
+        rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
+    )
+    served = with_deletions(with_held_epochs(listed.unionByName(left_to_session), events), deleted_replicas(events))
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
+    served = served.withColumns(
+        {
+            "topic_key": topic_key(),
+            "leader_epoch": F.when(certain | passed, F.col("held_max")),
+            "held_leader": F.when(passed & ~certain, F.col("leads_in_highest")).otherwise(F.col("held_leader")),
+            "assigned_epoch": F.when((certain | passed) & (F.col("replica_id") >= 0), F.col("held_max")),
+        }
+    )
+    served = served.join(
+        F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left"
+    ).withColumn("assigned_known", F.col("time_ms") <= F.col("assigned_until_ms"))
+    return (
+        _with_newer_epochs(with_existence(served, events), events)
+        .withColumns(
+            {
+                "group_id": F.lit(None).cast("string"),
+                "code": F.when(F.col("request_error_code") != Errors.NONE, F.col("request_error_code")).otherwise(
+                    F.col("error_code")
+                ),
+                "successor_ms": F.col("successor.ms"),
+                "successor_topic_id": F.col("successor.topic_id"),
+                "successor_ref": F.col("successor.ref"),
+                "fate": _fate(),
+            }
+        )
+        .drop("topic_key", "assigned_epoch", "assigned_until_ms")
+    )
+
+
+def fence_passed() -> Column:
+    """The Fetch was served and states the newest leader epoch that the broker can have held: others are refused (KIP-320)."""
+    return (F.col("error_code") == Errors.NONE) & (F.col("current_leader_epoch") == F.col("held_max"))
+
+
+def _fate() -> Column:
+    asked = F.concat_ws(" ", F.lit("topic id"), "topic_id")
+    replaced = F.concat_ws(
+        " ", F.lit("its replica under"), asked, F.lit("had been replaced by one of"), "successor.topic_id"
+    )
+    absent = F.concat_ws(" ", F.lit("the metadata log, of which nothing is missing, creates no topic with"), asked)
+    known = F.when(F.col("never_existed"), absent).when(F.col("successor").isNotNull(), replaced)
+    return known.otherwise(F.lit("no line tells that its replica gave way to another"))
+
+
+def _assigned(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition, assigned_epoch): the replicas ever assigned in it, by requests and records.
+
+    assigned_until_ms: no other replica can have been assigned until then. KRaft may add replicas without a new leader epoch, so the
+    metadata log must cover the next epoch of the partition, or the request. ZooKeeper controllers never do.
+    """
+    states = partition_states(events, RECORD, LEADER_AND_ISR).where(
+        F.col("leader_epoch").isNotNull() & F.col("replicas").isNotNull()
+    )
+    # requests before an upgrade name no topic id, those after it do
+    states = with_identity(states, topic_incarnations(events))
+    by_epoch = (
+        states.withColumn("topic_key", F.explode(topic_keys()))
+        .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))
+        .agg(
+            F.array_distinct(F.flatten(F.collect_set("replicas"))).alias("assigned"),
+            F.max(F.col("scope") == LEADER_AND_ISR).alias("requested"),
+        )
+    )
+    epochs = Window.partitionBy("cluster", "topic_key", "partition").orderBy("assigned_epoch")
+    log = cluster_history(events).select("cluster", "log_whole", "log_end_ms")
+    rows = by_epoch.withColumn("next_epoch", F.lead("assigned_epoch").over(epochs))
+    known = F.when(F.col("requested"), FOREVER).when(
+        F.col("log_whole"), F.when(F.col("next_epoch").isNotNull(), FOREVER).otherwise(F.col("log_end_ms"))
+    )
+    return rows.join(F.broadcast(log), "cluster", "left").select(
+        "cluster",
+        "topic_key",
+        "partition",
+        "assigned_epoch",
+        "assigned",
+        F.coalesce(known, F.lit(0)).alias("assigned_until_ms"),
+    )
+
+
+def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds newer_epoch and newer_ref. One row per (node, partition) with such a request is broadcast."""
+    unknown = of_types(events, "FETCH").where(
+        F.col("in_request")
+        & (F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH)
+        & (F.col("current_leader_epoch") >= 0)
+    )
+    key = ("cluster", "node", "topic_key", "partition")
+    first = F.min(F.struct("arrival_ms", ref().alias("ref"))).alias("first")
+    asked = unknown.withColumn("topic_key", topic_key()).groupBy(*key, "current_leader_epoch").agg(first)
+    entry = F.struct(F.col("current_leader_epoch").alias("epoch"), "first.arrival_ms", "first.ref")
+    asked = asked.groupBy(*key).agg(F.collect_list(entry).alias("asked"))
+    joined = rows.join(F.broadcast(asked), list(key), "left")
+    newer = F.filter("asked", lambda a: (a["epoch"] > F.col("held_max")) & (a["arrival_ms"] < F.col("time_ms")))
+    return (
+        joined.withColumn("newest", F.array_max(newer))
+        .withColumns({"newer_epoch": F.col("newest.epoch"), "newer_ref": F.col("newest.ref")})
+        .drop("asked", "newest")
+    )
+
+
+def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Sets current_leader_epoch from the session's last request that listed the partition; adds epoch_source.
+
+    A partition's epoch rarely changes in a session: one row per session, partition and epoch is shuffled, with its first and last
+    listing. An earlier epoch may come back when a topic is created again under the name: if the listings of two epochs overlap, the
+    source is mingled.
+    """
+    key = ("cluster", "node", "session_id", "topic_key", "partition")
+    listing = of_types(events, "FETCH").where(
+        F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
+    )
+    listing = (
+        listing.withColumn("topic_key", topic_key())
+        .groupBy(*key, "current_leader_epoch")
+        .agg(F.min("session_epoch").alias("since"), F.max("session_epoch").alias("until"))
+        .groupBy(*key)
+        .agg(F.collect_list(F.struct("since", "until", F.col("current_leader_epoch").alias("epoch"))).alias("listings"))
+    )
+    now = F.col("session_epoch")
+    before = F.transform(  # the last listing of an epoch before this session epoch is between `at` and `to`
+        F.filter("listings", lambda listed: listed["since"] < now),
+        lambda listed: F.struct(
+            F.when(listed["until"] < now, listed["until"]).otherwise(listed["since"]).alias("at"),
+            F.least(listed["until"], now - 1).alias("to"),
+            listed["epoch"].alias("epoch"),
+        ),
+    )
+    joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
+    joined = joined.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
+    last = F.array_max(before)
+    overlaps = F.exists(before, lambda listed: (listed["epoch"] != last["epoch"]) & (listed["to"] > last["at"]))
+    ambiguous, whole = F.coalesce(overlaps, F.lit(False)), F.col("session_broken").isNull()
+    return (
+        joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))
+        .withColumns(
+            {
+                "current_leader_epoch": F.col("last_listed.epoch"),
+                "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
+                .when(whole & ambiguous, AMBIGUOUS)
+                .otherwise("unknown"),
+                "fetch_offset": F.lit(None).cast("bigint"),
+            }
+        )
+        .drop("topic_key", "listings", "last_listed", "session_broken")
+    )
+
+
+def sessions_lose_epochs() -> Column:
+    """The answer belongs to an incremental fetch of a broker whose session cache drops the leader epoch (KAFKA-9338)."""
+    return (F.col("session_epoch") > 0) & F.col("kafka_version").between(release("2.1"), release("2.4.1"))

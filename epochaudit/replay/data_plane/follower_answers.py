@@ -1,0 +1,140 @@
+"""Frame `follower_answers`: the answers that a follower must act on, and its next request.
+
+A diverging epoch or the end offset of an epoch states where to truncate; 74 FENCED_LEADER_EPOCH states that the leader epoch is
+over. A fetcher sends one request at a time: it sends its next request on the connection after it has read the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import PLACE, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
+
+BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+BY_FETCH: Final = "FETCH"
+
+_KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
+_ANSWER: Final = ("cluster", "node", "answer")
+_FILE: Final = 2**40  # more bytes than a log file has
+_NEXT: Final = (
+    "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "asked_epoch", "api_version",
+    "correlation_id", "session_id", *PLACE,
+)  # fmt: skip
+
+
+def binds() -> Column:
+    """The events of which the frame is made: answers to followers with a divergence, an epoch's end or FENCED_LEADER_EPOCH."""
+    event_type, code = F.col("event_type"), F.col("error_code")
+    diverging = (event_type == BY_FETCH) & (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)
+    ended = (event_type == BY_EPOCH) & (code == Errors.NONE) & (F.col("offset") >= 0)
+    fenced = event_type.isin(BY_FETCH, BY_EPOCH) & (code == Errors.FENCED_LEADER_EPOCH)
+    return F.coalesce((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"), F.lit(False))
+
+
+def follower() -> Column:
+    """The id of the requesting follower. Below version 3, OffsetForLeaderEpoch has it in the client id alone."""
+    by_name = F.regexp_extract("client_id", r"^broker-(\d+)-fetcher-\d+$", 1).try_cast("int")
+    named = F.when(F.col("event_type") == BY_EPOCH, by_name)
+    return F.coalesce("replica_id", named)
+
+
+def follower_answers(events: DataFrame) -> DataFrame:
+    """One row per (answer to a follower, partition) that states where to truncate, or refuses the follower's leader epoch.
+
+    Needs: the events table. Clock: the order of the leader's request log within one connection. Of the Fetches, one row per answer
+    and file is shuffled.
+    Columns: the subject columns (node = the follower; leader_epoch = that of the request, or the last one with which the follower
+    listed the partition on the connection; null for versions without it), leader, event_type, api_version, error_code,
+    fetch_offset, asked_epoch (leader_epoch of OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), end_epoch and end_offset (where
+    to truncate), answer_ref; and of the follower's next request on the connection that lists the partition, null if none is
+    recorded: next_event_type, next_api_version, next_leader_epoch, next_fetch_offset, next_last_fetched_epoch (null: not stated),
+    next_log_start_offset, next_asked_epoch, next_ref; and
+      unbroken         no request between the two is missing: the next one has the next correlation id, or is in the same session,
+                       of which no request is missing
+    """
+    answers = _answers(events)
+    rows = answers.join(_next(events, F.broadcast(_keyed(answers, events))), list(_ANSWER), "left")
+    listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed_epoch"))
+    same_session = (F.col("next_session_id") == F.col("answer_session_id")) & F.col("session_broken").isNull()
+    consecutive = F.col("next_correlation_id") == F.col("correlation_id") + 1
+    rows = rows.join(F.broadcast(broken_sessions(events)), list(SESSION), "left").withColumns(
+        {
+            "leader": F.col("node"),
+            "node": F.col("follower"),
+            "leader_epoch": F.when(listed >= 0, listed),
+            "unbroken": F.coalesce(consecutive, F.lit(False)) | F.coalesce(same_session, F.lit(False)),
+            "group_id": F.lit(None).cast("string"),
+        }
+    )
+    return with_identity(rows, topic_incarnations(events)).drop(
+        "answer", "answered_at", "follower", "listed_epoch", "session_broken", "current_leader_epoch", "in_request"
+    )
+
+
+def _answers(events: DataFrame) -> DataFrame:
+    """One row per answer and partition; answer and answered_at are its position in the leader's request log."""
+    asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).otherwise(F.col("last_fetched_epoch"))
+    by_epoch = F.col("event_type") == BY_EPOCH
+    return events.where(binds() & F.col("partition").isNotNull() & is_user_topic()).select(
+        "cluster", "node", "connection", topic_key().alias("topic_key"), "topic", "topic_id", "partition", "event_type",
+        "api_version", "client_id", "correlation_id", "error_code", "in_request", "current_leader_epoch", "fetch_offset",
+        follower().alias("follower"), asked.alias("asked_epoch"), "session_id", F.col("session_id").alias("answer_session_id"),
+        F.when(by_epoch, F.col("response_leader_epoch")).otherwise(F.col("diverging_epoch")).alias("end_epoch"),
+        F.when(by_epoch, F.col("offset")).otherwise(F.col("diverging_end_offset")).alias("end_offset"),
+        position().alias("answered_at"), F.struct(position().alias("at"), "partition_row").alias("answer"),
+        ref().alias("answer_ref"),
+    )  # fmt: skip
+
+
+def _keyed(answers: DataFrame, events: DataFrame) -> DataFrame:
+    """The answers, once per key by which the next request may name the topic: OffsetForLeaderEpoch has the name, Fetch 13 the id."""
+    rows = answers.select(*_KEY, "topic", "topic_id", "event_type", "answer", "answered_at", "answer_session_id")
+    named = with_identity(rows.where(F.col("event_type") == BY_EPOCH), topic_incarnations(events))
+    named = named.withColumn("topic_key", F.explode(topic_keys())).select(*rows.columns)
+    return rows.where(F.col("event_type") != BY_EPOCH).unionByName(named).drop("topic", "topic_id", "event_type")
+
+
+def position() -> Column:
+    """The position in the node's own log order, as one number."""
+    return F.col("file_order").cast("bigint") * _FILE + F.col("byte_offset")
+
+
+def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
+    """One row per answer: the follower's next request for the partition, and the last leader epoch that it listed before."""
+    rows = events.where(
+        F.col("event_type").isin(BY_FETCH, BY_EPOCH) & F.col("in_request") & (follower() >= 0) & is_user_topic()
+    )
+    rows = rows.select(
+        "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", "file", "event_type",
+        F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), position().alias("position"),
+        *(name for name in _NEXT if name != "asked_epoch"),
+    )  # fmt: skip
+    after = F.when(F.col("position") > F.col("answered_at"), F.col("position"))
+    before = F.col("position") < F.col("answered_at")
+    per_file = (
+        rows.join(answers, list(_KEY))
+        .groupBy(*_ANSWER, "file", "event_type")
+        .agg(
+            F.max(F.when(before, F.col("current_leader_epoch"))).alias("listed_epoch"),
+            F.min(after).alias("position"),
+            *(F.min_by(name, after).alias(name) for name in _NEXT),
+        )
+    )
+    next_request = F.struct(
+        "position", F.col("event_type").alias("next_event_type"),
+        F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),
+        F.when(F.col("last_fetched_epoch") >= 0, F.col("last_fetched_epoch")).alias("next_last_fetched_epoch"),
+        F.col("requester_log_start_offset").alias("next_log_start_offset"), F.col("asked_epoch").alias("next_asked_epoch"),
+        F.col("api_version").alias("next_api_version"), F.col("correlation_id").alias("next_correlation_id"),
+        F.col("session_id").alias("next_session_id"),
+        ref().alias("next_ref"),
+    )  # fmt: skip
+    first = F.min(F.when(F.col("position").isNotNull(), next_request)).alias("following")
+    per_answer = per_file.groupBy(*_ANSWER).agg(F.max("listed_epoch").alias("listed_epoch"), first)
+    return per_answer.select(*_ANSWER, "listed_epoch", "following.*").drop("position")

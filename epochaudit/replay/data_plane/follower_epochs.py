@@ -1,0 +1,156 @@
+"""Frame `follower_epochs`: each follower's first Fetch in a leader epoch, and high watermarks above its fetch offset.
+
+A follower has at most one request in flight to a leader, and the leader takes the offset of a Fetch for the follower's log end
+offset. So the high watermark in the answer is not above that offset as long as the follower is in the ISR.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, follower, position
+from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.leader_states import leader_states
+
+_CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
+_STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id", "leader_epoch")
+# While a Fetch waits, the follower may move the partition to another fetcher thread, which fetches on. A Fetch below the high
+# watermark does not wait, as there are records for it.
+_WAITED_US: Final = 100_000
+_FIRST: Final = (
+    "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "api_version", "correlation_id", "arrival_ms", *PLACE,
+)  # fmt: skip
+_AHEAD: Final = ("fetch_offset", "last_fetched_epoch", "high_watermark", *PLACE)
+
+
+def in_an_epoch() -> Column:
+    """The events of which the frame is made: requests of followers that state a leader epoch."""
+    asked = F.col("event_type").isin(BY_FETCH, BY_EPOCH) & F.col("in_request") & (F.col("current_leader_epoch") >= 0)
+    return F.coalesce(asked & (follower() >= 0), F.lit(False))
+
+
+def follower_epochs(events: DataFrame) -> DataFrame:
+    """One row per (leader, follower, partition, leader epoch) with a Fetch that was not refused.
+
+    Needs: the events table. Clock: the leader's request log and, for the epoch's start, the leader's host; between leaders the
+    leader epoch. Fetches are aggregated where they are read, in buffers of a fixed width.
+    Columns: the subject columns (node = the leader, correlation_id of the first Fetch), replica_id, ambiguous_name; of the first
+    Fetch in the epoch fetch_offset, last_fetched_epoch, log_start_offset (the follower's), api_version, first_ref; and
+      compared         the follower's log was compared with the leader's: OffsetForLeaderEpoch was answered before in this epoch; or
+                       the same broker led the previous epoch, where the follower's first Fetch stated its last epoch or had an
+                       empty log
+      epochs_known     the highest epoch of its own log that the follower stated in lower leader epochs; null: none
+      covered          the leader's request log begins before the epoch
+      ahead, ahead_of, ahead_ref   of Fetches that did not wait, the high watermark that was furthest above the fetch offset, and
+                       that offset; null: none was above
+      ahead_epoch      the last fetched epoch of that Fetch, else the highest epoch that the follower asked about in this epoch
+      isrs             all recorded ISRs of the leader epoch, and those in the leader's lines about the partition
+      isrs_complete    no other ISR can have existed: the metadata log has them, and is recorded beyond that Fetch; or LeaderAndIsr
+                       requests do, and the leader's lines show its own changes
+      start_ref        the line that starts the epoch
+    """
+    steps = with_identity(_steps(events), topic_incarnations(events))
+    replica = Window.partitionBy("cluster", topic_key(), "partition", "replica_id").orderBy("leader_epoch")
+    steps = steps.withColumns(
+        {
+            "epochs_known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
+            "before": F.lag(F.struct("node", "leader_epoch", "first")).over(replica),
+            "since_ms": F.min("first.arrival_ms").over(Window.partitionBy("cluster", "node")),
+        }
+    ).where(F.col("first").isNotNull())
+    key = ("cluster", "topic_key", "partition")
+    rows = steps.withColumn("topic_key", topic_key()).join(F.broadcast(_epochs(events)), [*key, "leader_epoch"], "left")
+    rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
+    history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_end_ms")
+    rows = rows.join(F.broadcast(history), "cluster", "left")
+    start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
+    recorded = F.col("recorded") & F.col("log_complete") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
+    requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
+    none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
+    return rows.withColumn("start", start).select(
+        *_STEP, "ambiguous_name", none.cast("string").alias("client_id"), none.cast("string").alias("group_id"),
+        F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
+        F.col("first.last_fetched_epoch").alias("last_fetched_epoch"),
+        F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
+        F.col("first.ref").alias("first_ref"), "epochs_known",
+        F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
+        F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
+        F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
+        F.col("furthest.ref").alias("ahead_ref"),
+        F.coalesce("furthest.last_fetched_epoch", "asked_epoch").alias("ahead_epoch"),
+        F.concat(F.coalesce("isrs", no_isrs), F.coalesce("recorded_isrs", no_isrs)).alias("isrs"),
+        F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
+        F.col("start.own_ref").alias("start_ref"),
+    )  # fmt: skip
+
+
+def _compared_before() -> Column:
+    """The leader also led the previous epoch, in which the follower compared its log with the leader's, or copied it from the start.
+
+    A follower drops its last fetched epoch if an empty answer of the previous epoch arrives after the new epoch.
+    """
+    before = F.col("before")
+    same_leader = (before["node"] == F.col("node")) & (before["leader_epoch"] == F.col("leader_epoch") - 1)
+    first = before["first"]
+    empty = (first["fetch_offset"] <= 0) | (first["fetch_offset"] == first["requester_log_start_offset"])
+    return F.coalesce(same_leader & F.coalesce((first["last_fetched_epoch"] >= 0) | empty, F.lit(False)), F.lit(False))
+
+
+def _steps(events: DataFrame) -> DataFrame:
+    """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
+    rows = events.where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
+    by_fetch, code = F.col("event_type") == BY_FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
+    asked = F.when(~by_fetch, F.col("leader_epoch"))
+    rows = rows.withColumns({"asked": asked, "position": position(), "replica_id": follower()}).drop("leader_epoch")
+    rows = rows.withColumnRenamed("current_leader_epoch", "leader_epoch")
+    at = F.when(by_fetch & (code == Errors.NONE), F.col("position"))
+    answered = by_fetch & (F.col("error_code") == Errors.NONE) & (F.coalesce("total_time_us", F.lit(0)) < _WAITED_US)
+    excess = F.when(answered, F.col("high_watermark") - F.col("fetch_offset"))
+    excess = F.when(excess > 0, excess)
+    per_file = rows.groupBy(*_STEP, "file").agg(
+        F.min(at).alias("position"),
+        F.min(F.when(~by_fetch & (code == Errors.NONE), F.col("position"))).alias("asked_at"),
+        F.max(F.col("asked")).alias("asked_epoch"),
+        F.max(F.greatest("asked", "last_fetched_epoch")).alias("stated"),
+        F.max(excess).alias("excess"),
+        *(F.min_by(name, at).alias(f"first_{name}") for name in _FIRST),
+        *(F.max_by(name, excess).alias(f"ahead_{name}") for name in _AHEAD),
+    )
+    first = F.struct("position", *(F.col(f"first_{name}").alias(name) for name in _FIRST if name not in PLACE),
+                     carried_ref("first").alias("ref"))  # fmt: skip
+    ahead = F.struct("excess", *(F.col(f"ahead_{name}").alias(name) for name in _AHEAD if name not in PLACE),
+                     carried_ref("ahead").alias("ref"))  # fmt: skip
+    highest = (F.max(F.when(F.col(name) >= 0, F.col(name))).alias(name) for name in ("asked_epoch", "stated"))
+    return per_file.groupBy(*_STEP).agg(
+        F.min(F.when(F.col("position").isNotNull(), first)).alias("first"),
+        F.min("asked_at").alias("asked_at"),
+        *highest,
+        F.max(F.when(F.col("excess").isNotNull(), ahead)).alias("furthest"),
+    )
+
+
+def _epochs(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, and the leaders' lines that start it."""
+    event_type = F.col("event_type")
+    start = F.struct("node", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
+    states = leader_states(events).withColumn("topic_key", topic_key())
+    return states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
+        F.collect_set("isr").alias("isrs"),
+        F.collect_set(F.when(event_type == "LEADER_STARTS", start)).alias("starts"),
+        F.max(event_type.endswith("_RECORD")).alias("recorded"),
+        F.max(event_type == "LEADER_AND_ISR").alias("requested"),
+    )
+
+
+def _lines(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition): the ISRs in the node's lines about the partition."""
+    changes = with_identity(of_types(events, *_CHANGES), topic_incarnations(events)).withColumn(
+        "topic_key", topic_key()
+    )
+    return changes.groupBy("cluster", "node", "topic_key", "partition").agg(F.collect_set("isr").alias("recorded_isrs"))

@@ -1,0 +1,131 @@
+"""Frame `high_watermarks`: the high watermarks that a leader gave out, ten seconds of answers in one row.
+
+Fetch answers are too many to be sorted. A leader must not give out a lower high watermark than before: each ten seconds keep the
+highest and the lowest, with their times.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
+from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.state.places import PLACE_OF_NODE, with_refs
+
+SPAN_MS: Final = 10_000
+
+_BOUNDS: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
+
+
+def high_watermarks(events: DataFrame) -> DataFrame:
+    """One row per (leader, partition, leader epoch, ten seconds) of Fetch answers with code 0.
+
+    Needs: the events table. Clock: the leader's host, on which differences below `LATE_MS` prove nothing; between leaders the
+    leader epoch. Rows of Fetch are aggregated where they are read, in buffers of a fixed width.
+    Columns: the subject columns (node = the leader; leader_epoch null: the epoch that it held is uncertain), ambiguous_name, leads
+    (it held the epoch as leader), and
+      low, low_ref            the lowest high watermark of the ten seconds
+      fallen_from, fallen_ref a higher one, given out in the same epoch and process before the request for `low` arrived; if the
+                              epoch is uncertain, in the same process
+      ever                    the highest that the node gave out in earlier rows, in any epoch
+      outside_high_watermark, outside_last_stable_offset, outside_log_start_offset, outside_ref
+                              the answer whose offsets contradict each other most; null: none do
+      reached                 the highest high watermark of this row and the next one of the epoch
+      followed                a later row of this epoch exists; later_log_start: the log start offset in it
+      first_of_epoch          the first ten seconds of the leader epoch on this node
+      earlier, earlier_epoch, earlier_ref   the highest high watermark that leaders of lower epochs gave out
+    """
+    replica = ("cluster", "node", "topic", "topic_id", "partition")
+    of_epoch = Window.partitionBy(*replica, "leader_epoch", "process").orderBy("span", "low_ms")
+    of_process = Window.partitionBy(*replica, "process").orderBy("span", "low_ms")
+    of_replica = Window.partitionBy(*replica).orderBy("span", "low_ms")
+    before_in_epoch = F.max("top").over(of_epoch.rowsBetween(Window.unboundedPreceding, -1))
+    before_in_process = F.max("top").over(of_process.rowsBetween(Window.unboundedPreceding, -1))
+    next_high = F.lead("high").over(of_epoch)
+    ever = F.max("high").over(of_replica.rowsBetween(Window.unboundedPreceding, -1))
+    lower = Window.partitionBy("cluster", "topic", "topic_id", "partition").orderBy("leader_epoch")
+    earlier = F.max(F.when(F.col("leads"), F.struct("high", "leader_epoch", F.col("top.ref").alias("ref"))))
+    rows = _with_process(_spans(events), events).withColumns(
+        {
+            "before": F.when(F.col("leader_epoch").isNull(), before_in_process).otherwise(before_in_epoch),
+            "ever": ever,
+            "reached": F.greatest("high", next_high),
+            "followed": next_high.isNotNull(),
+            "later_log_start": F.lead("log_start").over(of_epoch),
+            "first_of_epoch": F.row_number().over(of_epoch) == 1,
+            "previous": earlier.over(lower.rangeBetween(Window.unboundedPreceding, -1)),
+        }
+    )
+    fallen = F.array_max(F.filter(F.array("before", "top"), _given_out_before_low))
+    return rows.withColumn("fallen", fallen).select(
+        "cluster", "node", "topic", "topic_id", "partition", "leader_epoch",
+        *(F.lit(None).cast("string").alias(name) for name in ("client_id", "group_id")),
+        F.lit(None).cast("int").alias("correlation_id"), "ambiguous_name", "leads", "low", "low_ref",
+        F.col("fallen.high").alias("fallen_from"), F.col("fallen.ref").alias("fallen_ref"), "ever",
+        *(f"outside_{name}" for name in _BOUNDS), "outside_ref", "reached", "followed", "first_of_epoch", "later_log_start",
+        F.col("previous.high").alias("earlier"), F.col("previous.leader_epoch").alias("earlier_epoch"),
+        F.col("previous.ref").alias("earlier_ref"),
+    )  # fmt: skip
+
+
+def _given_out_before_low(top: Column) -> Column:
+    """Higher than low and earlier, beyond `LATE_MS`: the request log may write late, and arrival times are derived from its lines."""
+    return (top["high"] > F.col("low")) & (top["ms"] < F.col("low_arrival_ms") - LATE_MS)
+
+
+def _spans(events: DataFrame) -> DataFrame:
+    """One row per (leader, partition, leader epoch, ten seconds): highest, lowest and most contradictory answer."""
+    rows = of_types(events, "FETCH").where(
+        (F.col("error_code") == Errors.NONE) & F.col("high_watermark").isNotNull() & is_user_topic()
+    )
+    rows = rows.select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "error_code", "session_epoch", "current_leader_epoch",
+        *_BOUNDS, *PLACE_OF_NODE,
+    )  # fmt: skip
+    served = with_held_epochs(rows, events)
+    certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
+    served = served.withColumns(
+        {
+            "leader_epoch": F.when(certain | passed, F.col("held_max")),
+            "line": F.when(certain | passed, F.col("held_ref")),
+            "leads": F.when(certain, F.col("held_leader")).otherwise(passed & F.col("leads_in_highest")),
+            "span": F.floor(F.col("time_ms") / SPAN_MS),
+        }
+    )
+    high = F.col("high_watermark")
+    excess = F.greatest(F.col("last_stable_offset") - high, F.col("log_start_offset") - high, -high)
+    excess = F.when(excess > 0, excess)
+    spans = served.groupBy(
+        "cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "line", "leads", "span"
+    ).agg(
+        F.max(high).alias("high"),
+        F.min(high).alias("low"),
+        F.max("log_start_offset").alias("log_start"),
+        F.min_by("arrival_ms", high).alias("low_arrival_ms"),
+        *(F.max_by(name, high).alias(f"high_{name}") for name in PLACE_OF_NODE),
+        *(F.min_by(name, high).alias(f"low_{name}") for name in PLACE_OF_NODE),
+        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *PLACE_OF_NODE)),
+    )
+    return with_refs(spans, events, "high", "low", "outside").withColumns(
+        {
+            "top": F.struct("high", F.col("high_time_ms").alias("ms"), F.col("high_ref").alias("ref")),
+            "low_ms": F.col("low_time_ms"),
+        }
+    )
+
+
+def _with_process(spans: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds process, counted from 0 on each node: a new process begins with the high watermark of its checkpoint."""
+    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    starts = starting.agg(F.collect_set("time_ms").alias("process_starts"))
+    begun = F.filter("process_starts", lambda at: at <= F.coalesce("line.time_ms", "low_ms"))
+    joined = spans.join(F.broadcast(starts), ["cluster", "node"], "left")
+    joined = joined.withColumn("process", F.coalesce(F.size(begun), F.lit(0)))
+    return with_identity(joined, topic_incarnations(events)).drop("process_starts")

@@ -1,0 +1,465 @@
+"""Frame `lineage`: the start offset and election of each leader epoch, and the high watermark exposed before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import PLACE, no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import RECOVERING
+from epochaudit.replay.state.asked_elections import with_asked_elections
+from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
+from epochaudit.replay.state.filtered_logs import answering_nodes
+from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.incarnations import is_user_topic, topic_key
+from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
+from epochaudit.replay.state.replica_ends import replica_ends
+from epochaudit.spark.memo import checkpointed
+
+GIVEN_OUT: Final = 4
+STATED_BY_LEADER: Final = 3
+STATED_BY_REPLICA: Final = 2
+WHOLE_ISR: Final = 1
+CHECKPOINTED: Final = 0
+
+LOADED: Final = -1
+"""Kind of a bound (`_bounds`): the loaded high watermark of a replica that logs no line when it begins to follow."""
+
+_NO_END: Final = 2**31 - 1  # above every leader epoch
+
+_KEY: Final = ("cluster", "topic_key", "partition")
+
+
+def lineage(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic incarnation, partition, leader epoch).
+
+    Needs: the events table. Clock: leader epoch, then partition epoch. An epoch is left out if it is known only by a topic name that
+    several topics had.
+    Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
+    line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
+    previous_isr, stood_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
+    `with_asked_elections`; and
+      exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
+                       what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
+        given_out_in   the leader epoch of the Fetch answer that gave it out
+        leader_knew    the broker that began to lead with it
+        replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
+        whole_isr      the broker that was the whole ISR, and whose log ended there
+        checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`
+      truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
+      proved_by        a broker whose log ended at or before the start of the epoch, though it was a member of the ISR, or was
+                       elected from it, and had not stopped since: nothing above was committed
+      bounded_by, bound   such a broker whose log ended above the start of the epoch, and that log end: nothing above it was committed
+      recovered_by, recovered_ref   the leader, if its process recovered its log after an unclean stop
+      answers_recorded the evidence has Fetch answers, of any partition, of the node that led the last epoch before
+    """
+    states = epochs_of(events)
+    answered = _exposed_high_watermarks(events).withColumn("topic_key", topic_key())
+    answered = answered.groupBy(*_KEY, "leader_epoch").agg(F.max("exposure").alias("answered"))
+    known = _with_ends(states.join(answered, [*_KEY, "leader_epoch"], "left"), events)
+    known = known.withColumn("exposure", F.greatest("exposure", "answered"))
+    nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
+    exposed = F.col("exposed")
+    rows = _with_exposed(known).where(~nameless).join(F.broadcast(answering_nodes(events)), "cluster", "left")
+    rows = rows.withColumns(
+        {
+            "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
+            "exposed_high_watermark": exposed["high_watermark"],
+            "exposed_leader_epoch": exposed["leader_epoch"],
+            "exposed_ref": exposed["own_ref"],
+            "given_out_in": F.when(exposed["kind"] == GIVEN_OUT, exposed["leader_epoch"]),
+            "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
+            "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
+            "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
+            "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
+            "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
+            "truncated_to": exposed["truncated_to"],
+            "truncated_ref": exposed["truncated_ref"],
+            **_proof(),
+            "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
+            "recovered_ref": F.col("own.recovered_ref"),
+            "client_id": F.lit(None).cast("string"),
+            "group_id": F.lit(None).cast("string"),
+            "correlation_id": F.lit(None).cast("int"),
+        }
+    ).drop("exposed", "exposure", "answered", "before", "named", "answering", "led_before", "led_epoch", "own", "members",
+           "topic_key", "begun_after")  # fmt: skip
+    return with_asked_elections(rows, events)
+
+
+def proved_ends(events: DataFrame, topics: Collection[str]) -> DataFrame:
+    """One row per leader epoch of these topics whose start a broker proves to be the end of the committed records.
+
+    Columns: cluster, topic, topic_id, partition, leader_epoch, start_offset, proved_by; see `lineage`.
+    """
+    known = _with_exposed(_with_ends(epochs_of(events).where(F.col("topic").isin(*topics)), events))
+    proved = known.withColumns(_proof()).where(F.col("proved_by").isNotNull())
+    return proved.select("cluster", "topic", "topic_id", "partition", "leader_epoch", "start_offset", "proved_by")
+
+
+@checkpointed
+def epochs_of(events: DataFrame) -> DataFrame:
+    """One row per recorded leader epoch: `with_elections` of `by_epoch`, with topic_key."""
+    return with_elections(by_epoch(leader_states(events))).withColumn("topic_key", topic_key())
+
+
+def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds own (row of `replica_ends` for the leader's line), members (those for the followers' lines), before (`_bounds`)."""
+    ends = replica_ends(events).withColumn("topic_key", topic_key())
+    end = F.struct(
+        "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "same_process", "process_epoch", "loaded", "loaded_ref",
+        "truncated_to", "truncated_ref", "recovered_ref", "commits_alone",
+    )  # fmt: skip
+    by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
+        F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members")
+    )  # fmt: skip
+    epochs = epochs.join(by_line, [*_KEY, "leader_epoch"], "left")
+    of_epochs = epochs.select(
+        *_KEY, F.col("leader_epoch").alias("until"), F.col("start_offset").alias("began_at"),
+        F.explode(F.filter("members", _may_have_lost)).alias("end"),
+    )  # fmt: skip
+    stated_by = F.when(F.col("end.high_watermark").isNull(), F.col("end.loaded_ref")).otherwise(F.col("end.own_ref"))
+    stated = of_epochs.select(
+        *_KEY, "until", F.col("end.node").alias("of"), F.col("end.epoch_before").alias("since"), F.lit(STATED_BY_REPLICA).alias("kind"),
+        F.coalesce("end.high_watermark", "end.loaded").alias("knew"), F.col("end.start_offset").alias("ended"),
+        F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
+        F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),
+    )  # fmt: skip
+    named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
+    loaded = ends.where(named & F.col("is_leader") & (F.col("truncated_to") < F.col("loaded"))).select(
+        *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
+        F.lit(LOADED).alias("kind"), F.col("loaded").alias("knew"), F.lit(None).cast("bigint").alias("ended"),
+        "truncated_to", F.col("loaded_ref").alias("by"), "truncated_ref",
+        F.lit(False).alias("alone"),
+    )  # fmt: skip
+    nowhere = F.lit(None).cast("bigint")
+    checkpointed = checkpointed_ends(events).select(
+        *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
+        F.lit(CHECKPOINTED).alias("kind"), F.col("high_watermark").alias("knew"), nowhere.alias("ended"), nowhere.alias("truncated_to"),
+        F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"), F.lit(False).alias("alone"),
+    )  # fmt: skip
+    known = stated.unionByName(loaded).unionByName(checkpointed)
+    return epochs.join(_bounds(epochs, known), [*_KEY, "leader_epoch"], "left")
+
+
+def _may_have_lost(end: Column) -> Column:
+    """The follower's high watermark was above the start of the epoch, or it truncated below its high watermark or log end."""
+    more = end["same_process"] & (end["high_watermark"] > F.col("start_offset"))
+    fewer = end["truncated_to"] < F.greatest(end["high_watermark"], end["loaded"], end["start_offset"])
+    came_later = end["epoch_before"] < F.col("leader_epoch")
+    return F.coalesce(came_later & (F.coalesce(more, F.lit(False)) | F.coalesce(fewer, F.lit(False))), F.lit(False))
+
+
+def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
+    """One row per leader epoch that begins below an offset that a replica knew to be committed before. Adds before, an `_exposure`.
+
+    Any epoch after the one of the replica's statement (since), up to the one in which it followed (until), may have removed the
+    records. If the replica truncated, the epoch starts at that offset or above. The epoch with the lowest start is where the
+    histories diverge. It must be the only candidate if the replica logs no line when it begins to follow (LOADED), or did not come
+    back (CHECKPOINTED). For the latter the start of every epoch since must be known, too: the replica may have followed one of them,
+    and truncated its log in the next.
+    """
+    nobody = (F.col("leader") == -1) | F.col("never_begun")
+    began = epochs.select(
+        *_KEY, "leader_epoch", "start_offset", "previous_isr", "election",
+        (F.col("start_offset").isNull() & ~F.coalesce(nobody, F.lit(False))).alias("open"),
+    )  # fmt: skip
+    candidates = began.join(F.broadcast(known), list(_KEY)).where(
+        (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
+    )
+    alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("election").isin("clean", "unclean")
+    ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
+    reach = F.greatest("knew", ended)
+    of_line = Window.partitionBy(*_KEY, "of", "by")
+    lost = candidates.withColumns({"reach": reach, "some_open": F.max("open").over(of_line)}).where(
+        (F.col("start_offset") < F.col("reach")) & (F.col("start_offset") >= F.coalesce("truncated_to", F.lit(0)))
+    )
+    first = of_line.orderBy("start_offset", "leader_epoch")
+    lost = lost.withColumns({"rank": F.row_number().over(first), "possible": F.count("*").over(of_line)})
+    stated, checkpointed = F.col("kind") == STATED_BY_REPLICA, F.col("kind") == CHECKPOINTED
+    lost = lost.where((F.col("rank") == 1) & (stated | (F.col("possible") == 1)) & ~(checkpointed & F.col("some_open")))
+    kind = F.when(F.col("reach") > F.coalesce("knew", F.lit(-1)), WHOLE_ISR).when(checkpointed, CHECKPOINTED)
+    kind = kind.otherwise(STATED_BY_REPLICA)
+    bound = _exposure(
+        F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref")
+    )
+    return lost.groupBy(*_KEY, "leader_epoch").agg(F.max(bound).alias("before"))
+
+
+def _exposure(
+    high_watermark: Column,
+    leader_epoch: Column,
+    kind: Column,
+    node: Column,
+    own_ref: Column,
+    truncated_to: Column | None = None,
+    truncated_ref: Column | None = None,
+) -> Column:
+    """Up to which offset a partition was committed, and how that is known. Of equal offsets the greatest kind counts."""
+    nowhere = F.lit(None).cast("bigint")
+    return F.struct(
+        high_watermark.cast("bigint").alias("high_watermark"),
+        kind.cast("int").alias("kind"),
+        leader_epoch.cast("int").alias("leader_epoch"),
+        node.cast("int").alias("node"),
+        own_ref.alias("own_ref"),
+        (nowhere if truncated_to is None else truncated_to).alias("truncated_to"),
+        (no_ref() if truncated_ref is None else truncated_ref).alias("truncated_ref"),
+    )
+
+
+def _proof() -> dict[str, Column]:
+    """proved_by, bounded_by and bound: a member of the ISR has all committed records, as long as its process has not stopped.
+
+    Needs: own, members, begun_after, previous_isr, led_before, led_epoch (the last epoch before that had a leader). A leader that
+    also led that epoch has its own log. The lowest log end of all members is no lower bound of the committed records: the leader
+    learns of a follower's records by its next Fetch. Only the first line of an epoch counts: by a later one, the log may have been
+    truncated.
+    """
+    own, start = F.col("own"), F.col("start_offset")
+    held = F.col("begun_after")  # of the process: -1 after a restart, or for a new log
+    same_process = held.between(0, F.col("led_epoch")) | (
+        own["same_process"] & (own["process_epoch"] <= F.col("led_epoch"))
+    )
+    elected = (F.col("election") == "clean") | ((F.col("led_before") == F.col("node")) & (held == F.col("led_epoch")))
+    by_leader = F.when(F.coalesce(same_process & elected, F.lit(False)), F.col("node"))
+    proves = F.filter(
+        "members",
+        lambda end: (
+            F.array_contains("previous_isr", end["node"])
+            & end["same_process"]
+            & (end["process_epoch"] <= F.col("led_epoch"))
+            & (end["epoch_before"] < F.col("leader_epoch"))
+            & end["start_offset"].isNotNull()
+        ),
+    )
+    ends = F.transform(proves, lambda end: F.struct(end["start_offset"].alias("at"), end["node"].alias("node")))
+    least = F.when(F.col("election").isin("clean", "unclean"), F.array_min(ends))
+    proved_by = F.coalesce(by_leader, F.when(least["at"] <= start, least["node"]))
+    beyond = start.isNotNull() & by_leader.isNull() & (least["at"] > start)
+    return {
+        "proved_by": F.when(start.isNotNull(), proved_by),
+        "bounded_by": F.when(beyond, least["node"]),
+        "bound": F.when(beyond, least["at"]),
+    }
+
+
+def _with_exposed(epochs: DataFrame) -> DataFrame:
+    """Adds exposed (`_exposure`: up to where the partition was committed before the epoch, null if unknown), led_before, led_epoch.
+
+    Records that an epoch removed cannot be lost again later. The epochs of a partition are folded one by one only if one of them
+    removed committed records, which is rare.
+    """
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    whole = Window.partitionBy("cluster", "named", "topic_id", "partition")
+    led = F.when(~F.col("never_begun"), F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node")))
+    led_epoch = F.when(led.isNotNull(), F.col("leader_epoch"))
+    start = F.least("start_offset", "restart_offset")
+    epochs = epochs.withColumns(
+        {
+            "lower": F.max("exposure").over(lower),
+            "led_before": F.last(led, ignorenulls=True).over(lower),
+            "led_epoch": F.last(led_epoch, ignorenulls=True).over(lower),
+            "began_at": start,
+        }
+    ).withColumn("highest", F.greatest("lower", "before"))
+    loses = F.max(F.col("began_at") < F.col("highest.high_watermark")).over(whole)
+    epochs = epochs.withColumn("loses", F.coalesce(loses, F.lit(False)))
+    earlier = F.collect_list(F.when(F.col("loses"), F.struct("began_at", "exposure", "before"))).over(lower)
+
+    def after_epoch(exposed: Column, epoch: Column) -> Column:
+        before = F.greatest(exposed, epoch["before"])
+        left = before.withField("high_watermark", F.least(before["high_watermark"], epoch["began_at"]))
+        return F.greatest(F.when(before.isNotNull(), left), epoch["exposure"])
+
+    nothing = F.when(F.lit(False), F.col("exposure"))
+    folded = F.greatest(F.aggregate(earlier, nothing, after_epoch), "before")
+    return epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest"))).drop(
+        "lower", "highest", "loses", "began_at"
+    )
+
+
+def by_epoch(states: DataFrame) -> DataFrame:
+    """One row per (cluster, topic, partition, leader epoch): the rows of `leader_states` merged, with first and last state.
+
+    exposure: the high watermark with which the leader began the epoch.
+    """
+    starts = F.col("event_type") == "LEADER_STARTS"
+    has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
+    recovery = "leader_recovery_state"
+    # rows of one partition epoch have equal states: the first one written is the election, others repeat it
+    first_state = F.struct(
+        "partition_epoch", F.col("own_ref.time_ms").alias("time_ms"), "isr", "elr", recovery, "own_ref"
+    )
+    last_state = F.struct("partition_epoch", "elr", recovery, "isr")
+    recovers = F.col("leader_recovery_state") == RECOVERING
+    line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
+    exposure = _exposure(
+        F.col("high_watermark"), F.col("leader_epoch"), F.lit(STATED_BY_LEADER), F.col("node"), F.col("own_ref")
+    )
+    # from 3.7 on a follower's line states its new epoch as the one before
+    skips = (F.col("event_type") == "FOLLOWER_STARTS") & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
+    merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
+    merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
+        F.max("topic").alias("topic"),
+        F.max("ambiguous_name").alias("ambiguous_name"),
+        F.max("leader").alias("leader"),
+        F.min(F.when(starts, line)).alias("line"),
+        F.min(F.when(starts, F.struct("start_offset", "own_ref"))).alias("lowest"),
+        F.min(F.when(has_state, first_state)).alias("first_state"),
+        F.max(F.when(has_state, last_state)).alias("last_state"),
+        F.min_by("own_ref", F.when(recovers, F.col("own_ref.time_ms"))).alias("recovering_ref"),
+        F.min_by("own_ref", F.when(F.col("event_type") == UNCLEAN_ELECTION, F.col("own_ref.time_ms"))).alias(
+            "unclean_ref"
+        ),
+        F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
+        F.collect_set(F.when(skips, F.struct("node", F.col("previous_epoch").alias("after")))).alias("skipped"),
+    )
+    return merged.withColumns(
+        {
+            "node": F.coalesce("line.node", F.when(F.col("leader") >= 0, F.col("leader"))),
+            "start_offset": F.col("line.start_offset"),
+            "start_ref": F.col("line.own_ref"),
+            "begun_after": F.col("line.previous_epoch"),
+            **{
+                name: F.when(F.col("lowest.start_offset") < F.col("line.start_offset"), F.col(f"lowest.{field}"))
+                for name, field in (("restart_offset", "start_offset"), ("restart_ref", "own_ref"))
+            },
+        }
+    ).drop("line", "lowest")
+
+
+@checkpointed
+def epoch_starts(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition), small enough to broadcast. Columns: epochs, ambiguous_name.
+
+    epochs: array of struct(leader_epoch, start_offset, leader, election, start_ref, election_ref, never_begun). start_offset and
+    start_ref are null if no line of the leader states them.
+    """
+    entry = F.struct("leader_epoch", "start_offset", "leader", "election", "start_ref", "election_ref", "never_begun")
+    return (
+        epochs_of(events)
+        .groupBy(*_KEY)
+        .agg(F.collect_list(entry).alias("epochs"), F.max("ambiguous_name").alias("ambiguous_name"))
+    )
+
+
+def _of_partition() -> WindowSpec:
+    return Window.partitionBy("cluster", "named", "topic_id", "partition").orderBy("leader_epoch")
+
+
+def with_elections(epochs: DataFrame) -> DataFrame:
+    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun.
+
+    election is one of
+      clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
+                election left no member of that ISR
+      unclean   it was not, or the state says that the leader recovers from an unclean election (leaderRecoveryState, KIP-704). The
+                state says so until the leader changes the ISR, in later epochs, too: only the first one counts.
+      unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
+      first     the lowest recorded epoch
+    previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.
+    never_begun: the leader's line that begins a later epoch, as leader or follower, names an epoch below this one as the one
+    before: no record is of this epoch.
+    """
+    previous = F.lag("last_state").over(_of_partition())
+    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
+    begun = F.first(
+        F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
+    ).over(later)
+    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
+    before, first = F.col("previous_state"), F.col("first_state")
+    adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
+    leader = F.coalesce("leader", "node")
+    marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
+    unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
+    return (
+        epochs.withColumns(
+            {
+                "previous_state": previous,
+                "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition()),
+                "begun_later": begun,
+                "skipped_later": skipped,
+            }
+        )
+        .withColumns(
+            {
+                "election": F.when(unclean_ref.isNotNull(), "unclean")
+                .when(F.col("previous_leader_epoch").isNull(), "first")
+                .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
+                .when(_eligible(before, first, leader), "clean")
+                .otherwise("unclean"),
+                "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
+                "previous_isr": before["isr"],
+                "stood_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
+                "never_begun": F.col("start_ref").isNull()
+                & (
+                    F.coalesce(_passed_over(F.col("begun_later")), F.lit(False))
+                    | F.exists("skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False)))
+                ),
+            }
+        )
+        .drop(
+            "first_state",
+            "last_state",
+            "previous_state",
+            "unclean_ref",
+            "recovering_ref",
+            "begun_later",
+            "skipped",
+            "skipped_later",
+        )
+    )
+
+
+def _isr_text(before: Column) -> Column:
+    """The ISR of a state, and its eligible leader replicas if it has any, as text."""
+    eligible = F.concat(F.lit(", the eligible leader replicas "), before["elr"].cast("string"))
+    return F.concat(
+        F.lit("the ISR "),
+        before["isr"].cast("string"),
+        F.coalesce(F.when(F.size(before["elr"]) > 0, eligible), F.lit("")),
+    )
+
+
+def _passed_over(later: Column) -> Column:
+    """The leader began the later epoch directly after one below this epoch; -1 is that of a new process."""
+    return (later["node"] == F.col("leader")) & (later["after"] >= 0) & (later["after"] < F.col("leader_epoch"))
+
+
+def _eligible(before: Column, first: Column, leader: Column) -> Column:
+    """Whether the leader was in the ISR, or in the ELR if the ISR became empty.
+
+    The controller checks the ISR after the change: its last member may be the broker that it fences.
+    """
+    emptied = (F.size(before["isr"]) <= 1) & (first["isr"] == F.array(leader))
+    by_elr = emptied & F.array_contains(before["elr"], leader)
+    return F.array_contains(before["isr"], leader) | F.coalesce(by_elr, F.lit(False))
+
+
+def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
+    """One row per (serving node, file, partition, leader epoch): the highest high watermark it gave out as leader.
+
+    Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
+    stays a hash aggregation; `max_by` picks the same row for each field of the reference.
+    """
+    rows = of_types(events, "FETCH").where(
+        (F.col("error_code") == Errors.NONE) & (F.col("high_watermark") >= 0) & is_user_topic()
+    )
+    rows = rows.select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "split",
+        "byte_offset", "line_in_split",
+    )  # fmt: skip
+    served = with_held_epochs(rows, events).where(
+        F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
+    )
+    place = (F.max_by(name, "high_watermark").alias(name) for name in PLACE)
+    exposed = served.groupBy(
+        "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
+    ).agg(F.max("high_watermark").alias("high_watermark"), *place)
+    given_out = _exposure(F.col("high_watermark"), F.col("leader_epoch"), F.lit(GIVEN_OUT), F.col("node"), ref())
+    return exposed.select("cluster", "topic", "topic_id", "partition", "leader_epoch", given_out.alias("exposure"))

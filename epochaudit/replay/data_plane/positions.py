@@ -1,0 +1,405 @@
+"""Frame `positions`: each consumer's first fetch in a new leader epoch, with the lineage that its position comes from.
+
+A consumer does not state the leader epoch of the record before its position. The epoch of the broker that returned the record is an
+upper bound: if a later epoch that is still part of the log starts below the position, the position belongs to truncated records.
+
+A position that was carried into another topic of the same name is a row, too: see `carried_positions`.
+
+Clock: one client's fetches are ordered by the leader epoch that served them, within one broker by its request log. Two
+brokers' clocks are never compared, nor one client's correlation ids at two brokers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_EPOCH, NO_LEADER
+from epochaudit.replay.data_plane.carried_positions import carried_positions, interleaved
+from epochaudit.replay.data_plane.lineage import epoch_starts
+from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.spark.memo import checkpointed
+
+_CLIENT: Final = (
+    "cluster", "client_id", "client_host", "software_name", "software_version", "topic", "topic_id", "partition",
+)  # fmt: skip
+_PARTITION: Final = ("cluster", "topic", "topic_id", "partition")
+_OF_REQUEST: Final = (
+    "correlation_id", "api_version", "current_leader_epoch", "last_fetched_epoch", "diverging_epoch", "log_start_offset",
+)  # fmt: skip
+_FIRST: Final = (*PLACE_OF_NODE, "fetch_offset", *_OF_REQUEST)
+_LAST: Final = (*PLACE_OF_NODE, "fetch_offset", "session_id", "correlation_id")
+_OF_LAST: Final = ("fetch_offset", "session_id", "correlation_id")
+_OF_DELIVERY: Final = ("correlation_id", "api_version", "log_start_offset", "session_id")
+
+
+def positions(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition, leader epoch) whose position came from an older epoch or a committed offset.
+
+    And one per (client instance, partition) that went on in another topic of the name: entered is true; see `carried_positions`.
+    Needs: the events table. A client instance is a client id at one host with one software name and version.
+    Columns: the subject columns (node = the broker that served the first fetch with error code 0 in leader_epoch), fetch_offset,
+    fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name, shared_client_id, and
+      position_epoch         upper bound of the leader epoch of the record before the position; position_ref: its source
+      position_epoch_stated  the committed offset states it
+      resumed                the group's coordinator had returned the offset; committed_ref
+      committed_with         the leader epoch that the coordinator returned with the offset, in words; null unless resumed
+      lowest_offset_fetch_epoch   the lowest epoch of all the coordinator's answers with that offset; -1: one has none
+      reached_itself         the client read up to the offset, or ListOffsets returned it to the client, at any time
+      asked                  before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
+      refused_epoch, refused_ref   the newest leader epoch below position_epoch in which its fetch at the offset was refused with 74
+                             FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
+      crossed                a later leader epoch that is still part of the log starts below the position; crossed_epoch,
+                             divergence_offset (its start), crossed_ref (the leader's line), crossed_election, crossed_how (the same,
+                             null if unknown); last_lost_offset: the one before the position
+      crossing_uncertain     some later epoch starts below the position, but an unclean election after it may have removed it
+      epochs_missing         the start of an epoch in between is not recorded
+      detected               how the client detected the truncation, null if it did not
+    """
+    histories = consumer_histories(events)
+    subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
+    subjects = _with_position(_with_first_fetch(subjects))
+    subjects = _with_commit_bound(subjects, _commit_bounds(histories))
+    subjects = subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed"))
+    within = _with_crossing(subjects, epoch_starts(events))
+    return within.unionByName(carried_positions(histories, events), allowMissingColumns=True)
+
+
+@checkpointed
+def consumer_histories(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition): its reads by epoch and connection, its marks, resumes and commits.
+
+    Needs: the events table. marks are other answers to the client: out_of_range, validated (OffsetForLeaderEpoch), asked
+    (OffsetForLeaderEpoch with end offset -1), reset (ListOffsets), refused (74 FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH for
+    the leader epoch that it stated). Of a read, first_* is the first request that listed the partition, last_* the last one, and
+    unlisted_* the first answer with records for an offset that the request left to its session. first_at, last_at: places in the
+    node's logs (`places.at`).
+    Checkpointed, as `positions` reads it twice and `client_epochs` once.
+    """
+    per_epoch = _per_epoch(events).unionByName(_group_offsets(events), allowMissingColumns=True)
+    kind = F.col("kind")
+    unlisted = F.struct(
+        "unlisted_at", F.col("unlisted_ref").alias("ref"), *(F.col(f"unlisted_{name}").alias(name) for name in _OF_DELIVERY)
+    )  # fmt: skip
+    read = F.struct(
+        "leader_epoch", "first_fetch_offset", "node", "first_at", "last_at", *(F.col(f"first_{name}").alias(name) for name in _OF_REQUEST),
+        F.col("first_ref").alias("ref"), "read_from", *(f"last_{name}" for name in _OF_LAST), "last_ref", unlisted.alias("unlisted"),
+        "high_watermark", "kafka_version", "read_ref", "connection",
+    )  # fmt: skip
+    mark = F.struct(
+        "kind", "leader_epoch", "node", "first_at", "answered_offset", "connection",
+        F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
+        F.col("first_ref").alias("ref"), F.col("first_fetch_offset").alias("fetch_offset")
+    )  # fmt: skip
+    group = F.struct("answered_offset", "committed_leader_epoch", "group_id", ref().alias("ref"), "own", "answered_at")
+    return per_epoch.groupBy(*_CLIENT).agg(
+        F.collect_list(F.when(kind == "read", read)).alias("reads"),
+        F.collect_list(F.when(kind.isin("out_of_range", "validated", "asked", "reset", "refused"), mark)).alias(
+            "marks"
+        ),
+        F.collect_list(F.when(kind == "resumed", group)).alias("resumes"),
+        F.collect_list(F.when(kind == "committed", group)).alias("commits"),
+    )
+
+
+def _per_epoch(events: DataFrame) -> DataFrame:
+    """One row per (client instance, partition, kind of answer, serving epoch, node and connection).
+
+    An incremental Fetch whose answer omits the partition was accepted and had nothing to deliver. read_from is the lowest offset that
+    was answered with records, -1 where the request left it to the session.
+    Fetches are aggregated where they are read, over all files of a node. All buffers have a fixed width, so that it stays a hash
+    aggregation. `min_by` and `max_by` over the place in the node's logs pick the same line for each field.
+    """
+    rows = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
+        F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
+    )
+    fetch, ok = F.col("event_type") == "FETCH", F.col("error_code") == Errors.NONE
+    nothing_new = (
+        F.col("in_request")
+        & ~F.col("in_response")
+        & (F.col("session_epoch") > 0)
+        & (F.col("request_error_code") == Errors.NONE)
+    )
+    known = F.coalesce("offset", F.lit(0)) >= 0  # -1: the leader does not know the epoch
+    kind = (
+        F.when(fetch & (ok | nothing_new), "read")
+        .when(fetch & (F.col("error_code") == Errors.OFFSET_OUT_OF_RANGE), "out_of_range")
+        .when(
+            (F.col("current_leader_epoch") >= 0)
+            & F.col("error_code").isin(Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH),
+            "refused",
+        )
+        .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
+        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, F.when(known, "validated").otherwise("asked"))
+    )
+    rows = rows.withColumns({"kind": kind, "client_host": client_host()}).where(F.col("kind").isNotNull())
+    served = with_held_epochs(
+        rows.select(
+            "cluster", "node", "client_id", "client_host", "software_name", "software_version", "connection", "kind", "topic", "topic_id",
+            "partition", "arrival_ms", "offset", "high_watermark", "records_size", "session_id", at().alias("at"), *_FIRST,
+        ),
+        events,
+    )  # fmt: skip
+    stated = F.when(F.col("current_leader_epoch") >= 0, F.col("current_leader_epoch"))
+    served = served.withColumns(
+        {
+            "leader_epoch": F.coalesce(stated, "held_max"),
+            "answered_offset": F.when(F.col("kind") == "reset", F.col("offset")),
+        }
+    ).where(F.col("leader_epoch").isNotNull())
+    listed_at = F.when(F.col("fetch_offset").isNotNull() | (F.col("kind") != "read"), F.col("at"))
+    read_at = F.when(F.col("records_size") > 0, F.col("at"))
+    unlisted_at = F.when((F.col("records_size") > 0) & F.col("fetch_offset").isNull(), F.col("at"))
+    found = served.groupBy(*_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "connection").agg(
+        *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
+        *(F.max_by(name, read_at).alias(f"read_{name}") for name in PLACE_OF_NODE),
+        *(F.max_by(name, listed_at).alias(f"last_{name}") for name in _LAST),
+        *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in (*PLACE_OF_NODE, *_OF_DELIVERY)),
+        F.min(listed_at).alias("first_at"),
+        F.min(unlisted_at).alias("unlisted_at"),
+        F.max("at").alias("last_at"),
+        F.min(F.when(F.col("records_size") > 0, F.coalesce("fetch_offset", F.lit(-1)))).alias("read_from"),
+        F.max("high_watermark").alias("high_watermark"),
+        F.min("kafka_version").alias("kafka_version"),
+    )
+    return with_refs(found, events, "first", "read", "last", "unlisted")
+
+
+def _by_consumer() -> Column:
+    """The request is a consumer's, or may be: OffsetForLeaderEpoch below version 3 has no replica id."""
+    return F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID
+
+
+def _group_offsets(events: DataFrame) -> DataFrame:
+    """One row per offset that a group's coordinator returned to a client (resumed), and per commit of such an offset (committed).
+
+    own: only this client ever committed the offset, and it did so at this coordinator before the answer.
+    """
+    rows = of_types(events, "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT").where(
+        (F.col("error_code") == Errors.NONE) & (F.col("offset") >= 0) & F.col("group_id").isNotNull()
+    )
+    returned = F.col("event_type") == "OFFSET_FETCH"
+    rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
+        "cluster", "client_id", client_host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
+        "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS,
+        F.when(returned, "resumed").otherwise("committed").alias("kind"),
+        F.when(returned, F.col("response_leader_epoch")).otherwise(F.col("committed_leader_epoch")).alias("committed_leader_epoch"),
+        at().alias("at"),
+    )  # fmt: skip
+    group_offset = ("cluster", "group_id", "topic", "partition", "answered_offset")
+    resumed = rows.where(F.col("kind") == "resumed").select(*group_offset).distinct()
+    rows = rows.join(F.broadcast(resumed), list(group_offset), "left_semi")
+    client, committed = ("client_id", "client_host", "software_version"), F.col("kind") == "committed"
+    committers = F.collect_set(F.when(committed, F.struct(*client))).over(Window.partitionBy(*group_offset))
+    first_commit = F.min(F.when(committed, F.col("at"))).over(Window.partitionBy(*group_offset, "node", *client))
+    own = (F.size(committers) == 1) & F.coalesce(first_commit < F.col("at"), F.lit(False))
+    return rows.withColumn("own", own).withColumnRenamed("at", "answered_at")
+
+
+def _epochs() -> Column:
+    return F.array_distinct(F.transform("reads", lambda r: r["leader_epoch"]))
+
+
+def _with_first_fetch(subjects: DataFrame) -> DataFrame:
+    """Adds the first fetch of the epoch (the lowest if several brokers or connections served it), and shared_client_id."""
+    own = F.filter(
+        "reads", lambda r: (r["leader_epoch"] == F.col("leader_epoch")) & r["first_fetch_offset"].isNotNull()
+    )
+    return (
+        subjects.withColumns({"own": own})
+        .withColumn("first", F.array_min("own"))
+        .where(F.col("first").isNotNull())
+        .withColumns({"fetch_offset": F.col("first.first_fetch_offset"), "shared_client_id": interleaved("own")})
+    )
+
+
+def _with_position(subjects: DataFrame) -> DataFrame:
+    """Adds the position's source: the client's own reads in an older epoch, or an offset that the coordinator returned."""
+    o = F.col("fetch_offset")
+    read = F.array_max(
+        F.transform(
+            F.filter(
+                "reads",
+                lambda r: (r["leader_epoch"] < F.col("leader_epoch")) & (_delivered(r, o) | _waited(r, o)),
+            ),
+            _place,
+        )
+    )
+    first = F.col("first")
+
+    def returned_before(resume: Column) -> Column:
+        """Not after the first fetch in the same broker's request log: then an earlier instance of the client fetched."""
+        later = (resume["ref"]["node"] == first["node"]) & (resume["answered_at"] > first["first_at"])
+        return (resume["answered_offset"] == o) & ~later
+
+    returned = F.filter("resumes", returned_before)
+    epochs = F.transform(returned, lambda c: F.coalesce(c["committed_leader_epoch"], F.lit(NO_EPOCH)))
+    return subjects.withColumns({"read": read, "resume": F.array_max(returned)}).withColumns(
+        {
+            "lowest_offset_fetch_epoch": F.array_min(epochs),
+            "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
+            | F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
+            "resumed": F.col("resume").isNotNull(),
+            "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
+            "group_id": F.coalesce("resume.group_id", F.get("resumes", F.lit(0))["group_id"]),
+            "committed_ref": F.col("resume.ref"),
+            "committed_with": F.when(F.col("resume").isNotNull(), _in_words(F.col("resume.committed_leader_epoch"))),
+            "resumed_offset": F.col("resume.answered_offset"),
+            "resumed_group": F.col("resume.group_id"),
+        }
+    )
+
+
+def _in_words(committed_leader_epoch: Column) -> Column:
+    stated = F.concat(F.lit("leader epoch "), committed_leader_epoch.cast("string"))
+    return F.when(committed_leader_epoch >= 0, stated).otherwise(F.lit("no leader epoch"))
+
+
+def _delivered(read: Column, offset: Column) -> Column:
+    """Whether the epoch's answers returned the record before the offset to the client."""
+    return (read["read_from"] < offset) & (offset <= read["high_watermark"])
+
+
+def _waited(read: Column, offset: Column) -> Column:
+    """Whether the client's last fetch was at the offset, and an earlier one below: it read up to there, in this epoch or before.
+
+    This finds positions whose answers with records are missing, as request logs may be filtered. Needs: reads, all of the client.
+    """
+    began_below = F.exists(
+        "reads", lambda r: (r["leader_epoch"] <= read["leader_epoch"]) & (r["first_fetch_offset"] < offset)
+    )
+    return (read["last_fetch_offset"] == offset) & began_below
+
+
+def _place(read: Column) -> Column:
+    return F.struct(read["leader_epoch"], F.coalesce(read["read_ref"], read["last_ref"]).alias("read_ref"))
+
+
+def _read_from(read: Column) -> Column:
+    """The lowest offset at which a read may have begun; -1: unknown, as its requests left the offset to their session."""
+    delivered = F.when(read["read_from"] >= 0, read["read_from"])
+    return F.coalesce(F.least(delivered, read["first_fetch_offset"]), F.lit(-1))
+
+
+def _commit_bounds(histories: DataFrame) -> DataFrame:
+    """One row per (partition, group, committed offset): the newest epoch in which a committing client had read up to it."""
+    commits = histories.select(*_PARTITION, "reads", F.explode("commits").alias("commit"))
+    offset = F.col("commit.answered_offset")
+    delivered = F.transform(F.filter("reads", lambda r: _delivered(r, offset)), _place)
+    waited = F.transform(F.filter("reads", lambda r: _waited(r, offset)), _place)
+    once = F.array_min(waited)["leader_epoch"] == F.array_max(waited)["leader_epoch"]  # else it may have read twice
+    read = F.coalesce(F.array_max(delivered), F.when(once, F.array_max(waited)))
+    stated = F.when(F.col("commit.committed_leader_epoch") >= 0, F.col("commit.committed_leader_epoch"))
+    bound = F.struct(
+        F.coalesce(stated, read["leader_epoch"]).alias("epoch"),
+        F.coalesce(read["read_ref"], F.col("commit.ref")).alias("ref"),
+    )
+    return (
+        commits.groupBy(
+            *_PARTITION,
+            F.col("commit.group_id").alias("resumed_group"),
+            F.col("commit.answered_offset").alias("resumed_offset"),
+        )
+        .agg(F.max(bound).alias("bound"))
+        .withColumn("topic_key", topic_key())
+        .drop("topic", "topic_id")
+    )
+
+
+def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
+    """Adds position_epoch and position_ref: from the committed offset, else the client's reads, else the committing client's."""
+    key = ["cluster", "topic_key", "partition", "resumed_group", "resumed_offset"]
+    joined = subjects.withColumn("topic_key", topic_key()).join(F.broadcast(bounds), key, "left")
+    committed = F.when(F.col("position_epoch_stated"), F.col("resume.committed_leader_epoch"))
+    return joined.withColumns(
+        {
+            "position_epoch": F.coalesce(committed, "read.leader_epoch", "bound.epoch"),
+            "position_ref": F.coalesce("read.read_ref", "bound.ref"),
+        }
+    )
+
+
+def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
+    """The rows of the frame: whether an epoch that starts below the position excludes the record before it from the log."""
+    c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
+    joined = subjects.join(F.broadcast(starts), ["cluster", "topic_key", "partition"], "left")
+    between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
+    known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == NO_LEADER) | e["never_begun"])
+    doubtful = F.array_max(
+        F.transform(
+            F.filter("between", lambda e: e["election"].isin("unclean", "unknown") & (e["leader"] != NO_LEADER)),
+            lambda e: e["leader_epoch"],
+        )
+    )
+    beyond = F.filter("between", lambda e: e["start_offset"] < o)
+    certain = F.filter("beyond", lambda e: e["leader_epoch"] >= F.coalesce("doubtful", F.lit(NO_EPOCH)))
+    diverged = F.array_min(
+        F.transform("certain", lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"]))
+    )
+    refused = F.filter(
+        "marks",
+        lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c) & (m["fetch_offset"] == o),
+    )
+    refused = F.array_max(F.transform(refused, lambda m: F.struct(m["leader_epoch"], m["ref"])))
+    joined = (
+        joined.withColumn("refused", refused)
+        .withColumn("between", between)
+        .withColumns({"known": known, "doubtful": doubtful, "beyond": beyond})
+        .withColumn("certain", certain)
+        .withColumn("diverged", diverged)
+    )
+    return joined.select(
+        "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id",
+        F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", F.col("first.ref").alias("fetch_ref"),
+        F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
+        F.col("first.kafka_version").alias("kafka_version"), "position_epoch", "position_epoch_stated", "position_ref",
+        "committed_ref", "committed_with", "resumed", "shared_client_id", "ambiguous_name",
+        F.col("diverged").isNotNull().alias("crossed"),
+        F.col("diverged.start_offset").alias("divergence_offset"), (o - 1).alias("last_lost_offset"),
+        F.col("diverged.leader_epoch").alias("crossed_epoch"), F.col("diverged.election").alias("crossed_election"),
+        F.when(F.col("diverged.election") != "unknown", F.col("diverged.election")).alias("crossed_how"),
+        F.col("diverged.start_ref").alias("crossed_ref"),
+        (F.size("beyond") > 0).alias("crossing_uncertain"),
+        (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
+        _detected().alias("detected"), "lowest_offset_fetch_epoch", "reached_itself",
+        F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
+        F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
+    )  # fmt: skip
+
+
+def _before(mark: Column) -> Column:
+    """Not in a later epoch, nor later in the request log of the broker that served the subject's first fetch."""
+    first = F.col("first")
+    later = (mark["node"] == first["node"]) & (mark["first_at"] > first["first_at"])
+    return (mark["leader_epoch"] <= F.col("leader_epoch")) & ~((mark["leader_epoch"] == F.col("leader_epoch")) & later)
+
+
+def _detected() -> Column:
+    """How the client detected the truncation up to its first fetch in the epoch; null if it did not."""
+    e, o = F.coalesce("diverged.leader_epoch", "leader_epoch"), F.col("fetch_offset")
+    first = F.col("first")
+
+    def seen(kind: str) -> Column:
+        return F.exists(
+            "marks",
+            lambda m: (
+                (m["kind"] == kind)
+                & (m["leader_epoch"] >= e)
+                & _before(m)
+                & (m["answered_offset"].isNull() | (m["answered_offset"] == o))
+            ),
+        )
+
+    asked_by_epoch = (first["last_fetched_epoch"] >= 0) & (first["last_fetched_epoch"] < e)
+    return (
+        F.when(seen("validated"), "an OffsetForLeaderEpoch answer")
+        .when(seen("out_of_range"), "an out-of-range answer")
+        .when(seen("reset"), "a new position from ListOffsets")
+        .when(asked_by_epoch | (first["diverging_epoch"] >= 0), "the leader's comparison with lastFetchedEpoch")
+    )

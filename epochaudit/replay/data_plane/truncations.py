@@ -1,0 +1,112 @@
+"""Frame `truncations`: the offsets to which followers truncated their logs, with their own high watermarks.
+
+server.log has the truncations; "starts at leader epoch" lines of state-change.log have the replica's high watermark when it began to
+follow. Both logs are of one host and one clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.replay.data_plane.lineage import epoch_starts
+from epochaudit.replay.state.held_epochs import replica_starts
+from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
+
+TRUNCATING: Final = "FOLLOWER_TRUNCATING"
+BELOW: Final = "TRUNCATION_BELOW_HIGH_WATERMARK"
+LOWERED: Final = "HIGH_WATERMARK_LOWERED"
+TRUNCATION_LINES: Final = (TRUNCATING, BELOW, LOWERED)
+
+_REPLICA: Final = ("cluster", "node", "topic", "partition")
+
+
+def truncations(events: DataFrame) -> DataFrame:
+    """One row per line of a replica about a truncation or a lower high watermark.
+
+    Needs: the events table. Clock: the node's host; between nodes the leader epoch.
+    Columns: the subject columns (node = the replica's, leader_epoch = the last that it began), event_type, reason, ambiguous_name,
+    offset (truncated to, or the high watermark after), previous_high_watermark (in the line), diverging_epoch and
+    diverging_end_offset (the leader's answer), line_ref, and
+      high_watermark, start_offset   the replica's own high watermark and log end offset when it began the epoch; start_ref
+      learned          the high watermark is of the previous epoch: the replica led in it, or began it with a lower one
+      previous_epoch   the lower leader epoch that the replica began before
+      all_clean        every leader epoch above previous_epoch up to this one is recorded, and had no leader or one elected from the
+                       ISR
+      some_unclean     one of them had another leader; unclean_start: its start offset, the lowest if there are several
+      election_ref     the election of leader_epoch
+    A line has no topic id: it is about the topic of the line by which the replica last began a leader epoch.
+    """
+    lines = with_identity(
+        of_types(events, *TRUNCATION_LINES).select(
+            *_REPLICA, "topic_id", "event_type", "reason", "time_ms", "diverging_epoch", "diverging_end_offset", ref().alias("line_ref"),
+            F.when(F.col("event_type") == LOWERED, F.col("high_watermark")).otherwise(F.col("offset")).alias("offset"),
+            F.when(F.col("event_type") == LOWERED, F.col("previous_offset")).otherwise(F.col("high_watermark"))
+            .alias("previous_high_watermark"),
+        ),
+        topic_incarnations(events),
+    )  # fmt: skip
+    begun = F.filter("starts", lambda s: s["from_ms"] <= F.col("time_ms"))
+    rows = lines.join(F.broadcast(_starts(events)), list(_REPLICA), "left").withColumn("begun", begun)
+    rows = rows.withColumn("own", F.try_element_at("begun", F.lit(-1)))
+    own = F.col("own")
+    lower = F.filter(
+        "begun",
+        lambda s: (s["leader_epoch"] < own["leader_epoch"]) & s["topic_id"].eqNullSafe(own["topic_id"]),
+    )
+    rows = rows.withColumns(
+        {
+            "previous": F.try_element_at(lower, F.lit(-1)),
+            "leader_epoch": F.col("own.leader_epoch"),
+            "topic_id": F.coalesce("topic_id", "own.topic_id"),
+        }
+    )
+    epochs = F.broadcast(epoch_starts(events).drop("ambiguous_name"))
+    rows = rows.withColumn("topic_key", topic_key()).join(epochs, ["cluster", "topic_key", "partition"], "left")
+    return (
+        _with_elections(rows)
+        .withColumns(
+            {
+                "high_watermark": F.col("own.high_watermark"),
+                "start_offset": F.col("own.start_offset"),
+                "start_ref": F.col("own.ref"),
+                "learned": F.col("previous.is_leader")
+                | (F.col("own.high_watermark") > F.col("previous.high_watermark")),
+                "previous_epoch": F.col("previous.leader_epoch"),
+                "client_id": F.lit(None).cast("string"),
+                "group_id": F.lit(None).cast("string"),
+                "correlation_id": F.lit(None).cast("int"),
+            }
+        )
+        .drop("starts", "begun", "own", "previous", "epochs", "between", "topic_key")
+    )
+
+
+def _starts(events: DataFrame) -> DataFrame:
+    """One row per replica. starts: the leader epochs that it began, in the order of its log."""
+    start = F.struct(
+        "from_ms", "file_order", "byte_offset", "leader_epoch", "is_leader", "high_watermark", "start_offset", "topic_id",
+        F.col("own_ref").alias("ref"),
+    )  # fmt: skip
+    return replica_starts(events).groupBy(*_REPLICA).agg(F.array_sort(F.collect_list(start)).alias("starts"))
+
+
+def _with_elections(rows: DataFrame) -> DataFrame:
+    """Adds all_clean, some_unclean, unclean_start and election_ref. Needs: epochs, previous, leader_epoch."""
+    since, until = F.col("previous.leader_epoch"), F.col("leader_epoch")
+    between = F.filter("epochs", lambda e: (e["leader_epoch"] > since) & (e["leader_epoch"] <= until))
+    last = F.filter("epochs", lambda e: e["leader_epoch"] == until)
+    unclean = F.filter("between", lambda e: (e["election"] == "unclean") & (e["leader"] != NO_LEADER))
+    return rows.withColumn("between", between).withColumns(
+        {
+            "all_clean": (F.size("between") == until - since)
+            & F.forall("between", lambda e: (e["leader"] == NO_LEADER) | (e["election"] == "clean")),
+            "some_unclean": F.coalesce(F.size(unclean) > 0, F.lit(False)),
+            "unclean_start": F.array_min(F.transform(unclean, lambda e: e["start_offset"])),
+            "election_ref": F.get(last, F.lit(0))["election_ref"],
+        }
+    )

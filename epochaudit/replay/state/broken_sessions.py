@@ -1,0 +1,34 @@
+"""Fetch sessions with gaps in their recorded requests (KIP-227)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.kafka.errors import Errors
+from epochaudit.spark.memo import checkpointed
+
+SESSION: Final = ("cluster", "node", "session_id")
+
+
+@checkpointed
+def broken_sessions(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, session_id) with a missing request between two recorded ones. Clock: session epoch.
+
+    Needs: the events table. Column: session_broken, always true.
+    A missing request may have added or removed partitions, so the session's later partitions are unknown. Requests with a
+    top-level error don't count towards the session: a client repeats a request if the broker's process ended before it sent
+    the answer. The shuffle moves one row per session and task.
+    """
+    requests = of_types(events, "FETCH").where(
+        (F.col("partition_row") == 0)
+        & (F.col("session_id") > 0)
+        & (F.col("session_epoch") >= 0)
+        & (F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE)
+    )
+    expected = F.max("session_epoch") - F.min("session_epoch") + 1
+    sessions = requests.groupBy(*SESSION).agg((F.count(F.lit(1)) < expected).alias("session_broken"))
+    return sessions.where("session_broken")

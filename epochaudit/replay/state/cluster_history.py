@@ -1,0 +1,352 @@
+"""What a cluster's logs state about its brokers, its metadata.version and its releases, one row per cluster.
+
+The metadata log is short and has one order: its offsets. One row per cluster holds all that the partition frames need to know
+about brokers. The frames join it by broadcast and read it with array functions.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import FOREVER
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import MetadataVersion, release
+from epochaudit.replay.state.metadata_log import SOURCE, metadata_log
+from epochaudit.replay.state.releases import STATED, releases, releases_at
+from epochaudit.spark.memo import checkpointed
+
+BROKER_RECORDS: Final = (
+    "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
+    "BROKER_REGISTRATION_CHANGE_RECORD",
+)  # fmt: skip
+ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
+KRAFT_CONTROLLER: Final = ("CONTROLLER_ACTIVE", "BROKER_REGISTRATION")
+LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTING_DOWN")
+ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
+SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
+UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
+ABORTED: Final = "ABORT_TRANSACTION_RECORD"
+MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
+NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
+
+METADATA_VERSION: Final = "metadata.version"
+FIRST_CHECKING_ELIGIBILITY: Final = release("3.3")
+FIRST_TAKING_OUT_INCARNATIONS: Final = release("4.0")
+RESET_ANSWERS: Final = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
+
+ACTIVE: Final = "active"
+FENCED: Final = "fenced"
+SHUTTING_DOWN: Final = "shutting_down"
+UNREGISTERED: Final = "unregistered"
+UNKNOWN: Final = "unknown"
+LIVE: Final = (ACTIVE, SHUTTING_DOWN)
+INELIGIBLE: Final = (FENCED, SHUTTING_DOWN, UNREGISTERED)
+WITHOUT_RECORD: Final = "without_record"
+
+
+@checkpointed
+def cluster_history(events: DataFrame) -> DataFrame:
+    """One row per cluster. Clock: position in the metadata log; the node's own clock for releases and elections.
+
+    Columns:
+      brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
+                    broker_epoch, ref); positions since <= p < until
+      levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
+                    before the first record
+      raft_leaders  array of struct(raft_epoch, leader)
+      releases      of all nodes, as in `releases`
+      elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
+      known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
+                    time_ms, file_order, byte_offset, live, removed (stopped, or registered again), epochs (of live),
+                    shutting_down, ref)
+      live_sent     live brokers in the UpdateMetadata requests of a ZooKeeper controller to its own broker, one entry per
+                    change: array of struct(node, time_ms, live)
+      isr_loggers   nodes whose lines about ISR changes are recorded
+      isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
+                    leader_epoch)
+      unclean_election_settings  settings of unclean.leader.election.enable: array of struct(topic, permitted); topic is null
+                    for the default of all topics
+      migrates      the metadata log has a migration from ZooKeeper that is under way
+      has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
+                    last is missing), log_end_ms (CreateTime of its last record), zookeeper (rows of ZooKeeper mode, but
+                    no metadata log)
+      zookeeper_nodes   brokers that were ZooKeeper controllers or received requests of a controller
+      kraft_controllers active KRaft controllers; a migration has both kinds
+    """
+    log = metadata_log(events)
+    from_lines = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *LIVE_BROKERS, *ISR_LINES)
+    settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING) & ~_has_error()
+    others = events.where(from_lines | settings | _stated_level()).select(*_LOG_LINE_COLUMNS)
+    rows = log.unionByName(others, allowMissingColumns=True)
+    facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
+    ran = releases(events).select("cluster", F.explode("releases").alias("release"))
+    other_sources = (_broker_states(log), ran, _live_sent(events))
+    all_facts = reduce(lambda united, added: united.unionByName(added, allowMissingColumns=True), other_sources, facts)
+    return all_facts.groupBy("cluster").agg(
+        F.map_from_entries(F.collect_list("broker")).alias("brokers"),
+        F.array_sort(F.collect_set("level")).alias("levels"),
+        F.collect_set("raft_leader").alias("raft_leaders"),
+        F.collect_set("release").alias("releases"),
+        F.collect_set("election").alias("elections"),
+        F.array_sort(F.collect_list("known_live_brokers")).alias("known_live_brokers"),
+        F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
+        F.collect_set("isr_logger").alias("isr_loggers"),
+        F.collect_set("isr_reset").alias("isr_resets"),
+        F.collect_set("unclean_election_settings").alias("unclean_election_settings"),
+        F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
+        F.max("log_ms").alias("log_end_ms"),
+        F.max("log_ms").isNotNull().alias("has_metadata_log"),
+        F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
+        _is_whole().alias("log_whole"),
+        (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
+        F.collect_set("zookeeper_node").alias("zookeeper_nodes"),
+        F.collect_set("kraft_controller").alias("kraft_controllers"),
+    )
+
+
+def _is_whole() -> Column:
+    """No offset between the first and the last is missing. An abort counts as whole: `metadata_log` drops aborted transactions.
+
+    The position of a record is twice its offset plus 1.
+    """
+    spans = (F.max("log_position") - F.min("log_position")) / 2 + 1
+    return F.coalesce((F.count("log_position") >= spans) | F.max("aborts"), F.lit(True))
+
+
+HISTORY_COLUMNS: Final = (
+    "brokers", "levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers", "isr_resets",
+    "unclean_election_settings", "zookeeper_nodes", "kraft_controllers",
+)  # fmt: skip
+_NODES: Final = ("zookeeper_nodes", "kraft_controllers")
+_LOG_LINE_COLUMNS: Final = (
+    "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
+    "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "live_brokers", "live_broker_epochs",
+    "deleted_brokers", "bounced_brokers", "name", "value",
+)  # fmt: skip
+_STATE: Final = (
+    "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
+    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
+)
+_BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
+
+
+def of_the_node() -> dict[str, Column]:
+    """The last three columns for `node` alone: a migration from ZooKeeper has controllers of both kinds.
+
+    Needs: node; zookeeper_nodes, kraft_controllers, zookeeper, has_metadata_log, log_complete of `cluster_history`.
+    Replaces zookeeper, has_metadata_log and log_complete. The last two are false for a ZooKeeper controller: its answers have no
+    position in the metadata log.
+    """
+    listed, kraft = (F.coalesce(F.array_contains(name, F.col("node")), F.lit(False)) for name in _NODES)
+    zookeeper = listed | (F.coalesce("zookeeper", F.lit(False)) & ~kraft)
+    logged = {name: F.coalesce(name, F.lit(False)) & ~zookeeper for name in ("has_metadata_log", "log_complete")}
+    return {"zookeeper": zookeeper, **logged}
+
+
+def _facts() -> list[Column]:
+    """What a row of the metadata log, or another event, adds to the columns of `cluster_history`; null for nothing."""
+    event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
+    of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
+    level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
+    since = F.coalesce("position", F.lit(-1).cast("bigint"))
+    return [
+        F.when(level, F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level"))).alias("level"),
+        F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
+            "raft_leader"
+        ),
+        F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
+        F.when(in_log, F.col("time_ms")).alias("log_ms"),
+        F.when(of_log, F.col("position")).alias("log_position"),
+        (event_type == ABORTED).alias("aborts"),
+        F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
+        event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
+        F.when(event_type.isin(*ZOOKEEPER_MODE), F.col("node")).alias("zookeeper_node"),
+        F.when(event_type.isin(*KRAFT_CONTROLLER), F.col("node")).alias("kraft_controller"),
+        *_log_line_facts(),
+    ]
+
+
+def _live_sent(events: DataFrame) -> DataFrame:
+    """One row per change of the live brokers that a controller sent to its own broker: cluster, live_sent."""
+    own = (F.col("controller_id") == F.col("node")) & F.col("live_brokers").isNotNull() & (F.col("partition_row") == 0)
+    in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
+    live = F.array_sort("live_brokers")
+    sent = of_types(events, "UPDATE_METADATA").where(own)
+    changes = sent.withColumn("changes", ~F.lag(live).over(in_order).eqNullSafe(live)).where("changes")
+    entry = F.struct("node", F.col("arrival_ms").alias("time_ms"), live.alias("live"))
+    return changes.select("cluster", entry.alias("live_sent"))
+
+
+def _log_line_facts() -> list[Column]:
+    """What lines of server.log and controller.log, and settings, add."""
+    event_type = F.col("event_type")
+    removed = F.concat(F.coalesce("deleted_brokers", _no_ids()), F.coalesce("bounced_brokers", _no_ids()))
+    live = F.struct(
+        "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), removed.alias("removed"),
+        F.col("live_broker_epochs").alias("epochs"),
+        F.when(event_type == "BROKER_SHUTTING_DOWN", F.col("broker_id")).alias("shutting_down"), ref().alias("ref"),
+    )  # fmt: skip
+    reset = (event_type == "ALTER_PARTITION_FAILED") & F.col("value").isin(*RESET_ANSWERS)
+    permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"))
+    setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
+    return [
+        F.when(event_type.isin(*LIVE_BROKERS), live).alias("known_live_brokers"),
+        F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
+        F.when(reset, F.struct("node", "topic", "partition", "leader_epoch")).alias("isr_reset"),
+        F.when(setting, permits).alias("unclean_election_settings"),
+        _migrates().alias("migrates"),
+    ]
+
+
+def _migrates() -> Column:
+    """The record states a migration. Controllers of 3.4 and later write it to each log, also for no migration at all."""
+    state = F.coalesce("value", F.lit(""))
+    return (F.col("event_type") == MIGRATION) & ~state.isin(*NO_MIGRATION)
+
+
+def _has_error() -> Column:
+    none = F.lit(Errors.NONE)
+    return (F.coalesce("request_error_code", none) != Errors.NONE) | (F.coalesce("error_code", none) != Errors.NONE)
+
+
+def _stated_level() -> Column:
+    """The level that capture.toml states."""
+    return (F.col("event_type") == "FEATURE_LEVEL_RECORD") & (F.col("source") == STATED)
+
+
+def _no_ids() -> Column:
+    return F.array().cast("array<int>")
+
+
+def _broker_states(log: DataFrame) -> DataFrame:
+    """One row per (cluster, broker): its states in log order. The first is the state before its first record."""
+    event_type = F.col("event_type")
+    registers, leaves = event_type == "REGISTER_BROKER_RECORD", event_type == "UNREGISTER_BROKER_RECORD"
+    fenced = (
+        F.when(registers, F.coalesce("fenced", F.lit(True)))
+        .when(leaves | (event_type == "UNFENCE_BROKER_RECORD"), F.lit(False))
+        .when(event_type == "FENCE_BROKER_RECORD", F.lit(True))
+        .otherwise(F.col("fenced"))
+    )
+    shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
+    in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset")
+    records = of_types(log, *BROKER_RECORDS)
+    is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
+    is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)
+    state = F.struct(
+        F.col("position").alias("since"),
+        F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
+        F.col("time_ms").alias("since_ms"),
+        F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
+        F.when(leaves, UNREGISTERED)
+        .when(is_fenced, FENCED)
+        .when(is_shutting_down, SHUTTING_DOWN)
+        .when(~is_fenced, ACTIVE)
+        .otherwise(UNKNOWN)
+        .alias("standing"),
+        "broker_epoch",
+        ref().alias("ref"),
+    )
+    listed = (
+        records.select("cluster", "broker_id", state.alias("state"))
+        .groupBy("cluster", "broker_id")
+        .agg(F.array_sort(F.collect_list("state")).alias("states"))
+    )
+    first = F.col("states")[0]
+    before = never_registered(first["since"], first["since_ms"])
+    return listed.select(
+        "cluster", F.struct("broker_id", F.concat(F.array(before), F.col("states")).alias("states")).alias("broker")
+    )
+
+
+def never_registered(until: Column, until_ms: Column) -> Column:
+    """State of a broker before its first record, which is at position `until` and has the CreateTime `until_ms`."""
+    return F.struct(
+        F.lit(-1).cast("bigint").alias("since"),
+        until.alias("until"),
+        F.lit(0).cast("bigint").alias("since_ms"),
+        until_ms.alias("until_ms"),
+        F.lit(WITHOUT_RECORD).alias("standing"),
+        F.lit(None).cast("bigint").alias("broker_epoch"),
+        no_ref().alias("ref"),
+    )
+
+
+def states_of(broker_id: Column) -> Column:
+    """States of a broker, in order. Needs: brokers. A broker without records has only the state before a first record."""
+    forever = F.lit(FOREVER)
+    return F.coalesce(F.col("brokers")[broker_id], F.array(never_registered(forever, forever)))
+
+
+def in_words(standing: Column) -> Column:
+    """A standing as words of a sentence: `shutting down`."""
+    return F.translate(standing, "_", " ")
+
+
+def standing_of(state: Column) -> Column:
+    """Standing in a state. Needs: log_complete. Without a record, the broker was not registered if the log is complete."""
+    without_record = F.when(F.col("log_complete"), UNREGISTERED).otherwise(UNKNOWN)
+    return F.when(state["standing"] == WITHOUT_RECORD, without_record).otherwise(state["standing"])
+
+
+def level_at(place: Column) -> Column:
+    """metadata.version level in force at a position. Needs: levels. Null before the first FeatureLevelRecord."""
+    return F.try_element_at(F.filter("levels", lambda level: level["since"] <= place), F.lit(-1))["level"]
+
+
+def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:
+    """Releases of a node as numbers (3003000 for Kafka 3.3.0); of all nodes if it is null. Needs: releases.
+
+    at_ms: a time of the node's own clock. raft_epoch: a raft epoch that it led. See `releases_at`.
+    """
+    return releases_at(node, at_ms, raft_epoch)["version"]
+
+
+def unclean_permitted(topic: Column) -> Column:
+    """Whether an unclean election of the topic was permitted at any time; null: not in the evidence.
+
+    Needs: unclean_election_settings, log_complete. A default of false counts only if the log is complete: otherwise the topic's
+    own setting may be missing.
+    """
+    own = F.filter("unclean_election_settings", lambda setting: setting["topic"] == topic)["permitted"]
+    default = F.filter("unclean_election_settings", lambda setting: setting["topic"].isNull())["permitted"]
+    return (
+        F.when(F.array_contains(own, True), True)
+        .when(F.size(own) > 0, False)
+        .when(F.array_contains(default, True), True)
+        .when((F.size(default) > 0) & F.col("log_complete"), False)
+    )
+
+
+def takes_out_incarnations(node: Column, level: Column, raft_epoch: Column | None = None) -> Column:
+    """Whether the controller removes a broker from the ISRs if it registers over its own unfenced incarnation (4.0+).
+
+    True, false, or null if its release is not in the evidence. Needs: releases. Parameters as in `checks_eligibility`.
+    """
+    node_releases = releases_of(node, raft_epoch=raft_epoch)
+    return (
+        F.when(level >= MetadataVersion.IBP_4_0_IV0, F.lit(True))
+        .when(F.array_min(node_releases) >= FIRST_TAKING_OUT_INCARNATIONS, F.lit(True))
+        .when(F.array_min(node_releases) < FIRST_TAKING_OUT_INCARNATIONS, F.lit(False))
+    )
+
+
+def checks_eligibility(
+    node: Column, level: Column, at_ms: Column | None = None, raft_epoch: Column | None = None
+) -> Column:
+    """Whether the controller has KIP-841's check (3.3+): true, false, or null if its release is not in the evidence.
+
+    Needs: releases. The metadata.version in force decides; else the release that the node ran at a time of its own clock or in a
+    raft epoch that it led. If the node is unknown, all nodes have to agree.
+    """
+    node_releases = releases_of(node, at_ms, raft_epoch)
+    return (
+        F.when(level >= MetadataVersion.IBP_3_3_IV0, F.lit(True))
+        .when(F.array_min(node_releases) >= FIRST_CHECKING_ELIGIBILITY, F.lit(True))
+        .when(F.array_max(node_releases) < FIRST_CHECKING_ELIGIBILITY, F.lit(False))
+    )

@@ -1,0 +1,26 @@
+"""Request logs that leave out routine answers on purpose: the absence of an answer proves nothing there."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types
+from epochaudit.sources.request_log.stated_versions import FILTERED
+
+
+def answering_nodes(events: DataFrame) -> DataFrame:
+    """One row per cluster: answering (array of int), the nodes whose Fetch answers are all recorded. Clock: none.
+
+    Needs: the events table. A node is left out if a line of its request log, or capture.toml for all nodes, states that the log
+    is filtered.
+    """
+    rows = of_types(events, "FETCH", FILTERED).select("cluster", "node", "event_type").distinct()
+    filtered = F.col("event_type") == FILTERED
+    nodes = rows.groupBy("cluster").agg(
+        F.collect_set(F.when(~filtered, F.col("node"))).alias("fetched"),
+        F.collect_set(F.when(filtered, F.coalesce("node", F.lit(-1)))).alias("filtered"),
+    )
+    of_all = F.array_contains("filtered", -1)
+    answering = F.when(of_all, F.array().cast("array<int>")).otherwise(F.array_except("fetched", "filtered"))
+    return nodes.select("cluster", answering.alias("answering"))

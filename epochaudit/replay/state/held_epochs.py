@@ -1,0 +1,361 @@
+"""Which leader epoch a broker held for a partition, and from when to when.
+
+A broker logs each change as a "starts at leader epoch" line. It writes the line before the epoch takes effect
+(Partition.makeLeader and makeFollower hold leaderIsrUpdateLock from there on). A change is therefore an interval, from the line
+to the end of the handler, in which the broker may check a request against the old epoch or the new one.
+
+Clock: one host. Times of the lines are compared only with times of requests of the same node.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import FOREVER, GRAIN_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.state.releases import releases, releases_at
+from epochaudit.spark.memo import checkpointed
+
+STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
+
+# Codes after which the broker has the topic id of a LeaderAndIsr: it was applied, or the broker had it at that epoch already.
+_TOPIC_ID_AGREED: Final = (Errors.NONE, Errors.STALE_CONTROLLER_EPOCH)
+
+# How late a request's line may be written. Its arrival is computed back from that time; 110 ms were measured.
+LATE_MS: Final = 500
+# A KRaft delta writes no closing line after the last leader it starts; flushing the epoch cache takes tens of ms.
+_DELTA_MS: Final = 250
+_HANDLER_MS: Final = 60_000
+# A shorter interval has too few requests to be worth a row.
+_STABLE_MS: Final = 1_000
+_STATED_COLUMNS: Final = ("cluster", "topic", "topic_id", "partition", "leader_epoch")
+
+
+@checkpointed
+def replica_starts(events: DataFrame) -> DataFrame:
+    """One row per "starts at leader epoch" line of a replica, and per LeaderAndIsr that stands in for one.
+
+    Before 2.6 followers write no such line. If a node has lines of leaders only, the LeaderAndIsr requests that it accepted as a
+    follower stand in, up to the process that writes the first line of a follower.
+    Needs: the events table. Clock: the node's own log order, and its host's time.
+    Columns: cluster, node, topic, topic_id, ambiguous_name, partition, leader_epoch, is_leader, leader, start_offset,
+    high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, and
+      proven        the row is a line; a request may be answered 0 without being installed
+      from_ms       time of the line
+      settled_ms    the epoch has certainly taken effect; null if not proven
+      until_ms      the epoch is no longer held after that: a later change has settled, or the process restarted; null: held to
+                    the end
+      successor     the next line, if it is of another topic of the name: struct(ms, topic_id, ref)
+      epoch_before  leader epoch of the line before, if that is in the same file and of the same topic
+    If the line has no topic id, it gets the id that the node last logged or accepted for the partition.
+    """
+    event_type = F.col("event_type")
+    nodes = (
+        of_types(events, "PROCESS_STARTING", *STARTS)
+        .groupBy("cluster", "node")
+        .agg(
+            F.collect_set(F.when(event_type == "PROCESS_STARTING", F.col("time_ms"))).alias("process_starts"),
+            F.max(event_type == "LEADER_STARTS").alias("leads"),
+            F.min(F.when(event_type == "FOLLOWER_STARTS", F.col("time_ms"))).alias("follows_ms"),
+        )
+        .withColumn("leaders_only_to", F.when(F.col("leads"), _process_of(F.col("follows_ms"))))
+        .drop("leads", "follows_ms")
+    )
+    lines = with_identity(_with_topic_ids(_with_handler_end(events)), topic_incarnations(events))
+    lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
+        event_type.isin(*STARTS) | ((F.col("from_ms") < F.col("leaders_only_to")) & F.col("followed"))
+    )
+    backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
+    )
+    following = backwards.rowsBetween(Window.unboundedPreceding, -1)
+    before = F.lead(F.struct("leader_epoch", "topic_id", F.col("own_ref.file").alias("file"))).over(backwards)
+    in_one_file = (before["file"] == F.col("own_ref.file")) & before["topic_id"].eqNullSafe(F.col("topic_id"))
+    next_start = F.last(F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))).over(
+        following
+    )
+    restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
+    return lines.withColumns(
+        {
+            "is_leader": event_type == "LEADER_STARTS",
+            "leader": F.when(event_type == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
+            "proven": event_type.isin(*STARTS),
+            "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
+            "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
+            "epoch_before": F.when(in_one_file, before["leader_epoch"]),
+        }
+    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
+
+
+def _process_of(time_ms: Column) -> Column:
+    """Start of the process that ran at that time: FOREVER for a null time, 0 if the start is not recorded."""
+    started = F.array_max(F.filter("process_starts", lambda at: at <= time_ms))
+    return F.when(time_ms.isNull(), F.lit(FOREVER)).otherwise(F.coalesce(started, F.lit(0)))
+
+
+def _with_handler_end(events: DataFrame) -> DataFrame:
+    """One row per line of the replica state machine and per LeaderAndIsr row. Adds handler_end_ms, the end of a line's handler."""
+    rows = of_types(
+        events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA"
+    ).where(F.col("node").isNotNull())
+    rows = rows.select(
+        "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
+        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "byte_offset", "time_ms", "arrival_ms",
+        "request_error_code", "error_code", ref().alias("own_ref"),
+    )  # fmt: skip
+    later = (
+        Window.partitionBy("cluster", "node", "source")
+        .orderBy(F.desc("file_order"), F.desc("byte_offset"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    finished = F.last(F.when(F.col("event_type") == "LEADER_AND_ISR_FINISHED", F.col("time_ms")), ignorenulls=True)
+    delta = F.last(F.when(F.col("event_type") == "METADATA_DELTA", F.col("time_ms")), ignorenulls=True)
+    rows = rows.withColumns({"finished_ms": finished.over(later), "next_delta_ms": delta.over(later)})
+    return rows.withColumn(
+        "handler_end_ms",
+        F.when(F.col("finished_ms").isNotNull(), F.least("finished_ms", F.col("time_ms") + _HANDLER_MS)).otherwise(
+            F.least("next_delta_ms", F.col("time_ms") + _DELTA_MS)  # least passes over a null
+        ),
+    ).drop("finished_ms", "next_delta_ms")
+
+
+def _with_topic_ids(rows: DataFrame) -> DataFrame:
+    """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
+
+    Completes topic_id: with the id that the node last logged or accepted for the partition.
+    """
+    is_request = F.col("event_type") == "LEADER_AND_ISR"
+    states_topic_id = ~is_request | (
+        (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
+    )
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        "from_ms", F.col("source") != "request_log", "file_order", "byte_offset"
+    )
+    placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
+        "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
+    )
+    return placed.withColumns(
+        {
+            "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
+            "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
+            "followed": is_request
+            & (F.col("error_code") == Errors.NONE)
+            & (F.col("leader") >= 0)
+            & (F.col("leader") != F.col("node")),
+        }
+    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code")
+
+
+@checkpointed
+def held_epochs(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition): all the leader epochs that the replica held, to be broadcast.
+
+    Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
+    Needs: the events table. Clock: the node's host. Columns:
+      held       array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref, outdated);
+                 outdated: a later epoch is recorded elsewhere, but has no line in the node's log
+      successor  the last of their successors
+      releases   of the node, as in `releases`
+    """
+    keyed = replica_starts(events).withColumn("following", _next_start())
+    keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
+    keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition", "leader_epoch"], "left")
+    entry = F.struct(
+        "leader_epoch",
+        "is_leader",
+        "topic",
+        "topic_id",
+        "from_ms",
+        "settled_ms",
+        "until_ms",
+        "successor",
+        F.col("own_ref").alias("ref"),
+        _outdated().alias("outdated"),
+    )
+    held = (
+        keyed.groupBy("cluster", "node", "topic_key", "partition")
+        .agg(F.collect_list(entry).alias("held"))
+        .withColumn("successor", F.array_max(F.col("held")["successor"]))
+    )
+    return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+
+
+def _next_start() -> Column:
+    """The node's first line with the next higher leader epoch that it has a line of, for the same topic."""
+    higher = Window.partitionBy("cluster", "node", "topic", "topic_id", "partition").orderBy("leader_epoch")
+    line = F.struct("leader_epoch", "from_ms", "previous_epoch")
+    return F.min(line).over(higher.rangeBetween(1, Window.unboundedFollowing))
+
+
+def _stated_epochs(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition, leader_epoch) that any node, request or record states.
+
+    Adds next_stated, the next higher of them.
+    """
+    states = partition_states(events, RECORD, LEADER_AND_ISR).where(F.col("leader_epoch").isNotNull())
+    named = with_identity(states.select(*_STATED_COLUMNS), topic_incarnations(events)).select(*_STATED_COLUMNS)
+    stated = named.unionByName(replica_starts(events).select(*_STATED_COLUMNS)).withColumn(
+        "topic_key", F.explode(topic_keys())
+    )
+    stated = stated.select("cluster", "topic_key", "partition", "leader_epoch").distinct()
+    in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
+    return stated.withColumn("next_stated", F.lead("leader_epoch").over(in_order))
+
+
+def _outdated() -> Column:
+    """The log lacks the line of a later epoch, between this epoch's line and the next one that it has, if any.
+
+    Needs: following, next_stated. A next line that states this epoch as the previous one proves that no line is missing. If
+    another process wrote the next line, the replica may have begun that epoch before.
+    """
+    following, next_stated = F.col("following"), F.col("next_stated")
+    same_process = ~F.coalesce(F.col("until_ms") < following["from_ms"], F.lit(False))
+    recorded_from = F.when(same_process, following["leader_epoch"]).otherwise(following["leader_epoch"] + 1)
+    adjoins = following["previous_epoch"] == F.col("leader_epoch")
+    return F.coalesce(next_stated < recorded_from, next_stated.isNotNull()) & ~F.coalesce(adjoins, F.lit(False))
+
+
+@checkpointed
+def _stable_intervals(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition) and interval in which the replica held one epoch and nothing changed.
+
+    Columns: stable_from_ms, stable_to_ms (both inclusive), and stable, the epoch: struct(leader_epoch, is_leader, topic, topic_id,
+    ref, outdated, successor, version, later); version and later are kafka_version and held_later of `with_held_epochs`.
+    Nearly all requests arrive and are answered within one of a few such intervals. They need neither the list of epochs nor a
+    search in it.
+    """
+    edges = F.flatten(
+        F.transform(
+            "held",
+            lambda e: F.array(
+                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + LATE_MS
+            ),
+        )
+    )
+    versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
+    change_times = F.array_sort(F.array_distinct(F.array_compact(F.concat(edges, F.coalesce(versions, F.array())))))
+    interval = F.transform(
+        "change_times",
+        lambda at, i: F.struct(
+            (at + 1).alias("stable_from_ms"),
+            (F.coalesce(F.get("change_times", i + 1), F.lit(FOREVER)) - 1).alias("stable_to_ms"),
+        ),
+    )
+    intervals = held_epochs(events).withColumn("change_times", change_times).select("*", F.inline(interval))
+    within = F.col("stable_from_ms")
+    intervals = intervals.where(F.col("stable_to_ms") - within >= _STABLE_MS)
+    indexes = F.array_compact(F.transform("held", lambda e, i: F.when(_may_meet(e, within, within, LATE_MS), i)))
+    own = F.col("own")
+    stable = F.struct(
+        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref", "outdated")), "successor",
+        _kafka_version(within).alias("version"), _held_later(within).alias("later"),
+    )  # fmt: skip
+    return (
+        intervals.withColumn("possible", indexes)
+        .where(F.size("possible") == 1)
+        .withColumn("own", F.get("held", F.get("possible", F.lit(0))))
+        .where(own["settled_ms"] <= within)
+        .select("cluster", "node", "topic_key", "partition", within, "stable_to_ms", stable.alias("stable"))
+    )
+
+
+def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
+    """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have met this epoch."""
+    ended = e["until_ms"] < arrival_ms - early_ms
+    return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+
+
+def _kafka_version(time_ms: Column) -> Column:
+    return F.array_min(releases_at(at_ms=time_ms)["version"])
+
+
+def _held_later(time_ms: Column) -> Column:
+    return F.exists("held", lambda e: e["from_ms"] > time_ms + GRAIN_MS)
+
+
+def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds the leader epochs that the serving node held while it processed the request. Grain unchanged, rows are not shuffled.
+
+    Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
+    Completes topic and topic_id from the replica that the node hosted. Adds:
+      held_min, held_max   lowest and highest leader epoch that the request may have met; null: none is known
+      held_earlier         held_min, if it is lower than held_max
+      held_just_before     the lowest epoch from LATE_MS before the request on: its line may be written late
+      led_just_before      the node led in some epoch from LATE_MS before the request on
+      held_complete        the epoch at arrival is known, so that the request can have met no other
+      epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
+      held_leader          the node was leader in all these epochs
+      held_ref             the line that starts held_max; leads_in_highest: it starts a leader
+      kafka_version        of the process that answered, as major*1,000,000 + minor*1,000 + patch
+      successor            the line by which another topic of the name replaced the replica of the topic id, at any time
+      held_later           the node starts an epoch of the replica after the request
+    """
+    stable = F.col("stable")
+    within = (F.col("arrival_ms") >= F.col("stable_from_ms")) & (F.col("time_ms") <= F.col("stable_to_ms"))
+    keyed = rows.withColumn("topic_key", topic_key()).alias("rows")
+    with_stable = keyed.join(F.broadcast(_stable_intervals(events)).alias("other"), _same_replica() & within, "left")
+    with_stable = with_stable.select("rows.*", "stable").alias("rows")
+    # only the rows that have to search the list of epochs get it
+    searched = with_stable.join(
+        F.broadcast(held_epochs(events)).alias("other"), _same_replica() & stable.isNull(), "left"
+    )
+    searched = searched.select("rows.*", "held", "successor", "releases")
+    return (
+        searched.withColumn("possible", F.when(stable.isNull(), _possible(GRAIN_MS)))
+        .withColumns(_held_columns(stable))
+        .drop("topic_key", "held", "possible", "releases", "stable")
+    )
+
+
+def _same_replica() -> Column:
+    key = ("cluster", "node", "topic_key", "partition")
+    return reduce(and_, (F.col(f"rows.{name}") == F.col(f"other.{name}") for name in key))
+
+
+def _possible(early_ms: int) -> Column:
+    return F.filter("held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), early_ms))
+
+
+def _held_columns(own: Column) -> dict[str, Column]:
+    """The columns of `with_held_epochs`: from the epoch of a stable interval, else by search."""
+    highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"], e["is_leader"])))
+    just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
+    lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
+    settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")
+    first = F.get("possible", F.lit(0))["topic"]
+
+    def when_stable(of_interval: Column, searched: Column) -> Column:
+        return F.when(own.isNotNull(), of_interval).otherwise(searched)
+
+    return {
+        "held_just_before": when_stable(own["leader_epoch"], just_before),
+        "held_min": when_stable(own["leader_epoch"], lowest),
+        "held_max": when_stable(own["leader_epoch"], highest["leader_epoch"]),
+        "held_earlier": F.when(own.isNull() & (lowest < highest["leader_epoch"]), lowest),
+        "held_ref": when_stable(own["ref"], highest["ref"]),
+        "leads_in_highest": when_stable(own["is_leader"], highest["is_leader"]),
+        "epoch_line_missing": F.coalesce(
+            when_stable(own["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
+        ),
+        "held_complete": own.isNotNull() | F.coalesce(settled, F.lit(False)),
+        "kafka_version": when_stable(own["version"], _kafka_version(F.col("time_ms"))),
+        "held_later": when_stable(own["later"], _held_later(F.col("time_ms"))),
+        "held_leader": when_stable(own["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
+        "led_just_before": when_stable(own["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
+        "topic": F.coalesce("topic", when_stable(own["topic"], first), F.get("held", F.lit(0))["topic"]),
+        "topic_id": F.coalesce("topic_id", when_stable(own["topic_id"], _only_topic_id())),
+        "successor": when_stable(own["successor"], F.col("successor")),
+    }
+
+
+def _only_topic_id() -> Column:
+    ids = F.array_distinct(F.transform("possible", lambda e: e["topic_id"]))
+    return F.when(F.size(ids) == 1, F.get(ids, F.lit(0)))

@@ -1,0 +1,223 @@
+"""Resolves topic names and topic ids: one name may stand for several topics, one after the other.
+
+A topic's identity is its id. Fetch 13+ has topic ids only; older APIs and most log lines have names only. Requests of the control
+plane, Metadata 10+ and the metadata log state both.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.spark.memo import checkpointed
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+LOG_DELETION: Final = "LOG_DELETION_SCHEDULED"
+NAMING: Final = (
+    "LEADER_AND_ISR", "UPDATE_METADATA", "DELETE_TOPICS", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "LEADER_AND_ISR_SKIPPED",
+    "PARTITION_STATE_CHANGED", "TOPIC_DELETION_COMPLETED", LOG_DELETION,
+)  # fmt: skip
+RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+_CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "DELETE_TOPICS")
+_STATED: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
+)  # fmt: skip
+_SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref")
+_IDENTITY: Final = ("known_topic", "known_topic_id")
+_FLAGS: Final = ("ambiguous_name", "recreated", "deleted_by_name", "created_once")
+
+
+@checkpointed
+def topic_incarnations(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key). topic_key is a topic id, or `key_of_name` of a topic name.
+
+    Needs: the events table. Clock: none between nodes; each node's own clock in sightings and deletions.
+    Columns:
+      known_topic        the name; null for an id without a recorded name
+      known_topic_id     null for a name without an id, and for a name with several
+      recreated          the name had several ids
+      ambiguous_name     (row of a name) the name does not identify a topic: it had several ids; or it has none, and its topic was
+                         deleted or created twice (a controller wrote leader epoch 0 with partition epoch 0 again)
+      deleted_by_name    a topic of the name was deleted, by an event without a topic id
+      created_once       controllers wrote the first state of each partition of the name exactly once
+      topic_removed_ms   (row of an id) CreateTime of its RemoveTopicRecord; null while the topic exists
+      sightings          of all ids of the name: array of struct(topic_id, node, since, until, deleted, controlled, ref).
+                         since, until: first and last time at which the node stated the id or received a statement of it.
+                         deleted: when it first received the topic's deletion; null: never. controlled: the control requests that
+                         it received are recorded. ref: the first statement. node is null for the metadata log, whose times are
+                         values of `position`
+      deletions          of the name: array of struct(node, since, until, of_log), on the node's own clock from a request to its
+                         answer, or at a line. of_log: the node deletes its own replica; the topic need not be deleted
+      names              (row of an id) the distinct names that it was stated with
+    """
+    by_key = Window.partitionBy("cluster", "stated_key")  # a RemoveTopicRecord has no name, most lines have no id
+    names = F.array_distinct(F.flatten(F.collect_list("names").over(by_key)))
+    named = _sightings(events).withColumns({"topic": F.min("topic").over(by_key), "names": names})
+    sighting = F.struct("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "removed_ms", "names")
+    by_name = named.groupBy(
+        "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
+    ).agg(
+        F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting)).alias("seen"),
+        F.max(F.col("deleted").isNotNull() & F.col("topic_id").isNull()).alias("deleted_by_name"),
+        F.array_distinct(F.flatten(F.collect_list("creations"))).alias("creations"),
+        F.array_distinct(F.flatten(F.collect_list("deletions"))).alias("deletions"),
+        F.array_distinct(F.flatten(F.collect_list("partitions"))).alias("partitions"),
+    )
+    return _by_key(by_name)
+
+
+def _sightings(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key of the event, node): first and last statement, creations and deletions."""
+    log = F.col("event_type") == LOG_DELETION
+    deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
+    return (
+        _facts(events)
+        .groupBy("cluster", topic_key().alias("stated_key"), "node")
+        .agg(
+            F.min("topic").alias("topic"),
+            F.min("topic_id").alias("topic_id"),
+            F.collect_set("topic").alias("names"),
+            F.min("clock").alias("since"),
+            F.max(F.when(~F.col("deletes"), F.col("clock"))).alias("until"),
+            F.min(F.when(F.col("deletes"), F.col("clock"))).alias("deleted"),
+            F.min(F.when(F.col("event_type") == "REMOVE_TOPIC_RECORD", F.col("time_ms"))).alias("removed_ms"),
+            F.max(F.col("event_type").isin("LEADER_AND_ISR", "UPDATE_METADATA")).alias("controlled"),
+            F.min(F.struct("clock", "own_ref"))["own_ref"].alias("ref"),
+            F.collect_set(F.when(F.col("creates"), F.struct("partition", "time_ms"))).alias("creations"),
+            F.collect_set(F.when(F.col("node").isNotNull() & (F.col("deletes") | log), deletion)).alias("deletions"),
+            F.collect_set(F.when(F.col("creates"), F.col("partition"))).alias("partitions"),
+        )
+    )
+
+
+def _facts(events: DataFrame) -> DataFrame:
+    """One row per statement about a topic. Clock: `clock`, the node's time, or the position of a metadata record.
+
+    Adds deletes and creates: the statement is of a deletion, or of a new partition.
+    """
+    event_type = F.col("event_type")
+    statements = of_types(events, *NAMING).where(F.col("topic").isNotNull() & ~refused())
+    since = F.coalesce("arrival_ms", "time_ms").alias("since")
+    statements = statements.select(*_STATED, since, F.col("time_ms").alias("clock"), ref().alias("own_ref"))
+    records = of_types(metadata_log(events), *RECORDS).withColumns(
+        {"clock": F.col("position"), "since": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
+    )
+    deletes = deletes_topic() | (event_type == "REMOVE_TOPIC_RECORD")
+    creates = (event_type == "PARTITION_STATE_CHANGED") & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
+    facts = statements.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
+    return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
+                              (("deletes", deletes), ("creates", creates))})  # fmt: skip
+
+
+def deletes_topic() -> Column:
+    """The event states that a topic is deleted. A deleted replica does not: it may have been moved, or be a stray."""
+    announced = (F.col("event_type") == "UPDATE_METADATA") & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
+    return announced | F.col("event_type").isin("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
+
+
+def refused() -> Column:
+    """The event is a refused request of the control plane, which states nothing about the topic."""
+    of_partition, of_request = (F.coalesce(name, F.lit(0)) != 0 for name in ("error_code", "request_error_code"))
+    return F.col("event_type").isin(*_CONTROL) & (of_partition | of_request)
+
+
+def _by_key(by_name: DataFrame) -> DataFrame:
+    """One row per name and one row per id of it, from one row per name."""
+    several = F.size("ids") > 1
+    created_twice = F.size("creations") > F.size("partitions")
+    without_id = (F.size("ids") == 0) & (F.col("deleted_by_name") | created_twice)
+    id_columns = {"topic_removed_ms": F.lit(None).cast("bigint"), "names": F.array().cast("array<string>")}
+    name = F.struct(
+        key_of_name(F.col("topic")).alias("topic_key"),
+        F.when(~several, F.get("ids", F.lit(0))).alias("known_topic_id"),
+        (several | without_id).alias("ambiguous_name"),
+        *(value.alias(column) for column, value in id_columns.items()),
+    )
+
+    def of_id(id: Column) -> Column:
+        own = F.filter("seen", lambda s: s["topic_id"] == id)
+        return F.struct(
+            id.alias("topic_key"),
+            id.alias("known_topic_id"),
+            F.lit(False).alias("ambiguous_name"),
+            F.array_min(own["removed_ms"]).alias("topic_removed_ms"),
+            F.get(own, F.lit(0))["names"].alias("names"),
+        )
+
+    created_once = (F.size("creations") > 0) & ~created_twice
+    rows = by_name.withColumns({"ids": F.array_distinct("seen.topic_id"), "created_once": created_once})
+    rows = rows.withColumn("identity", F.explode(F.concat(F.array(name), F.transform("ids", of_id))))
+    sightings = F.transform("seen", lambda s: F.struct(*(s[n].alias(n) for n in _SIGHTING)))
+    return rows.select(
+        "cluster", "identity.*", F.col("topic").alias("known_topic"), several.alias("recreated"), "deleted_by_name",
+        "created_once", "deletions", sightings.alias("sightings"),
+    ).where(F.col("topic_key").isNotNull())  # fmt: skip
+
+
+def earlier_ids(topic_id: Column) -> Column:
+    """Ids of the name that preceded this one at every node that has both. Needs: sightings."""
+    return F.array_except(_ids_on_one_side(topic_id, earlier=True), _ids_on_one_side(topic_id, earlier=False))
+
+
+def later_ids(topic_id: Column) -> Column:
+    """Ids of the name that followed this one at every node that has both. Needs: sightings."""
+    return F.array_except(_ids_on_one_side(topic_id, earlier=False), _ids_on_one_side(topic_id, earlier=True))
+
+
+def _ids_on_one_side(topic_id: Column, *, earlier: bool) -> Column:
+    own = F.filter("sightings", lambda s: s["topic_id"] == topic_id)
+
+    def on_that_side(other: Column) -> Column:
+        at_the_same = F.filter(own, lambda s: s["node"].eqNullSafe(other["node"]))
+        apart = F.exists(at_the_same, lambda s: other["since"] < s["since"] if earlier else other["since"] > s["since"])
+        return (other["topic_id"] != topic_id) & apart
+
+    return F.array_distinct(F.filter("sightings", on_that_side)["topic_id"])
+
+
+def key_of_name(name: Column) -> Column:
+    """Key of a topic name; null for a null name. It is no topic id: neither names nor ids have a `/`."""
+    return F.concat(F.lit("name/"), name)
+
+
+def topic_key() -> Column:
+    """Key by which a row identifies its topic: the id, else the name. Needs: topic, topic_id."""
+    return F.coalesce("topic_id", key_of_name(F.col("topic")))
+
+
+def topic_keys() -> Column:
+    """All keys of a row's topic: its id, its name, or both. Needs: topic, topic_id."""
+    return F.array_compact(F.array("topic_id", key_of_name(F.col("topic"))))
+
+
+def with_identity(rows: DataFrame, identities: DataFrame, *more: str) -> DataFrame:
+    """Completes topic and topic_id of rows that have only one of them. Grain unchanged.
+
+    Needs: cluster, topic, topic_id. `identities` is the result of `topic_incarnations`. Adds ambiguous_name, and `more` of its
+    columns. topic_id stays null if the name alone does not identify the topic.
+    """
+    added = identities.select("cluster", "topic_key", "known_topic", "known_topic_id", *_added(more))
+    joined = rows.withColumn("topic_key", topic_key()).join(F.broadcast(added), ["cluster", "topic_key"], "left")
+    return joined.withColumns(
+        {
+            "topic": F.coalesce("topic", "known_topic"),
+            "topic_id": F.coalesce("topic_id", "known_topic_id"),
+            **{name: F.coalesce(name, F.lit(False)) for name in _added(more) if name in _FLAGS},
+        }
+    ).drop(*{"topic_key", "known_topic", "known_topic_id"}.difference(more))
+
+
+def _added(more: tuple[str, ...]) -> list[str]:
+    return ["ambiguous_name", *(name for name in more if name not in _IDENTITY)]
+
+
+def is_user_topic() -> Column:
+    """The topic is not __cluster_metadata: Raft fetches have epochs of the quorum, not leader epochs of a partition."""
+    return (F.coalesce("topic_id", F.lit("")) != METADATA_TOPIC_ID) & (F.coalesce("topic", F.lit("")) != METADATA_TOPIC)

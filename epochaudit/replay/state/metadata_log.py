@@ -1,0 +1,148 @@
+"""The metadata log of a cluster: each committed record once, however many copies were recorded.
+
+Every controller and broker has a copy of the log, and a capture may contain a raw copy and a dump of it. All frames take metadata
+records from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import ref
+from epochaudit.spark.memo import checkpointed
+
+SOURCE: Final = "metadata_log"
+
+_CONTENT: Final = (
+    "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
+    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "broker_id", "broker_epoch", "incarnation_id",
+    "fenced", "in_controlled_shutdown", "name", "value",
+)  # fmt: skip
+_COLUMNS: Final = (
+    "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split",
+    "partition_row", "time_ms", "api_version", *_CONTENT, "metadata_offset", "batch_base_offset", "batch_last_offset",
+    "raft_epoch", "in_snapshot",
+)  # fmt: skip
+_BEGIN: Final = "BEGIN_TRANSACTION_RECORD"
+_END: Final = "END_TRANSACTION_RECORD"
+_ABORT: Final = "ABORT_TRANSACTION_RECORD"
+_MARKS: Final = (_BEGIN, _END, _ABORT)
+_CONTROL: Final = (
+    "LEADER_CHANGE",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)  # written by Raft, not part of a metadata transaction
+_KAFKA_NAMED: Final = r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)"
+
+
+def position() -> Column:
+    """Position of a metadata record in the log as one number: odd for log records, even for the records of a snapshot.
+
+    Needs: metadata_offset, in_snapshot, file. A snapshot replaces the state as of the end offset in its file name
+    (`<end offset>-<epoch>.checkpoint`). All its records share the position just before the record of that offset.
+    """
+    snapshot_end = F.coalesce(F.regexp_extract("file", r"(\d{20})-\d{10}", 1).try_cast("bigint"), F.lit(0))
+    return F.when(_in_snapshot(), snapshot_end * 2).otherwise(record_position(F.col("metadata_offset")))
+
+
+def record_position(offset: Column) -> Column:
+    """`position` of the log record at an offset."""
+    return offset * 2 + 1
+
+
+@checkpointed
+def metadata_log(events: DataFrame) -> DataFrame:
+    """One row per record of the log, and per record of a snapshot. Clock: `position`.
+
+    Needs: the events table. Columns: those of the events table that metadata records have; position; copies, the records of all
+    copies at the offset: array of struct(raft_epoch, event_type, content, ref). content has the record's columns as JSON; null
+    for none.
+    A Raft leader of a later epoch overwrites uncommitted records. If copies have different Raft epochs at an offset, the record
+    of the highest epoch is taken. From the first offset of an epoch on, all records of lower epochs are dropped, even if only one
+    copy reaches that far. Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files
+    with the same snapshot, the first is taken.
+    Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin, end and
+    abort it are not.
+    """
+    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
+    rows = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
+    offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
+        F.desc_nulls_last("raft_epoch"),
+        F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out the new Raft leader
+        F.col("file").rlike(_KAFKA_NAMED),
+        "file",
+        "byte_offset",
+        "partition_row",
+    )
+    everywhere = offset.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    content = F.nullif(F.to_json(F.struct(*_CONTENT)), F.lit("{}"))
+    copy = F.struct("raft_epoch", "event_type", content.alias("content"), ref().alias("ref"))
+    ranked = rows.withColumns({"rank": F.row_number().over(offset), "copies": F.collect_list(copy).over(everywhere)})
+    is_taken = (F.col("rank") == 1) & ~_is_replaced() & ~_is_not_applied()
+    return ranked.where(is_taken).drop("rank", "starts", "marks")
+
+
+def _log_structure(rows: DataFrame) -> DataFrame:
+    """One row per cluster: the Raft epochs, snapshots and metadata transactions of its log.
+
+    Columns: starts, the first offset of each Raft epoch and the first file of each snapshot; marks, the committed records that
+    begin, end or abort metadata transactions, in order.
+    """
+    term = F.when(_in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
+    mark = F.when(
+        F.col("event_type").isin(*_MARKS), F.struct("position", "metadata_offset", "raft_epoch", "event_type")
+    )
+    by_epoch = rows.groupBy("cluster", _in_snapshot().alias("is_snapshot"), term.alias("term")).agg(
+        F.min("metadata_offset").alias("first_offset"),
+        F.min("file").alias("first_file"),
+        F.collect_set(mark).alias("marks"),
+    )
+    start = F.struct("is_snapshot", "term", "first_offset", "first_file")
+    by_cluster = by_epoch.groupBy("cluster").agg(
+        F.collect_list(start).alias("starts"), F.array_sort(F.flatten(F.collect_list("marks"))).alias("marks")
+    )
+    return by_cluster.withColumn("marks", F.filter("marks", lambda mark: ~_overwritten(mark)))
+
+
+def _overwritten(record: Column) -> Column:
+    """A later Raft epoch begins at the record's offset or before it. Needs: starts."""
+    later = F.exists(
+        "starts",
+        lambda s: (
+            ~s["is_snapshot"] & (s["term"] > record["raft_epoch"]) & (s["first_offset"] <= record["metadata_offset"])
+        ),
+    )
+    return F.coalesce(later, F.lit(False))
+
+
+def _is_replaced() -> Column:
+    """The record was overwritten in a later Raft epoch, or its snapshot is taken from another file. Needs: starts."""
+    from_another_file = F.exists(
+        "starts",
+        lambda s: s["is_snapshot"] & (s["term"] == F.col("position")) & (s["first_file"] != F.col("file")),
+    )
+    has_end_offset = F.col("position") > 0  # 0: the first snapshot, or a file name without an end offset
+    record = F.struct("raft_epoch", "metadata_offset")
+    return F.when(_in_snapshot(), has_end_offset & F.coalesce(from_another_file, F.lit(False))).otherwise(
+        _overwritten(record)
+    )
+
+
+def _is_not_applied() -> Column:
+    """The record belongs to a metadata transaction that was aborted or has no end. Needs: marks."""
+    before = F.try_element_at(F.filter("marks", lambda mark: mark["position"] < F.col("position")), F.lit(-1))
+    after = F.get(F.filter("marks", lambda mark: mark["position"] > F.col("position")), F.lit(0))
+    inside = ~_in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
+    ended = F.coalesce(after["event_type"] == _END, F.lit(False))
+    return inside & F.coalesce(before["event_type"] == _BEGIN, F.lit(False)) & ~ended
+
+
+def _in_snapshot() -> Column:
+    return F.coalesce("in_snapshot", F.lit(False))
+
+
+def _of_snapshot(name: str) -> Column:
+    return F.when(_in_snapshot(), F.col(name))

@@ -1,0 +1,240 @@
+"""The committed states of partitions, from three sources. Each source is a scope.
+
+* `record`: PartitionRecord and PartitionChangeRecord of the metadata log, in log order (KRaft).
+* `controller`: "Changed partition … with state" lines of ZooKeeper controllers, by controller epoch and log order.
+* `leader_and_isr`: LeaderAndIsr partitions that a broker answered 0, by partition epoch and leader epoch. These states were
+  committed once; the order in which brokers received them means nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import FOREVER
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.places import at
+from epochaudit.spark.memo import checkpointed
+
+PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
+CLEARED: Final = "CLEAR_ELR_RECORD"
+
+RECORD: Final = "record"
+CONTROLLER: Final = "controller"
+LEADER_AND_ISR: Final = "leader_and_isr"
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
+    "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr",
+    "last_known_elr", "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
+)  # fmt: skip
+_ELIGIBLE: Final = ("elr", "last_known_elr")
+_CLEARS: Final = ("clears", "created", "removed")
+_PLACE: Final = ("file_order", "split", "line_in_split")
+STATE: Final = (
+    "leader",
+    "leader_epoch",
+    "partition_epoch",
+    "isr",
+    "replicas",
+    "elr",
+    "last_known_elr",
+    "leader_recovery_state",
+)
+
+
+def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
+    """One row per statement of a partition's committed state, of the given scopes.
+
+    Needs: the events table. Clock: clock, then tick. Columns, beside those of the event:
+      scope                see the module
+      identity             the key of the topic: its id in the metadata log, its name at a controller, its id or name in
+                           LeaderAndIsr
+      clock, tick          order within (cluster, scope, identity, partition)
+      leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr, leader_recovery_state
+                           the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs are null if no
+                           PartitionRecord of the partition is recorded before
+      before               struct of these columns and state_ref from the row before; null for the first
+      previous_clock       clock of the row before
+      sets_leader          the record sets the leader field
+      next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last
+      state_ref            the row's own event
+    Records are those of `metadata_log`, so a record in several copies is one row. A ClearElrRecord is a state of each partition
+    whose eligible or last known leader replicas it removes (TopicDelta.replay), with the next partition epoch.
+    """
+    return _all_states(events).where(F.col("scope").isin(*scopes))
+
+
+@checkpointed
+def _all_states(events: DataFrame) -> DataFrame:
+    """The statements of all scopes. Several frames read them; windows are per scope, so a filter by scope can follow."""
+    group = ("cluster", "scope", "identity", "partition")
+    in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
+    stated = _stated(events).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    stated = stated.join(F.broadcast(_clears(events)), "cluster", "left")
+    merged = _with_cleared(_merged(stated, in_order))
+    return merged.withColumns(
+        {
+            "before": F.lag(F.struct(*STATE, "state_ref")).over(in_order),
+            "previous_clock": F.lag("clock").over(in_order),
+            "next_clock": F.lead("clock").over(in_order),
+            "next_ms": F.lead("time_ms").over(in_order),
+            "next_isr": F.lead("isr").over(in_order),
+            "next_partition_epoch": F.lead("partition_epoch").over(in_order),
+            "next_ref": F.lead("state_ref").over(in_order),
+        }
+    )
+
+
+def _stated(events: DataFrame) -> DataFrame:
+    """One row per event that states a partition's state; records have their position in the metadata log."""
+    event_type = F.col("event_type")
+    accepted = (
+        (F.col("request_error_code") == Errors.NONE)
+        & (F.col("error_code") == Errors.NONE)
+        & (F.col("leader") != LEADER_DURING_DELETE)
+    )
+    installed = (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted
+    statements = events.where((event_type == "PARTITION_STATE_CHANGED") | installed).select(*_COLUMNS, *_PLACE)
+    records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
+    return statements.unionByName(records, allowMissingColumns=True)
+
+
+def _scope() -> Column:
+    event_type = F.col("event_type")
+    return (
+        F.when(event_type == "PARTITION_STATE_CHANGED", CONTROLLER)
+        .when(event_type == "LEADER_AND_ISR", LEADER_AND_ISR)
+        .otherwise(RECORD)
+    )
+
+
+def _place() -> list[Column]:
+    """identity, clock and tick of a statement, see `partition_states`."""
+    scope = _scope()
+    of_controller, of_request = scope == CONTROLLER, scope == LEADER_AND_ISR
+    clock = (
+        F.when(of_controller, F.col("controller_epoch"))
+        .when(of_request, F.col("partition_epoch"))
+        .otherwise(F.col("position"))
+    )
+    tick = F.when(of_controller, at()).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
+    return [
+        F.when(of_controller, F.col("topic")).otherwise(F.coalesce("topic_id", "topic")).alias("identity"),
+        clock.cast("bigint").alias("clock"),
+        tick.cast("bigint").alias("tick"),
+    ]
+
+
+def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
+    """Applies PartitionChangeRecords: partitionEpoch + 1 always, leaderEpoch + 1 if and only if the leader field is set."""
+    event_type = F.col("event_type")
+    change, full_record = event_type == "PARTITION_CHANGE_RECORD", event_type == "PARTITION_RECORD"
+    sets_leader = change & F.col("leader").isNotNull()
+    latest_fields = {
+        name: F.last(name, ignorenulls=True).over(in_order)
+        for name in ("leader", "isr", "replicas", "leader_recovery_state")
+    }
+    no_replicas = F.array().cast("array<int>")
+    eligible = {name: F.when(full_record, F.coalesce(name, no_replicas)).otherwise(F.col(name)) for name in _ELIGIBLE}
+    last_set_columns = {
+        f"{name}_set": F.last(F.when(ids.isNotNull(), F.struct("clock", ids.alias("ids"))), ignorenulls=True).over(
+            in_order
+        )
+        for name, ids in eligible.items()
+    }
+    rows = rows.withColumns(
+        {
+            **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
+            **last_set_columns,
+            "following_clock": F.lead("clock").over(in_order),
+            "sets_leader": sets_leader,
+            "elections": F.count(F.when(sets_leader, 1)).over(in_order),
+            "changes": F.count(F.when(change, 1)).over(in_order),
+        }
+    )
+    rows = rows.withColumn("applied", _applied_clears())
+    rows = rows.withColumns({name: _unless_cleared(F.col(f"{name}_set")) for name in _ELIGIBLE})
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    rows = rows.withColumn("clear", _next_clear()).withColumn(
+        "changes", F.col("changes") + F.count("clear").over(before)
+    )
+    base = F.when(
+        full_record,
+        F.struct(
+            (F.col("leader_epoch") - F.col("elections")).alias("leader_epoch"),
+            (F.col("partition_epoch") - F.col("changes")).alias("partition_epoch"),
+        ),
+    )
+    rows = rows.withColumn("base", F.last(base, ignorenulls=True).over(in_order))
+    epochs = {
+        "leader_epoch": F.col("base.leader_epoch") + F.col("elections"),
+        "partition_epoch": F.col("base.partition_epoch") + F.col("changes"),
+    }
+    merged_epochs = {name: F.when(change, column.cast("int")).otherwise(F.col(name)) for name, column in epochs.items()}
+    return rows.withColumns(merged_epochs).drop(
+        "base", "elections", "changes", "applied", "following_clock", *(f"{name}_set" for name in _ELIGIBLE), *_CLEARS
+    )
+
+
+def _clears(events: DataFrame) -> DataFrame:
+    """One row per cluster: ClearElrRecords of its metadata log, and the topics that the log creates and removes."""
+    event_type = F.col("event_type")
+    place = ("position", "time_ms", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch")
+    clear = F.struct(*place, "topic", ref().alias("ref"))
+    log = of_types(metadata_log(events), CLEARED, "TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+    return log.groupBy("cluster").agg(
+        F.array_sort(F.collect_list(F.when(event_type == CLEARED, clear))).alias("clears"),
+        F.collect_set(F.when(event_type == "TOPIC_RECORD", F.struct("topic_id", "topic"))).alias("created"),
+        F.collect_set(F.when(event_type == "REMOVE_TOPIC_RECORD", F.struct("topic_id", "position"))).alias("removed"),
+    )
+
+
+def _applied_clears() -> Column:
+    """The ClearElrRecords of the topic, up to its removal. A record without a topic name applies to all topics."""
+    names = F.filter("created", lambda t: t["topic_id"] == F.col("identity"))["topic"]
+    removed = F.filter("removed", lambda t: t["topic_id"] == F.col("identity"))["position"]
+    until = F.coalesce(F.array_min(removed), F.lit(FOREVER))
+
+    def about(c: Column) -> Column:
+        named = F.coalesce(F.nullif(c["topic"], F.lit("")), F.get(names, F.lit(0)))
+        return (c["position"] < until) & F.coalesce(F.array_contains(names, named), F.lit(True))
+
+    records = (F.col("scope") == RECORD) & (F.size("clears") > 0)
+    return F.when(records, F.filter("clears", about))
+
+
+def _unless_cleared(last_set: Column) -> Column:
+    """The replicas as last set; empty if a ClearElrRecord follows. Needs: applied."""
+    since = F.exists("applied", lambda c: (c["position"] > last_set["clock"]) & (c["position"] < F.col("clock")))
+    return F.when(F.coalesce(since, F.lit(False)), F.array().cast("array<int>")).otherwise(last_set["ids"])
+
+
+def _next_clear() -> Column:
+    """The ClearElrRecord before the partition's next record; null without one, or if the state has no such replicas."""
+    until = F.coalesce("following_clock", F.lit(FOREVER))
+    found = F.filter("applied", lambda c: (c["position"] > F.col("clock")) & (c["position"] < until))
+    any_left = (F.size(F.coalesce("elr", F.array())) > 0) | (F.size(F.coalesce("last_known_elr", F.array())) > 0)
+    return F.when(any_left, F.get(found, F.lit(0)))
+
+
+def _with_cleared(rows: DataFrame) -> DataFrame:
+    """Adds a row per state that a ClearElrRecord makes, after the state that it changes."""
+    rows = rows.withColumn("is_clear", F.explode(F.when(F.col("clear").isNull(), F.array(F.lit(False))).otherwise(
+        F.array(F.lit(False), F.lit(True)))))  # fmt: skip
+    clear, no_replicas = F.col("clear"), F.array().cast("array<int>")
+    cleared_state = {
+        "event_type": F.lit(CLEARED), "clock": clear["position"], "time_ms": clear["time_ms"], "state_ref": clear["ref"],
+        "file": clear["ref"]["file"], "byte_offset": clear["ref"]["byte_offset"], "elr": no_replicas, "last_known_elr": no_replicas,
+        "partition_epoch": F.col("partition_epoch") + 1, "sets_leader": F.lit(False), "in_snapshot": F.lit(None).cast("boolean"),
+        **{name: clear[name] for name in ("metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch")},
+    }  # fmt: skip
+    row_columns = {
+        name: F.when(F.col("is_clear"), value).otherwise(F.col(name)) for name, value in cleared_state.items()
+    }
+    return rows.withColumns(row_columns).drop("clear", "is_clear")

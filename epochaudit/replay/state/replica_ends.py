@@ -1,0 +1,150 @@
+"""Log end and high watermark of each replica when it changed the leader epoch, and what it truncated.
+
+Only lines of default logs: "starts at leader epoch" lines of state-change.log, "Log loaded … with initial high watermark" and
+"Truncating to offset" lines of server.log. Up to 2.5 the "starts" lines are those of leaders, in server.log. The LeaderAndIsr
+requests that followers received stand in for theirs, from state-change.log at TRACE.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.releases import release
+from epochaudit.replay.state.held_epochs import replica_starts
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.releases import releases
+from epochaudit.spark.memo import checkpointed
+
+LOADED: Final = "HIGH_WATERMARK_LOADED"
+TRUNCATIONS: Final = ("LOG_TRUNCATED", "FOLLOWER_TRUNCATING", "TRUNCATION_BELOW_HIGH_WATERMARK")
+RECOVERED: Final = "LOG_RECOVERED"
+RECEIVED: Final = "LEADER_AND_ISR_RECEIVED"
+NEW_LOG: Final = ("LOG_CREATED", "LOG_DELETION_SCHEDULED", "LOG_EMPTIED")
+SERVER_LOG: Final = ("PROCESS_STARTING", LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG)
+UNDER_MIN_ISR: Final = release("3.7")
+"""The first release whose leaders commit nothing while the ISR is smaller than min.insync.replicas."""
+
+_REPLICA: Final = ("cluster", "node", "topic", "partition")
+_STARTS: Final = "STARTS"
+
+
+@checkpointed
+def replica_ends(events: DataFrame) -> DataFrame:
+    """One row per stretch of a replica's lines. A stretch begins with a "starts at leader epoch" line, or with a new log.
+
+    Needs: the events table. Clock: the node's log order of state-change.log and server.log, by the time of its host.
+    Columns: cluster, node, topic, topic_id, ambiguous_name, partition, and
+      leader_epoch, is_leader, start_offset (the log end offset), high_watermark, own_ref   of the line; null for a new log.
+                       start_offset and high_watermark are null if the follower's line has none
+      epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded
+      same_process     one process wrote this line and that of the stretch before: server.log is recorded, without a start between
+      process_epoch    the lowest leader epoch that this process has a line of, up to this one
+      loaded, loaded_ref   the high watermark with which the log was loaded in this stretch
+      truncated_to, truncated_ref   the lowest offset to which it was truncated in this stretch
+      recovered_ref    the line of the log's recovery after an unclean stop, by this process, in this stretch or before
+      commits_alone    the node's release commits with an ISR of one, whatever min.insync.replicas is
+    """
+    in_order = Window.partitionBy(*_REPLICA).orderBy("time_ms", "line", "file_order", "byte_offset")
+    rows = _replica_lines(events).withColumns(
+        {
+            "stretch": F.count(F.when(F.col("line") > 0, 1)).over(in_order),
+            "log": F.count(F.when(F.col("line") == 2, 1)).over(in_order),
+        }
+    )
+    kind, offset = F.col("event_type"), F.col("offset")
+    truncation = kind.isin(*TRUNCATIONS) & (offset >= 0) & ~F.col("reason").eqNullSafe("high_watermark")
+    started = F.when(kind == _STARTS, F.col("start"))
+    stretches = rows.groupBy(*_REPLICA, "stretch", "log").agg(
+        F.max(started).alias("start"),
+        F.max("topic_id").alias("topic_id"),
+        F.min("process").alias("process"),
+        F.max("process").alias("last_process"),
+        F.max(F.struct(F.when(kind == LOADED, F.col("high_watermark")).alias("at"), "own_ref")).alias("load"),
+        F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
+        F.max(F.when(kind == RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
+    )
+    stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
+    nodes = _nodes(events)
+    stretches = stretches.join(F.broadcast(nodes), ["cluster", "node"], "left")
+    own = Window.partitionBy(*_REPLICA, "log").orderBy("stretch")
+    of_process = Window.partitionBy(*_REPLICA, "log", "process").orderBy("stretch")
+    all_before = Window.partitionBy(*_REPLICA).orderBy("stretch")
+    before = F.lag(F.struct("start", "last_process")).over(own)
+    return stretches.withColumns(
+        {
+            "before": before,
+            "process_epoch": F.min("start.leader_epoch").over(of_process),
+            "recovered": F.last("recovery", ignorenulls=True).over(all_before),
+        }
+    ).select(
+        *_REPLICA, "topic_id", "ambiguous_name",
+        *(F.col(f"start.{name}").alias(name) for name in ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref")),
+        F.col("before.start.leader_epoch").alias("epoch_before"),
+        F.coalesce(F.col("has_server_log") & (F.col("before.last_process") == F.col("process")), F.lit(False)).alias("same_process"),
+        "process_epoch",
+        F.col("load.at").alias("loaded"), F.when(F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
+        F.col("truncation.at").alias("truncated_to"), F.col("truncation.own_ref").alias("truncated_ref"),
+        F.when(F.col("recovered.process") == F.col("process"), F.col("recovered.own_ref")).alias("recovered_ref"),
+        F.coalesce(F.col("release") < UNDER_MIN_ISR, F.lit(False)).alias("commits_alone"),
+    )  # fmt: skip
+
+
+def _replica_lines(events: DataFrame) -> DataFrame:
+    """One row per line of a replica. Adds line and process.
+
+    line: 2 begins a log, 1 a leader epoch, 0 neither. process: number of the node's process starts up to the line.
+    """
+    starts = replica_starts(events).where(F.col("proven"))
+    lines = starts.select(
+        *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), F.col("from_ms").alias("time_ms"), "file_order", "byte_offset",
+        F.lit(1).alias("line"), F.struct("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref").alias("start"),
+        "own_ref",
+    )  # fmt: skip
+    log_lines = of_types(events, LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
+        *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
+        F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason",
+        ref().alias("own_ref"),
+    )  # fmt: skip
+    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    processes = starting.agg(F.collect_set("time_ms").alias("process_starts"))
+    rows = (
+        lines.unionByName(_received(events, lines))
+        .unionByName(log_lines, allowMissingColumns=True)
+        .where(F.col("time_ms").isNotNull())
+    )
+    rows = rows.join(F.broadcast(processes), ["cluster", "node"], "left")
+    begun = F.size(F.filter("process_starts", lambda at: at <= F.col("time_ms")))
+    return rows.withColumn("process", F.greatest(begun, F.lit(0))).drop("process_starts")
+
+
+def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
+    """One row per received LeaderAndIsr with a newer epoch, at nodes whose followers write no line (up to 2.5)."""
+    logs_followers = lines.where(~F.col("start.is_leader")).select("cluster", "node").distinct()
+    rows = of_types(events, RECEIVED).where((F.col("leader") >= 0) & (F.col("leader") != F.col("node")))
+    rows = rows.where(F.col("topic").isNotNull()).join(F.broadcast(logs_followers), ["cluster", "node"], "left_anti")
+    no_offset = F.lit(None).cast("bigint")
+    start = F.struct(
+        "leader_epoch", F.lit(False).alias("is_leader"), no_offset.alias("start_offset"), no_offset.alias("high_watermark"),
+        ref().alias("own_ref"),
+    )  # fmt: skip
+    received = rows.select(
+        *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), "time_ms", "file_order", "byte_offset", F.lit(1).alias("line"),
+        start.alias("start"), ref().alias("own_ref"),
+    )  # fmt: skip
+    all_starts = lines.withColumn("new", F.lit(False)).unionByName(received.withColumn("new", F.lit(True)))
+    before = Window.partitionBy(*_REPLICA, "topic_id").orderBy("time_ms", "file_order", "byte_offset")
+    highest = F.max("start.leader_epoch").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    newer = F.coalesce(F.col("start.leader_epoch") > highest, F.lit(True))
+    return all_starts.withColumn("newer", newer).where(F.col("new") & F.col("newer")).drop("new", "newer")
+
+
+def _nodes(events: DataFrame) -> DataFrame:
+    """One row per node with server.log lines about its processes and logs: has_server_log, and release, its newest one."""
+    lines = of_types(events, *SERVER_LOG, "LEADER_STARTS").where(F.col("source") == "server_log")
+    logged = lines.groupBy("cluster", "node").agg(F.lit(True).alias("has_server_log"))
+    newest_releases = releases(events).select("cluster", "node", F.array_max("releases.version").alias("release"))
+    return logged.join(F.broadcast(newest_releases), ["cluster", "node"], "left")

@@ -1,0 +1,115 @@
+"""BE-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.replay.control_plane.isr_expansions import without_epoch
+from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+
+@rule("BE-06", frame="isr_expansions", kip="KIP-903", severity=HIGH, since="3.5")
+class StaleReplicaJoinedIsr(Rule):
+    """A replica joined the ISR on what its previous incarnation had fetched.
+
+    ## What it checks
+    Since Fetch 15 a registered follower states its broker epoch. If the controller accepts a new ISR member under a broker
+    epoch (AlterPartition 3+), that incarnation must have fetched from the leader in the current leader epoch, up to the
+    start of that epoch or beyond. It is a breach if only fetches with older broker epochs reach that far: the leader then
+    takes the new incarnation for caught up because the old one was.
+
+    ## Why it matters
+    A killed broker may come back with a shorter log. If the leader ascribes the old position to it, the ISR has a member
+    without records that every other member has (KAFKA-14617, KAFKA-15221).
+
+    ## Evidence needed
+    The new ISRs from the metadata log, or else from the leader's server.log and state-change.log. The leader's request log
+    with Fetch 15+. The controller's request log.
+
+    ## What is allowed
+    A fetch with an older broker epoch that was answered 0 is no finding by itself, because no log shows how recent the
+    leader's metadata was. A broker fetches with epoch -1 until it learns of its registration; the epoch that it later
+    states in the same fetch session also applies to these fetches. A fetch that was answered 6 before the new incarnation
+    caught up was fenced. Leaders of ZooKeeper clusters state no broker epochs and are not judged.
+
+    ## Example
+    Broker 3 registers again with epoch 77, and the controller accepts it into the ISR of orders-0 under 77. All its fetches
+    from leader 1 in the leader epoch state epoch 51.
+
+    ## References
+    KIP-903, Proposed Changes; Replica.updateFetchStateOrThrow; Partition.maybeExpandIsr; KAFKA-15221.
+    """
+
+    evidence = {
+        "the leader's line about its new ISR": "line_ref",
+        "the record of the new ISR": "record_ref",
+        "the AlterPartition that states the broker epoch": "request_ref",
+        "the furthest fetch of the new member": "fetch_ref",
+        "the start of the leader epoch": "start_ref",
+    }
+    expected = (
+        "before replica {replica_id} joins ISR {isr} with broker epoch {stated_epoch}, it fetches with that broker epoch from the "
+        "start of leader epoch {leader_epoch} or beyond"
+    )
+    observed = "it is in ISR {isr} with broker epoch {stated_epoch}"
+    because = (
+        "the controller accepted ISR {isr} of {topic}-{partition} from broker {node}, with broker epoch {stated_epoch} for replica "
+        "{replica_id}",
+        "broker {node} led in leader epoch {leader_epoch} from offset {start_offset}",
+        "until then the replica had fetched in this leader epoch with broker epochs {epochs_fetched}, up to offset {fetched_offset}",
+    )
+
+    def applies(self) -> Column:
+        return (col("replica_id") != col("node")) & (col("stated_epoch") >= 0)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        own = col("stated_offset").isNotNull()
+        none = (col("fetched") == 0) | (~own & (F.size("epochs_fetched") == 0))
+        behind = F.coalesce(col("stated_offset") < col("start_offset"), F.lit(False))
+        return first_of(
+            unverifiable(
+                ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
+            ),
+            unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
+            unverifiable(
+                none, "no fetch of the replica in this leader epoch is recorded (request log)", because=self.because[:2]
+            ),
+            unverifiable(
+                ~own & without_epoch(),
+                "the replica's fetches state no broker epoch",
+                because=(*self.because[:2], "the replica's fetches until then state no broker epoch"),
+            ),
+            fenced(
+                own & ~behind & col("stale_refused"),
+                observed="a fetch with an older broker epoch was answered {NOT_LEADER_OR_FOLLOWER}; with broker"
+                " epoch {stated_epoch} the replica fetched from "
+                "offset {stated_offset}",
+            ),
+            passed(
+                own & ~behind,
+                observed="with broker epoch {stated_epoch} the replica fetched from offset {stated_offset}",
+            ),
+            passed(
+                own & (col("fetched_offset") < col("start_offset")),
+                expected="the replica's position is that of its fetches with broker epoch {stated_epoch}",
+                observed="none of its fetches reached offset {start_offset}, whatever their broker epoch: IS-15 judges that",
+            ),
+            passed(
+                F.array_max("epochs_fetched") > col("stated_epoch"),
+                expected="the replica's position is not that of an incarnation older than broker epoch {stated_epoch}",
+                observed="it had fetched with broker epochs {epochs_fetched}, the last of them newer than the one stated",
+            ),
+            unverifiable(
+                F.array_contains("epochs_refused", col("stated_epoch")),
+                "a fetch of the new incarnation was refused in the end; whether it had been accepted on arrival is not in the evidence",
+            ),
+            unverifiable(col("session_broken"), "requests of the replica's fetch session are not recorded"),
+            violation(
+                own,
+                observed="with broker epoch {stated_epoch} the replica fetched up to offset {stated_offset}, with older ones up to "
+                "{fetched_offset}",
+            ),
+            otherwise=violation(observed="the replica fetched with broker epochs {epochs_fetched} only"),
+        )

@@ -1,0 +1,1 @@
+"""Leader epochs in clients' metadata (KIP-232)."""

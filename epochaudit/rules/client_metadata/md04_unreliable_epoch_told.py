@@ -1,0 +1,50 @@
+"""MD-04."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
+from epochaudit.rules.truncation.position_validation import topic_unknown
+
+
+@rule("MD-04", frame="metadata_answers", kip="KIP-232", severity=INFO, since="2.1")
+class UnreliableEpochTold(Rule):
+    """Observation: a broker told clients leader epochs by Metadata 7 or 8.
+
+    ## What it checks
+    Metadata 7 and 8 (brokers of 2.1 to 2.3) state leader epochs, which a broker takes from the last UpdateMetadata. During
+    a reassignment the controller raised the leader epoch but published the previous one. Each leader epoch of a partition
+    that a broker process returned in these versions counts as one `pass`.
+
+    ## Why it matters
+    A client up to 2.3 that uses such an epoch is answered 74 until the next election. Clients since 2.4 ignore the leader
+    epochs of these versions, and so can't validate positions.
+
+    ## Evidence needed
+    The broker's request log.
+
+    ## What is allowed
+    Every such response is allowed, because the broker supports no newer version. Upgrading brokers to 2.4 ends it.
+
+    ## Example
+    A reassignment moves orders-0 to leader epoch 5. Metadata 8 still returns 4, and consumers that state it are refused.
+
+    ## References
+    KAFKA-9212; MetadataResponse.hasReliableLeaderEpochs; KIP-232, KIP-320.
+    """
+
+    evidence = {"the Metadata request and its answer": "answer_ref"}
+    expected = "Metadata 9, whose leader epochs can be relied on"
+    observed = "leader epoch {leader_epoch} of {topic}-{partition} in Metadata {api_version}"
+    because = ("broker {node} takes leader epochs from UpdateMetadata, which could lag behind LeaderAndIsr",)
+
+    def applies(self) -> Column:
+        return ~col("reliable")
+
+    def verdict(self) -> tuple[Branch, ...]:
+        return first_of(
+            unverifiable(topic_unknown(), "the topic name had several incarnations and no topic id tells them apart"),
+            otherwise=passed(),
+        )

@@ -1,0 +1,1 @@
+"""The order of epochs in logs, checkpoints and records."""

@@ -1,0 +1,82 @@
+"""EP-02."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.replay.state.partition_states import CONTROLLER, LEADER_AND_ISR
+from epochaudit.rules.epoch_order.recreation import unproven_recreation
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("EP-02", frame="metadata", kip="KIP-841", severity=HIGH, since="all")
+class PartitionEpochFell(Rule):
+    """The partition epoch of a partition went down, or stood for two states.
+
+    ## What it checks
+    Every committed change of a partition raises its partition epoch: in KRaft by one per PartitionChangeRecord and per
+    ClearElrRecord that removes eligible leader replicas, in ZooKeeper by one per write of the znode (zkVersion). Within one
+    topic id it never falls, and one partition epoch never has two leader epochs.
+
+    ## Why it matters
+    AlterPartition is fenced by the partition epoch. If it falls or repeats, an ISR that was decided on an older state
+    passes as current.
+
+    ## Evidence needed
+    The metadata log; or controllers' state-change.log, or brokers' request logs with LeaderAndIsr.
+
+    ## What is allowed
+    A re-created topic starts at 0, as for EP-01. A controller may report one state in two lines, and up to 2.6 some of its
+    lines have no partition epoch. Jumps are ISR changes that its state-change.log does not report. Brokers may receive
+    LeaderAndIsr requests in any order.
+
+    ## Example
+    The controller reports orders-0 with partition epoch 9, then with partition epoch 7.
+
+    ## References
+    PartitionRegistration.merge; TopicDelta.maybeClearElr (4.0); KafkaZkClient.updateLeaderAndIsr; KIP-497; KIP-841, AlterPartition RPC.
+    """
+
+    caused_by = ("IS-12", "TI-01", "TI-04", "TI-05")
+    evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
+    expected = "a partition epoch that rises with each change within the topic"
+    observed = "partition epoch {partition_epoch} with leader epoch {leader_epoch}"
+    because = (
+        "{topic}-{partition} was committed with partition epoch {previous_partition_epoch}, leader epoch {previous_leader_epoch}",
+        "the next state has partition epoch {partition_epoch}, leader epoch {leader_epoch}",
+    )
+
+    def applies(self) -> Column:
+        stated = (col("scope") != CONTROLLER) | col("partition_epoch").isNotNull()
+        return stated & ((col("scope") != LEADER_AND_ISR) | col("topic_id").isNotNull())
+
+    def verdict(self) -> tuple[Branch, ...]:
+        epoch, before = col("partition_epoch"), col("previous_partition_epoch")
+        return first_of(
+            unverifiable(
+                epoch.isNull(),
+                "the partition's first record is not in the evidence",
+                observed="a change whose epochs count from an earlier record",
+            ),
+            passed(
+                before.isNull(),
+                observed="partition epoch {partition_epoch}, the first that is recorded",
+                because=("{topic}-{partition} has partition epoch {partition_epoch}, leader epoch {leader_epoch}",),
+            ),
+            passed(epoch > before, expected="a partition epoch above {previous_partition_epoch}"),
+            passed(
+                (epoch == before) & (col("leader_epoch") == col("previous_leader_epoch")),
+                expected="the same epochs, as it is the same state once more",
+            ),
+            passed(
+                col("starts_anew") & (col("recreated") | col("deleted_before")),
+                expected="partition epoch 0 of a topic created again",
+            ),
+            *unproven_recreation(),
+            violation(
+                epoch == before,
+                expected="a partition epoch above {previous_partition_epoch}, as the leader epoch is another",
+            ),
+            otherwise=violation(expected="a partition epoch above {previous_partition_epoch}"),
+        )

@@ -1,0 +1,21 @@
+"""States that may be of a topic created again."""
+
+from __future__ import annotations
+
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import Branch, unverifiable
+
+
+def unproven_recreation() -> tuple[Branch, ...]:
+    """The state may be of another topic of the name, and nothing recorded proves it.
+
+    Needs starts_anew and maybe_another_topic of the frame `metadata`.
+    """
+    return (
+        unverifiable(col("starts_anew"), "nothing proves that the topic was created again"),
+        unverifiable(
+            col("maybe_another_topic"),
+            "the topic was created again, and no state-change.log of the controllers in between tells of it",
+        ),
+    )

@@ -1,1 +1,0 @@
-"""Controller, broker, leader and partition epochs."""

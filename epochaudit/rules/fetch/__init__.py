@@ -1,0 +1,1 @@
+"""Fetch fencing (KIP-320)."""

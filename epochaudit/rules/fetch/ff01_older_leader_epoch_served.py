@@ -1,0 +1,38 @@
+"""FF-01."""
+
+from __future__ import annotations
+
+from epochaudit.rules.leader_epoch_fence import OlderEpochFetchRule
+from epochaudit.rules.rule import HIGH, rule
+
+
+@rule("FF-01", frame="fetches", kip="KIP-320", severity=HIGH, since="2.1")
+class OlderLeaderEpochServed(OlderEpochFetchRule):
+    """A Fetch in an older leader epoch was served.
+
+    ## What it checks
+    Fetch 9+ carries the leader epoch that the follower or consumer knows. A broker that holds a newer one for the
+    partition, as leader or follower, must answer 74 (FENCED_LEADER_EPOCH). 74 for the broker's current epoch, and 75 for an
+    older one, are wrong answers.
+
+    ## Why it matters
+    The requester has not learned of an election. A follower that is served does not truncate the records that the new
+    leader lacks, and its fetch offset may count towards the high watermark. A consumer reads on past a truncation.
+
+    ## Evidence needed
+    The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
+    request of the session that last listed them.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
+    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
+    decide, too. A Fetch that waits is checked at its arrival and again when it is answered. Codes that precede the epoch
+    check (3, 6, 56, 100, 103) say nothing about the epoch. If the broker's epoch is not recorded, its answer 74 shows that
+    it was newer. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions (KAFKA-9338): reported as exposed.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 7. A consumer that still knows epoch 6 fetches from it and gets records.
+
+    ## References
+    Partition.getLocalLog, FetchSession; KIP-320, Leader Fetch Handling; KAFKA-9338.
+    """

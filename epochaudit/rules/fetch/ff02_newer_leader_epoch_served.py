@@ -1,0 +1,36 @@
+"""FF-02."""
+
+from __future__ import annotations
+
+from epochaudit.rules.leader_epoch_fence import NewerEpochFetchRule
+from epochaudit.rules.rule import HIGH, rule
+
+
+@rule("FF-02", frame="fetches", kip="KIP-320", severity=HIGH, since="2.1")
+class NewerLeaderEpochServed(NewerEpochFetchRule):
+    """A Fetch in a newer leader epoch than the broker's was served.
+
+    ## What it checks
+    A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
+    not up to date yet. 74 is the wrong answer to a newer epoch.
+
+    ## Why it matters
+    The requester knows of an election that this broker missed. The records that the broker serves may already be truncated
+    in the requester's history.
+
+    ## Evidence needed
+    The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
+    request of the session that last listed them.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: to a follower
+    outside the leader's assignment, and because the line that starts an epoch precedes its effect by some milliseconds. If
+    the broker's epoch is not recorded, its answer 75 shows that it was older. Kafka 2.1.0 to 2.4.1 lose the epoch in
+    incremental sessions (KAFKA-9338): reported as exposed.
+
+    ## Example
+    Broker 1 was frozen and still leads orders-0 in epoch 6. A consumer that knows epoch 7 fetches from it and gets records.
+
+    ## References
+    Partition.getLocalLog, Partition.makeLeader; KIP-320, Leader Fetch Handling; KAFKA-9338.
+    """

@@ -1,0 +1,116 @@
+"""FF-03."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import release
+from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+FIRST_REFUSING: Final = release("3.3")
+
+
+@rule("FF-03", frame="fetches", kip="KIP-320", severity=HIGH, since="3.3")
+class DataForUnassignedReplica(Rule):
+    """A leader served a follower that is not among the partition's replicas.
+
+    ## What it checks
+    A follower's Fetch at a leader whose assignment lacks the follower. Since 3.3 the leader must answer 75
+    (UNKNOWN_LEADER_EPOCH) to a request with a leader epoch, and 6 (NOT_LEADER_OR_FOLLOWER) to one without. Older leaders
+    must answer 0 without data.
+
+    ## Why it matters
+    A replica outside the assignment copies data without the leader tracking it. If the replica is assigned again, its log
+    may contain records that were truncated elsewhere.
+
+    ## Evidence needed
+    The leader's request log and its "starts at leader epoch" lines. The replicas of that leader epoch, from LeaderAndIsr
+    requests or from the metadata log. The metadata log must have no gap up to the request, because KRaft adds replicas
+    within a leader epoch.
+
+    ## What is allowed
+    Every replica that any state of the same leader epoch lists is allowed: in KRaft, adding replicas does not change the
+    epoch, and removing one always does. Kafka before 3.3 answers 0 without records.
+
+    ## Example
+    orders-0 was moved from brokers 1, 2, 3 to 1, 2, 4. Broker 3 goes on fetching from the leader and gets records.
+
+    ## References
+    Partition.fetchRecords, Partition.followerReplicaOrThrow; KAFKA-13790, KAFKA-16120.
+    """
+
+    evidence = {
+        "the Fetch request and its answer": "fetch_ref",
+        "the leader epoch the broker held": "held_ref",
+    }
+    expected = (
+        "error {UNKNOWN_LEADER_EPOCH}, or {NOT_LEADER_OR_FOLLOWER} without a leader epoch, for replica"
+        " {replica_id}, which is not among the replicas {assigned}"
+    )
+    observed = "error {error_code} for replica {replica_id}"
+    because = (
+        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, whose replicas are {assigned}",
+        "{client_id} fetched as replica {replica_id} and was answered {error_code}",
+        "the answer held {records_size} bytes of records",
+    )
+
+    def applies(self) -> Column:
+        refused = col("error_code").isin(Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER)
+        stranger = F.coalesce(~F.array_contains("assigned", col("replica_id")) & col("held_leader"), F.lit(False))
+        return (col("replica_id") >= 0) & ((col("error_code") == Errors.NONE) | refused & stranger)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        served, version = col("error_code") == Errors.NONE, col("kafka_version")
+        if_assigned = "a refusal, if replica {replica_id} is not among the replicas of the leader epoch"
+        unassigned = "no records for replica {replica_id}, which is not among the replicas {assigned}"
+        return first_of(
+            unverifiable(
+                col("leader_epoch").isNull() & col("held_min").isNotNull(),
+                "the leader epoch changed while the request was worked on, or the one at its arrival is not recorded",
+                expected=if_assigned,
+            ),
+            unverifiable(
+                col("leader_epoch").isNull(),
+                "the leader epoch that the broker held is not recorded",
+                expected=if_assigned,
+            ),
+            unverifiable(
+                col("assigned").isNull(),
+                "the replicas of the leader epoch are not in the evidence",
+                expected=if_assigned,
+            ),
+            fenced(~served),
+            passed(
+                F.array_contains("assigned", col("replica_id")),
+                expected="an answer, as replica {replica_id} is among the replicas {assigned}",
+            ),
+            unverifiable(
+                col("held_just_before") < col("held_min"),
+                "the broker's epoch changed just before, and request lines may be written late",
+                expected=if_assigned,
+            ),
+            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_assigned),
+            unverifiable(
+                ~col("assigned_known"),
+                "the metadata log does not reach to the request without a gap: the replica may have been assigned by then",
+                expected=if_assigned,
+            ),
+            violation(version >= FIRST_REFUSING),
+            violation(col("records_size") > 0, expected=unassigned, observed="{records_size} bytes of records"),
+            unverifiable(version.isNull(), "the version of the broker is not in the evidence", expected=if_assigned),
+            unverifiable(
+                col("records_size").isNull(),
+                "whether records were delivered is not in the evidence",
+                expected=unassigned,
+            ),
+            otherwise=passed(
+                expected=unassigned + "; Kafka before 3.3 does not refuse it",
+                observed="error {error_code} without records",
+            ),
+        )

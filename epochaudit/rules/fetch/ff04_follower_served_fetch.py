@@ -1,0 +1,117 @@
+"""FF-04."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
+from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+ASKED: Final = "{client_id} fetched as replica {replica_id} with Fetch {api_version} and was answered {error_code}"
+
+
+@rule("FF-04", frame="fetches", kip="KIP-320", severity=MEDIUM, since="0.8")
+class FollowerServedFetch(Rule):
+    """A replica that does not lead served a follower or a plain consumer.
+
+    ## What it checks
+    Followers, and consumers below Fetch 11, may read from the leader only. Another replica must answer 6
+    (NOT_LEADER_OR_FOLLOWER), whatever leader epoch the request states.
+
+    ## Why it matters
+    A follower that copies from a follower may copy records that the leader never had, and the leader does not see its
+    progress. A consumer that does not support reading from followers takes the follower's high watermark for the leader's.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines, which followers also write since 2.6.
+
+    ## What is allowed
+    Consumers with Fetch 11 and later may read from any replica (KIP-392), and so may debugging consumers (replica -2). A
+    leader may answer 6 for other reasons. While leadership changes, either role may answer. A request that states the newer
+    leader epoch and is served was answered in the newer role. Request lines may be written late, so the role that ended
+    just before is allowed, too.
+
+    ## Example
+    Broker 3 follows broker 1 for orders-0. Broker 2 fetches orders-0 from broker 3 and gets records.
+
+    ## References
+    Partition.getLocalLog, FetchParams.fetchOnlyLeader; KIP-392.
+    """
+
+    evidence = {
+        "the Fetch request and its answer": "fetch_ref",
+        "the line that starts the leader epoch the broker held": "held_ref",
+    }
+    expected = "error {NOT_LEADER_OR_FOLLOWER}, as the broker followed"
+    observed = "error {error_code} in Fetch {api_version} of replica {replica_id}"
+    because = ("broker {node} held leader epoch {leader_epoch} of {topic}-{partition} as a follower", ASKED)
+
+    def applies(self) -> Column:
+        return col("error_code").isin(Errors.NONE, Errors.NOT_LEADER_OR_FOLLOWER) & (
+            col("replica_id") >= CONSUMER_REPLICA_ID
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        leads = F.coalesce(col("held_leader") & col("leader_epoch").isNotNull(), F.lit(False))
+        follows = (
+            F.coalesce(~col("held_leader") & ~col("leads_in_highest"), F.lit(False)) & col("leader_epoch").isNotNull()
+        )
+        refused = col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER
+        anywhere = (col("replica_id") == CONSUMER_REPLICA_ID) & (col("api_version") >= FOLLOWER_FETCH_VERSION)
+        if_it_follows = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
+        changing = ("about that time broker {node} began leader epoch {held_max} of {topic}-{partition}", ASKED)
+        return first_of(
+            fenced(refused & follows),
+            fenced(
+                refused & ~leads,
+                expected=if_it_follows,
+                because=(*changing, "by its answer, it did not lead when the request came"),
+            ),
+            passed(
+                refused,
+                expected="an answer, or error {NOT_LEADER_OR_FOLLOWER}, which a leader gives for reasons of its own",
+                because=("broker {node} led {topic}-{partition} in leader epoch {leader_epoch}", ASKED),
+            ),
+            passed(
+                anywhere,
+                expected="an answer, by the leader or a follower: a consumer with Fetch {api_version} may read from any replica",
+                because=(ASKED,),
+            ),
+            passed(
+                leads,
+                expected="an answer, as the broker led",
+                because=("broker {node} led {topic}-{partition} in leader epoch {leader_epoch}", ASKED),
+            ),
+            unverifiable(
+                ~col("held_complete") & col("leader_epoch").isNull(),
+                "whether the broker led is not recorded",
+                expected=if_it_follows,
+                because=changing,
+            ),
+            unverifiable(
+                col("leader_epoch").isNull(),
+                "the leadership changed while the request was worked on",
+                expected=if_it_follows,
+                because=changing,
+            ),
+            unverifiable(
+                col("held_just_before") < col("held_min"),
+                "the broker's epoch changed just before, and request lines may be written late",
+                expected=if_it_follows,
+            ),
+            unverifiable(
+                F.coalesce("led_just_before", F.lit(False)),
+                "the broker led in the same epoch just before, perhaps another topic of the name",
+                expected=if_it_follows,
+                because=(ASKED,),
+            ),
+            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_it_follows),
+            otherwise=violation(),
+        )

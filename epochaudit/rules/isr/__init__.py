@@ -1,0 +1,1 @@
+"""ISR changes and replicas' eligibility (KIP-841)."""

@@ -1,0 +1,82 @@
+"""IS-09."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+
+@rule("IS-09", frame="broker_records", kip="KIP-841", severity=CRITICAL, since="2.8")
+class NewIncarnationKeptInIsr(Rule):
+    """A broker that died and came back was registered anew while it stood in ISRs, and stayed there.
+
+    ## What it checks
+    The subject is a RegisterBrokerRecord with a new incarnation id over a registration that was not fenced: the broker
+    crashed and came back before its session expired. After the event the new incarnation may not be in any ISR. The finding
+    names the first partition and the number of all.
+
+    ## Why it matters
+    A crash may lose the unflushed end of the log. A replica that stays in the ISR passes as complete; if it is elected,
+    acknowledged records are lost (KAFKA-18106, KAFKA-18635).
+
+    ## Evidence needed
+    The metadata log, from its start or from a snapshot.
+
+    ## What is allowed
+    The last member: [b] with leader -1. A registration over a fenced incarnation, which had to leave the ISRs when it was
+    fenced (IS-07). The same incarnation registering again. Controllers before 4.0 remove the broker from no ISR: exposed.
+    From 3.7 on they could do so, but only with eligible leader replicas, which none of them offers for production.
+
+    ## Example
+    Broker 3 is killed and returns within its session time-out. It registers at offset 350 while it is in the ISR of
+    orders-0, and no record removes it.
+
+    ## References
+    ReplicationControlManager.handleBrokerUncleanShutdown; ClusterControlManager.registerBroker; KIP-841; KIP-966.
+    """
+
+    evidence = {
+        "the registration": "record_ref",
+        "the registration before": "previous_ref",
+        "the state that the first partition was left in": "remaining_ref",
+    }
+    expected = "no ISR with the new incarnation of broker {broker_id}"
+    observed = "none is recorded"
+    because = (
+        "before the record at offset {metadata_offset} broker {broker_id} was {standing_before_in_words}, as another incarnation",
+        "it registers incarnation {incarnation_id} with broker epoch {broker_epoch}",
+    )
+
+    def applies(self) -> Column:
+        return F.coalesce("supersedes", F.lit(False))
+
+    def verdict(self) -> tuple[Branch, ...]:
+        remains = col("remaining_in") > 0
+        keeps = "partitions that keep it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}"
+        because_registered = (
+            *self.because,
+            "when the event is over, {topic}-{partition} has leader {remaining_leader}, ISR {remaining_isr}",
+        )
+        return first_of(
+            exposed(
+                remains & ~col("takes_out"),
+                "controllers before 4.0 leave a broker in the ISRs that registers over its unfenced incarnation",
+                observed=keeps,
+                because=because_registered,
+            ),
+            violation(remains & col("takes_out"), observed=keeps, because=because_registered),
+            unverifiable(
+                remains,
+                "the controller's Kafka version is not in the evidence",
+                observed=keeps,
+                because=because_registered,
+            ),
+            unverifiable(~col("log_complete"), "the metadata log does not reach back to all partitions"),
+            otherwise=passed(observed="no ISR has it"),
+        )
+
+    def severity_of(self) -> Column | None:
+        return F.when(~col("takes_out"), HIGH)

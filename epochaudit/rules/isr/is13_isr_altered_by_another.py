@@ -1,0 +1,64 @@
+"""IS-13."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.rules.isr.eligibility import ASKED, SUCCEEDED
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+
+@rule("IS-13", frame="isr_changes", kip="KIP-841", severity=CRITICAL, since="2.7")
+class IsrAlteredByAnother(Rule):
+    """A broker that is not the leader changed an ISR.
+
+    ## What it checks
+    Only the leader of a partition may change its ISR. A KRaft controller must answer 42 (INVALID_REQUEST) to an
+    AlterPartition of any other broker. A ZooKeeper controller doesn't check the sender, and would write the sender as
+    leader. In both modes such a request that succeeds is a violation.
+
+    ## Why it matters
+    Other brokers know neither the log end nor the high watermark, so members of their ISR may lack acknowledged records. In
+    ZooKeeper mode the partition gets a second leader within one leader epoch.
+
+    ## Evidence needed
+    The controller's request log; KRaft: the metadata log; ZooKeeper: the controller's state-change.log.
+
+    ## What is allowed
+    Requests with an outdated leader or partition epoch (IS-12): a deposed leader is refused with 74 or 41, not 42. KRaft
+    2.8 checks the sender first and refuses with 42.
+
+    ## Example
+    Broker 2 follows broker 1 in orders-0 and sends an AlterPartition with both current epochs. It is answered 0.
+
+    ## References
+    KIP-841, AlterPartition RPC; ReplicationControlManager.validateAlterPartitionData.
+    """
+
+    evidence = {
+        "the AlterPartition request and its answer": "request_ref",
+        "the partition's state that the controller had": "state_ref",
+        "the record that the controller wrote": "committed_ref",
+    }
+    expected = "broker {broker_id}, which asked for the ISR, is the leader"
+    observed = "answered {error_code} to broker {broker_id}"
+    because = ("{topic}-{partition} was led by broker {current_leader} in leader epoch {leader_epoch}", ASKED)
+
+    def applies(self) -> Column:
+        by_another = (col("error_code") == Errors.INVALID_REQUEST) & (col("current.leader") != col("broker_id"))
+        return (col("request_error_code") == Errors.NONE) & (
+            col("error_code").isin(*SUCCEEDED) | F.coalesce(by_another, F.lit(False))
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        leader = col("current_leader")
+        refusal = "error {INVALID_REQUEST} to broker {broker_id}, which is not the leader"
+        return first_of(
+            fenced(col("error_code") == Errors.INVALID_REQUEST, expected=refusal, observed="error {INVALID_REQUEST}"),
+            unverifiable(leader.isNull(), "who led the partition in these epochs is not in the evidence"),
+            passed(leader == col("broker_id"), observed="it is"),
+            otherwise=violation(expected=refusal, observed="answered {error_code}: the ISR was changed"),
+        )

@@ -1,0 +1,98 @@
+"""IS-15."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.releases import release
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+FIRST_WITH_CHECK = release("2.0.1")
+
+
+@rule("IS-15", frame="isr_expansions", kip="KIP-320", severity=HIGH, since="2.0.1")
+class IsrJoinedBeforeEpochStart(Rule):
+    """A leader took a replica into the ISR that had not reached the start of its leader epoch.
+
+    ## What it checks
+    A follower joins the ISR after it has fetched, in the current leader epoch, from the high watermark and from the start
+    of that epoch or beyond. For each member that a new ISR adds, the highest offset that the member has fetched from the
+    leader in this epoch must reach the epoch's start.
+
+    ## Why it matters
+    Below the epoch's start the follower lacks records that the leader had at its election, including committed ones. As an
+    ISR member it can be elected and lose them (KAFKA-7128).
+
+    ## Evidence needed
+    The new ISRs from the metadata log, or else from the leader's lines. Three logs of the leader: server.log ("ISR
+    updated"), state-change.log ("starts at leader epoch", and in KRaft "Skipped the become-leader state change", the only
+    line about an ISR that reaches the leader by the metadata log first), and the request log (Fetch; up to 2.5 also
+    LeaderAndIsr, for the ISR that it began with).
+
+    ## What is allowed
+    Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. The request log is
+    written late, so fetches that arrive up to a second after the leader's line count. A fetch that waits is accepted at its
+    arrival and may still be refused when the leader changes: unverifiable. Members without recorded fetches are
+    unverifiable. A leader that the change itself replaces, at the end of a reassignment, logs no line about it: all its
+    fetches of the epoch count. Kafka before 2.0.1 does not check the epoch's start: exposed.
+
+    ## Example
+    Broker 1 leads orders-0 in epoch 4 from offset 120. Broker 3 has fetched up to offset 100, and broker 1 adds it to the
+    ISR.
+
+    ## References
+    Partition.isFollowerInSync; Kafka's TLA+ model (FencedLeaderExpandIsr); KIP-320, Inadequate Replica Fencing; KAFKA-7128.
+    """
+
+    evidence = {
+        "the leader's line about its new ISR": "line_ref",
+        "the record of the new ISR": "record_ref",
+        "the furthest fetch of the new member": "fetch_ref",
+        "the start of the leader epoch": "start_ref",
+    }
+    expected = (
+        "replica {replica_id} fetches from the start of leader epoch {leader_epoch} or beyond before it joins ISR {isr}"
+    )
+    observed = "it is in ISR {isr}"
+    because = (
+        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch} from offset {start_offset}",
+        "until it took replica {replica_id} into ISR {isr}, the replica had fetched in this leader epoch up to offset {fetched_offset}",
+    )
+
+    def applies(self) -> Column:
+        return col("replica_id") != col("node")
+
+    def verdict(self) -> tuple[Branch, ...]:
+        reaching = "replica {replica_id} fetches from offset {start_offset} or beyond before it joins ISR {isr}"
+        below = "it fetched from offset {fetched_offset} at most"
+        return first_of(
+            unverifiable(
+                ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
+            ),
+            unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
+            passed(
+                col("fetched_offset") >= col("start_offset"),
+                expected=reaching,
+                observed="it had fetched from offset {fetched_offset}",
+            ),
+            unverifiable(
+                col("refused_offset") >= col("start_offset"),
+                "a fetch that suffices was refused in the end; whether it had been accepted on arrival is not in the evidence",
+                observed="a fetch from offset {refused_offset} was refused",
+            ),
+            unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
+            unverifiable(
+                col("session_broken"),
+                "requests of the replica's fetch session are not recorded",
+                observed="those recorded are from offset {fetched_offset} at most",
+            ),
+            exposed(
+                F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False)),
+                "leaders before 2.0.1 do not look at the start of the leader epoch",
+                expected=reaching,
+                observed=below,
+            ),
+            otherwise=violation(expected=reaching, observed=below),
+        )

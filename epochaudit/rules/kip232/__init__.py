@@ -1,1 +1,0 @@
-"""Leader epochs in metadata (KIP-232)."""

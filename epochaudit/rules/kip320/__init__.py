@@ -1,1 +1,0 @@
-"""Fetch fencing and log truncation (KIP-320)."""

@@ -1,1 +1,0 @@
-"""Topic identifiers (KIP-516)."""

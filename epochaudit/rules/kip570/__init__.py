@@ -1,1 +1,0 @@
-"""StopReplica and LeaderAndIsr fencing (KIP-570)."""

@@ -1,1 +1,0 @@
-"""ISR eligibility (KIP-841)."""

@@ -1,0 +1,1 @@
+"""LeaderAndIsr requests (KIP-570)."""

@@ -1,0 +1,184 @@
+"""LI-01."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import release
+from epochaudit.rules.rule import (
+    CRITICAL,
+    Branch,
+    Rule,
+    exposed,
+    fenced,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
+
+FIRST_WITH_FOLLOWER_LINES: Final = release("2.6")
+
+
+def refused_at_the_accepted_epoch() -> Column:
+    """Up to 2.5, where a follower has no line: the process had accepted the same epoch, and so held it when it refused it."""
+    held = col("accepted_in_process") & (col("leader_epoch") == col("accepted_leader_epoch"))
+    older = F.coalesce(col("installed_leader_epoch") < col("leader_epoch"), F.lit(True))
+    without_follower_lines = col("kafka_version") < FIRST_WITH_FOLLOWER_LINES
+    return F.coalesce(
+        (col("error_code") == Errors.STALE_CONTROLLER_EPOCH) & without_follower_lines & held & older, F.lit(False)
+    )
+
+
+@rule("LI-01", frame="control", kip="KIP-570", severity=CRITICAL, since="0.8")
+class StaleLeaderAndIsrAccepted(Rule):
+    """A LeaderAndIsr with an older leader epoch was accepted.
+
+    ## What it checks
+    A broker that holds a leader epoch for a partition must answer 11 for the partition to a LeaderAndIsr with a smaller
+    one. A broker whose replica a StopReplica has deleted holds none. If it then accepts a LeaderAndIsr below the leader
+    epoch that it had accepted before, and the topic was not deleted, that is exposed.
+
+    ## Why it matters
+    Accepting it takes the replica back to an older leader or ISR: the partition has two leaders, or a follower of the wrong
+    one.
+
+    ## Evidence needed
+    The request log, and state-change.log for the installed epoch ("starts at leader epoch"): a LeaderAndIsr may be answered
+    0 without being installed, if the new leader is not alive. Up to 2.5 a follower has no such line. There a refusal below
+    an epoch that the broker had accepted counts as the fence, and a refusal at that epoch belongs to LI-02. After a
+    deletion: the topic id, or without ids a later request in the newer leader epoch, which shows that the topic still
+    exists.
+
+    ## What is allowed
+    A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
+    holds for the first one of a re-created topic. LI-02 covers equal epochs. A request refused as a whole (11, 77) says
+    nothing about its epochs. The broker answers a failed log directory (56) and a wrong topic id (103) before it compares
+    epochs.
+
+    ## Example
+    Broker 3 follows orders-0 in epoch 6. A LeaderAndIsr of epoch 5 is answered 0.
+
+    ## References
+    ReplicaManager.becomeLeaderOrFollower; KIP-570, which brings StopReplica in line with it.
+    """
+
+    caused_by = ("CE-01", "BE-01", "TI-01")
+    evidence = {
+        "the LeaderAndIsr request and its answer": "request_ref",
+        "the leader epoch the broker had installed": "installed_ref",
+        "the LeaderAndIsr that the broker had accepted": "accepted_ref",
+        "the newer LeaderAndIsr before the deletion": "forgotten_ref",
+        "the StopReplica that deleted the replica": "forgotten_by_ref",
+        "the newer leader epoch afterwards": "outlived_ref",
+        "the broker's own line": "line_ref",
+    }
+    expected = (
+        "error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is below {installed_leader_epoch}, which broker {node}"
+        " holds for {topic}-{partition}"
+    )
+    observed = "the partition was answered {error_code}"
+    because = (
+        "broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}",
+        "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch} with leader {leader}",
+    )
+
+    def applies(self) -> Column:
+        return (
+            (col("event_type") == "LEADER_AND_ISR")
+            & (col("request_error_code") == Errors.NONE)
+            & col("error_code").isin(Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.STALE_CONTROLLER_EPOCH)
+            & ~F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
+            & ~refused_at_the_accepted_epoch()
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        code, epoch, installed = col("error_code"), col("leader_epoch"), col("installed_leader_epoch")
+        refused = code == Errors.STALE_CONTROLLER_EPOCH
+        forgotten = col("forgotten_leader_epoch")
+        goes_back = installed.isNull() & (epoch < forgotten)
+        topic_exists = (col("topic_id") == col("forgotten_topic_id")) | (
+            (col("alive_leader_epoch") >= forgotten) & ~col("topic_deletion_seen")
+        )
+        brought = self.because[1]
+        newer = (
+            "no error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is above {installed_leader_epoch},"
+            " which broker {node} holds for"
+            " {topic}-{partition}"
+        )
+        depends = (
+            "error {STALE_CONTROLLER_EPOCH} only if broker {node} holds leader epoch {leader_epoch} of {topic}-{partition} or"
+            " a newer one"
+        )
+        deleted = (
+            "broker {node} had accepted leader epoch {forgotten_leader_epoch} for {topic}-{partition}, and a StopReplica deleted"
+            " its replica"
+        )
+        return first_of(
+            unverifiable(~col("state_change_recorded"), "no state-change.log of this broker", expected=depends),
+            fenced((epoch < installed) & refused),
+            fenced(
+                (epoch < col("accepted_leader_epoch"))
+                & col("accepted_in_process")
+                & refused
+                & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES),
+                expected="error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is below {accepted_leader_epoch}, which"
+                " broker {node} had accepted for {topic}-{partition}",
+                because=(
+                    "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
+                    brought,
+                ),
+            ),
+            unverifiable(
+                (epoch < installed) & (col("ordered_by") == "time"),
+                "the request has no line in state-change.log, so its place among the others is not certain",
+            ),
+            violation(epoch < installed),
+            unverifiable(
+                ~refused & goes_back & (col("ordered_by") == "time"),
+                "the request has no line in state-change.log, so its place among the others is not certain",
+                expected=depends,
+            ),
+            exposed(
+                (code == Errors.NONE) & goes_back & topic_exists,
+                expected="no leader epoch below {forgotten_leader_epoch}, which broker {node} had accepted for"
+                " {topic}-{partition}",
+                observed="leader epoch {leader_epoch} was answered {error_code} and applied",
+                because=(
+                    deleted,
+                    brought,
+                    "{topic}-{partition} is in leader epoch {alive_leader_epoch} afterwards: the topic was not deleted",
+                    "a broker without the replica has no leader epoch to compare with",
+                ),
+            ),
+            unverifiable(
+                (code == Errors.NONE) & goes_back,
+                "the replica was deleted, and whether the topic was created again since is not in the evidence",
+                expected="no leader epoch below {forgotten_leader_epoch}, unless {topic} was created again",
+                because=(deleted, brought),
+            ),
+            passed(
+                ~refused & installed.isNull(),
+                expected="no error {STALE_CONTROLLER_EPOCH}: no leader epoch of {topic}-{partition} that broker"
+                " {node} held in this process is recorded",
+                because=(brought,),
+            ),
+            passed(~refused, expected=newer),
+            unverifiable(
+                installed.isNull(),
+                "refused as stale, but the leader epoch that the broker held is not in the evidence",
+                expected=depends,
+            ),
+            unverifiable(
+                epoch <= col("accepted_leader_epoch"),
+                "refused at an epoch that had been accepted, though its installation is not in the evidence",
+                expected=depends,
+            ),
+            otherwise=violation(expected=newer),
+        )

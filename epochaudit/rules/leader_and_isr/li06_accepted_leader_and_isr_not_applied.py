@@ -1,0 +1,89 @@
+"""LI-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import release
+from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+_FIRST_WITH_END_LINE = release("2.7")  # before, the end of it has no line, and up to 2.5 followers have none
+
+
+@rule("LI-06", frame="control", kip="KIP-516", severity=MEDIUM, since="2.7")
+class AcceptedLeaderAndIsrNotApplied(Rule):
+    """A LeaderAndIsr was answered 0 for a partition, and nothing became of it.
+
+    ## What it checks
+    For each partition that a broker answers 0, its state-change.log states the outcome between the lines that begin and end
+    the request's handling. One of these lines must be there: the replica starts at the leader epoch, the change was
+    skipped, the new leader is unavailable, or the log was assigned a topic id at its current leader epoch.
+
+    ## Why it matters
+    The controller takes the replica for a leader or follower of the new epoch. If it is not, the partition has no leader or
+    one replica less, and the controller does not send the request again.
+
+    ## Evidence needed
+    The broker's request log, and state-change.log at INFO. Both lines of the handling must be in one file; otherwise the
+    answer is unverifiable.
+
+    ## What is allowed
+    LI-02 judges a leader epoch that the broker has already installed. A later LeaderAndIsr at the same leader epoch that is
+    answered 11 shows that the epoch was installed, whatever the lines say.
+
+    ## Example
+    LeaderAndIsr 42 with leader epoch 5 of orders-0 is answered 0. state-change.log has "Handling" and "Finished", and no
+    line of orders-0 between them.
+
+    ## References
+    ReplicaManager.becomeLeaderOrFollower, makeLeaders and makeFollowers; KIP-516, LeaderAndIsr.
+    """
+
+    evidence = {
+        "the LeaderAndIsr request and its answer": "request_ref",
+        "the line that begins its handling": "line_ref",
+        "what became of the partition": "applied_ref",
+    }
+    expected = 'a line that {topic}-{partition} starts at leader epoch {leader_epoch}, or why not, before "Finished"'
+    observed = "broker {node} answered {NONE}, and no line tells what became of leader epoch {leader_epoch} of {topic}-{partition}"
+    because = (
+        "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch} of {topic}-{partition}",
+        "state-change.log has the lines that begin and end its handling, and none of that leader epoch between them",
+    )
+
+    def applies(self) -> Column:
+        installed_already = col("leader_epoch") == col("installed_leader_epoch")
+        return (
+            (col("event_type") == "LEADER_AND_ISR")
+            & (col("request_error_code") == Errors.NONE)
+            & (col("error_code") == Errors.NONE)
+            & F.array_contains(col("replicas"), col("node"))
+            & ~F.coalesce(installed_already, F.lit(False))
+            & F.coalesce(col("kafka_version") >= _FIRST_WITH_END_LINE, F.lit(True))
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        brought = self.because[:1]
+        return first_of(
+            passed(
+                col("applied_ref").isNotNull(),
+                observed="broker {node} answered {NONE}, and a line tells what became of {topic}-{partition}",
+                because=brought,
+            ),
+            passed(
+                col("confirmed_ref").isNotNull(),
+                expected="leader epoch {leader_epoch} of {topic}-{partition} is installed",
+                observed="broker {node} answered {NONE}, and refused the same leader epoch later as one that it has",
+                because=brought,
+            ),
+            unverifiable(
+                ~col("handling_recorded"),
+                "the lines that begin and end the request's handling are not in the evidence",
+                observed="broker {node} answered {NONE}",
+                because=brought,
+            ),
+            otherwise=violation(),
+        )

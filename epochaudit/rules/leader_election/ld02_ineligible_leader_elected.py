@@ -1,0 +1,65 @@
+"""LD-02."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
+from epochaudit.replay.state.partition_states import RECORD
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+
+@rule("LD-02", frame="metadata", kip="KIP-841", severity=CRITICAL, since="2.8")
+class IneligibleLeaderElected(Rule):
+    """The controller elected a broker that was fenced, in controlled shutdown or not registered.
+
+    ## What it checks
+    A PartitionChangeRecord that makes another broker leader: at its offset that broker must be registered, unfenced and
+    not in controlled shutdown.
+
+    ## Why it matters
+    The partition's leader is not running: no produce, no fetch, no ISR change succeeds until the next election, and the
+    controller has no reason to hold one.
+
+    ## Evidence needed
+    The metadata log, from its start or from a snapshot.
+
+    ## What is allowed
+    Unfencing writes the broker first and then elects it. A record that sets the leader to the present one is no election;
+    it only raises the leader epoch. The log has controlled shutdown since metadata.version 3.3-IV3. LD-01 covers a leader
+    outside the ISR, IS-08 a new partition.
+
+    ## Example
+    Offset 49 fences broker 3. The record at offset 50 makes broker 3 leader of orders-0. Kafka 4.0 with eligible leader
+    replicas does this: when the killed last known leader comes back, the event that registers it elects it while it is
+    still fenced.
+
+    ## References
+    KIP-841, invariant 2; PartitionChangeBuilder.electLeader; ReplicationControlManager.isActive; KAFKA-13916.
+    """
+
+    evidence = {
+        "the record that elects": "state_ref",
+        "the record that made the broker ineligible": "leader_ref",
+        "the partition's record before": "previous_ref",
+    }
+    expected = "a leader that is registered, unfenced and not shutting down"
+    observed = "leader {leader}, which was {leader_standing}"
+    because = (
+        "{topic}-{partition} had leader {previous_leader} and ISR {previous_isr}",
+        "the record at offset {metadata_offset} makes broker {leader} leader in leader epoch {leader_epoch}, with ISR {isr}",
+        "by the metadata log, broker {leader} was {leader_standing} at that offset",
+    )
+
+    def applies(self) -> Column:
+        of_isr = col("leader_standing").isNotNull()
+        return (col("scope") == RECORD) & F.coalesce(col("elects"), F.lit(False)) & of_isr
+
+    def verdict(self) -> tuple[Branch, ...]:
+        return first_of(
+            unverifiable(col("leader_standing") == UNKNOWN, "the registration of the leader is not in the evidence"),
+            violation(col("leader_standing").isin(*INELIGIBLE)),
+            otherwise=passed(),
+        )

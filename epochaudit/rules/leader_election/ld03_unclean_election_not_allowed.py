@@ -1,0 +1,197 @@
+"""LD-03."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.field_values import RECOVERING
+from epochaudit.kafka.releases import MetadataVersion
+from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+_BEFORE = (
+    "{topic}-{partition} had leader {previous_leader} and ISR {isr_before} in leader epoch {previous_leader_epoch}"
+)
+_ELECTED = "leader epoch {leader_epoch} has leader {leader} and ISR {isr}"
+
+
+@rule("LD-03", frame="metadata", kip="KIP-320", severity=CRITICAL, since="all")
+class UncleanElectionNotAllowed(Rule):
+    """A leader was elected from outside the ISR without leave, or without being marked.
+
+    ## What it checks
+    Each election that a controller committed. The new leader must have been a member of the previous ISR or, if the
+    election leaves no member of that ISR, of the eligible leader replicas. Otherwise the election was unclean. It then
+    needs unclean.leader.election.enable or an administrator's request. The ISR after it is the leader alone, and since
+    metadata.version 3.2-IV0 the record marks it by leaderRecoveryState 1.
+
+    ## Why it matters
+    The new leader lacks acknowledged records, and all other replicas delete them. Operators who have not allowed that rely
+    on its never happening. Operators who have allowed it rely on the mark.
+
+    ## Evidence needed
+    KRaft: the metadata log. ZooKeeper: the controllers' state-change.log, and the ISR of the partition epoch just before
+    the election. If state-change.log lacks that ISR, other sources state it: accepted UpdateMetadata and LeaderAndIsr
+    requests, AlterPartition responses (2.7+) and the leader's own lines ("ISR updated", "starts at"). The setting comes
+    from the topic's configuration (ConfigRecord, CreateTopics, AlterConfigs, the controller's "Unclean leader election has
+    been enabled", the brokers' lines about changed settings) or from the servers' start. An administrator's request is in
+    the request log (ElectLeaders) and, in ZooKeeper clusters since 2.4, in controller.log ("Starting replica leader
+    election (UNCLEAN)").
+
+    ## What is allowed
+    A permitted and marked unclean election passes; TR-06 reports what it lost. A completing reassignment elects from the
+    ISR that the same record writes. The mark remains until the leader next changes the ISR, and an election from the ISR
+    meanwhile is clean. With eligible leader replicas the last known leader may be elected without permission, and marked,
+    if neither a member of the ISR nor an eligible replica is left. If the log names no last known leader, an election from
+    an empty ISR is unverifiable. An administrator can only have requested the election of a partition without leader. Such
+    an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
+    is also unverifiable if its setting is not in the evidence.
+
+    ## Example
+    orders-0 had ISR [1] and unclean.leader.election.enable=false. Broker 1 dies, and the controller makes broker 2 leader
+    with ISR [2].
+
+    ## References
+    PartitionChangeBuilder.electLeader, isValidNewLeader; ReplicationControlManager.electLeader; PartitionRegistration;
+    Election.leaderForOffline; KIP-320, Motivation; KIP-460; KIP-704; KIP-966.
+    """
+
+    evidence = {
+        "the election": "state_ref",
+        "the ISR before": "isr_before_ref",
+        "the administrator's request, or the controller's line about it": "asked_ref",
+    }
+    expected = "a leader from the ISR before, {isr_before}, as unclean elections were not permitted"
+    observed = "leader {leader} with ISR {isr}"
+    because = (
+        _BEFORE,
+        _ELECTED,
+        "its leaderRecoveryState is {leader_recovery_state}",
+        "unclean elections of the topic were permitted: {unclean_permitted}",
+        "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
+        "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+    )
+
+    def applies(self) -> Column:
+        return (col("scope") != LEADER_AND_ISR) & F.coalesce(col("elects"), F.lit(False)) & ~col("starts_anew")
+
+    def verdict(self) -> tuple[Branch, ...]:
+        recovering = F.coalesce(col("leader_recovery_state") == RECOVERING, F.lit(False))
+        carried = F.coalesce(col("previous_leader_recovery_state") == RECOVERING, F.lit(False))
+        marks = recovering & ~carried
+        must_mark = (col("scope") == RECORD) & (col("metadata_level") >= MetadataVersion.IBP_3_2_IV0)
+        adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
+        certain = (col("scope") == RECORD) | adjacent | col("isr_before_stated")
+        unseen = ~F.coalesce(certain | marks, F.lit(False))
+        unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
+        return first_of(
+            unverifiable(
+                col("isr_before").isNull() | col("isr").isNull(),
+                "the partition's earlier states are not in the evidence",
+                expected="a leader from the ISR before",
+                because=(_BEFORE, _ELECTED),
+            ),
+            passed(
+                ~marks & F.array_contains("isr_before", col("leader")),
+                expected="a leader from the ISR before, {isr_before}",
+                observed="leader {leader}, a member of it",
+                because=(_BEFORE, _ELECTED),
+            ),
+            passed(
+                ~marks & _of_elr(),
+                expected="a leader from the eligible leader replicas {previous_elr}, if no member of ISR {isr_before} is left",
+                observed="leader {leader}, one of them, with ISR {isr}",
+                because=(_BEFORE, _ELECTED),
+            ),
+            passed(
+                ~marks & _of_reassignment(),
+                expected="a leader from the ISR that the record writes with the new replicas, {isr}",
+                observed="leader {leader}, a member of it",
+                because=(_BEFORE, _ELECTED),
+            ),
+            passed(
+                unseen & ~_alone(),
+                expected="the leader alone in the ISR, if the election was unclean",
+                observed="leader {leader} with ISR {isr}: the election was clean",
+                because=(_ELECTED,),
+            ),
+            unverifiable(
+                unseen,
+                "the ISR just before the election is not in the evidence",
+                expected="a leader from the ISR just before the election",
+                because=(
+                    "an earlier state of {topic}-{partition} has leader {previous_leader} and ISR {isr_before}",
+                    _ELECTED,
+                ),
+            ),
+            violation(
+                ~_alone(),
+                expected="the leader alone in the ISR, as it is not from the ISR before, {isr_before}",
+            ),
+            violation(
+                must_mark & ~recovering,
+                expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
+                observed="leader {leader} with ISR {isr}, without that mark",
+            ),
+            passed(
+                col("asked_ref").isNotNull(),
+                expected="a leader from ISR {isr_before}, unless an administrator asks for an unclean election",
+                observed=f"{unclean}: an administrator asked for it",
+            ),
+            passed(
+                col("unclean_permitted"),
+                expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
+                observed=f"{unclean}: unclean elections were permitted",
+            ),
+            passed(
+                _of_last_known_leader(),
+                expected="the last known leader {leader}, as no member of the ISR and no eligible leader replica was left",
+                observed="leader {leader} with ISR {isr}",
+            ),
+            unverifiable(
+                _may_have_led_last(),
+                "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
+                expected="a leader from the ISR, an eligible leader replica or the last known leader",
+            ),
+            violation(~col("unclean_permitted") & ~col("by_administrator")),
+            unverifiable(
+                ~col("unclean_permitted"),
+                "whether an administrator asked for the election is not in the evidence (request log, ElectLeaders)",
+                expected="a leader from ISR {isr_before}, unless an administrator asks for an unclean election",
+                observed=unclean,
+            ),
+            otherwise=unverifiable(
+                None,
+                "whether unclean elections were permitted is not in the evidence",
+                expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
+                observed=unclean,
+            ),
+        )
+
+
+def _alone() -> Column:
+    return F.coalesce((F.size("isr") == 1) & (F.get("isr", F.lit(0)) == col("leader")), F.lit(False))
+
+
+def _of_last_known_leader() -> Column:
+    """The record that elects may itself take the leader out of the eligible replicas: its process had been killed."""
+    none_eligible = (F.size("isr_before") == 0) & (F.size("elr") == 0)
+    return F.coalesce(none_eligible & (col("previous_last_known_elr") == F.array("leader")), F.lit(False))
+
+
+def _may_have_led_last() -> Column:
+    led_last = F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))
+    return (F.size("isr_before") == 0) & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
+
+
+def _of_elr() -> Column:
+    """The controller looks at the ISR that the same event leaves: its last member may be the broker that it fences."""
+    emptied = (F.size("isr_before") <= 1) & _alone()
+    return F.coalesce(emptied & F.array_contains("previous_elr", col("leader")), F.lit(False))
+
+
+def _of_reassignment() -> Column:
+    reassigned = (col("scope") == RECORD) & (col("replicas") != col("previous_replicas"))
+    return F.coalesce(reassigned & F.array_contains("isr", col("leader")), F.lit(False))

@@ -1,0 +1,314 @@
+"""Shared parts of the rules about the leader epoch fence of KIP-320 for Fetch, ListOffsets and OffsetForLeaderEpoch.
+
+A broker compares the request's leader epoch with its own. It must answer 74 to an older one and 75 to a newer one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.fetches import AMBIGUOUS, sessions_lose_epochs
+from epochaudit.rules.rule import (
+    MEDIUM,
+    Branch,
+    OwnSentences,
+    Rule,
+    exposed,
+    fenced,
+    first_of,
+    passed,
+    unverifiable,
+    violation,
+)
+
+EPOCH_LINE_MISSING: Final = "the broker's log does not tell of a later leader epoch that others tell of"
+
+
+def _refused_the_wrong_way() -> tuple[Column, Column]:
+    """74 for a newer epoch, and 75 for an older one. The rule about the epoch judges each, not the rule about the code."""
+    epoch, code = col("current_leader_epoch"), col("error_code")
+    newer = (code == Errors.FENCED_LEADER_EPOCH) & (epoch > col("held_max"))
+    older = (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch < col("held_min"))
+    return newer, older
+
+
+def may_be_older() -> Column:
+    """Stated epochs that the rules about older ones judge: served, refused with 74, or older and refused with 75."""
+    newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
+    refused = col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH) | older_refused_as_new
+    return (col("current_leader_epoch") >= 0) & refused & ~F.coalesce(newer_refused_as_old, F.lit(False))
+
+
+def may_be_newer() -> Column:
+    """Stated epochs that the rules about newer ones judge: served, refused with 75, or newer and refused with 74."""
+    newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
+    refused = col("error_code").isin(Errors.NONE, Errors.UNKNOWN_LEADER_EPOCH) | newer_refused_as_old
+    return (col("current_leader_epoch") >= 0) & refused & ~F.coalesce(older_refused_as_new, F.lit(False))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The `because` lines of a rule about the fence: the leader epoch that the broker held, and the request (`asked`)."""
+
+    asked: str
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """For a broker whose leader epoch is recorded."""
+        return (
+            "broker {node} held leader epoch {held_max} of {topic}-{partition}",
+            "it had held {held_earlier} until then: the leader epoch changed while it worked on the request",
+            self.asked,
+        )
+
+    def not_recorded(self, answer: str | None = None) -> tuple[str, ...]:
+        """For a broker whose leader epoch at the request's arrival is unknown; `answer`: what its answer shows of it."""
+        first = "the first leader epoch of {topic}-{partition} that the log of broker {node} states, about that time, is {held_min}"
+        return (first, self.asked) if answer is None else (first, self.asked, answer)
+
+
+def _not_recorded(lines: Lines, by_answer: str) -> Branch:
+    return unverifiable(
+        ~col("held_complete"),
+        "the leader epoch that the broker held is not recorded",
+        expected=by_answer,
+        because=lines.not_recorded(),
+    )
+
+
+def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch | None = None) -> tuple[Branch, ...]:
+    """The branches for an older epoch. `hinted`: a newer epoch in the answer. `lost`: the branch of versions that lose the epoch."""
+    epoch, code = col("current_leader_epoch"), col("error_code")
+    older = epoch < col("held_min")
+    just_before = older & (
+        (code == Errors.NONE) & (epoch >= col("held_just_before"))
+        | (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch > col("held_just_before"))
+    )
+    refused = code == Errors.FENCED_LEADER_EPOCH
+    by_answer = "error {FENCED_LEADER_EPOCH} if leader epoch {current_leader_epoch} is older than the broker's"
+    own = [] if hinted is None else [
+        fenced(
+            refused & (epoch < hinted),
+            expected=by_answer,
+            because=(lines.asked, "the answer names the newer leader epoch {hinted_leader_epoch}"),
+        )
+    ]  # fmt: skip
+    return (
+        passed(
+            (code == Errors.NONE)
+            & (epoch >= col("held_min")),  # what a broker held before its log begins was older still
+            expected="an answer, as leader epoch {current_leader_epoch} is not older than the broker's, {held_min}",
+            because=lines.held,
+        ),
+        fenced(refused & (epoch < col("held_max")), because=lines.held),
+        *own,
+        fenced(
+            refused & ~col("held_complete"),
+            expected=by_answer,
+            because=lines.not_recorded("by its answer, the broker held a newer one"),
+        ),
+        fenced(
+            refused & col("epoch_line_missing"),
+            expected=by_answer,
+            because=(
+                lines.asked,
+                "the broker's log states {held_max} at last, but other logs a later leader epoch: by its answer, it held that one",
+            ),
+        ),
+        violation(
+            refused,
+            expected="no error {FENCED_LEADER_EPOCH}, as leader epoch {current_leader_epoch} is not older than the broker's, {held_max}",
+            because=lines.held,
+        ),
+        _not_recorded(lines, by_answer),
+        unverifiable(
+            just_before,
+            "the broker's epoch changed just before, and request lines may be written late",
+            expected=by_answer,
+            because=(*lines.held, "half a second before it held {held_just_before}"),
+        ),
+        violation(
+            older & (code == Errors.UNKNOWN_LEADER_EPOCH),
+            expected="error {FENCED_LEADER_EPOCH}, not {UNKNOWN_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
+            " {held_max}",
+            because=lines.held,
+        ),
+        *([] if lost is None else [lost]),
+        violation(older & (code == Errors.NONE), because=lines.held),
+    )
+
+
+def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch, ...]:
+    """The branches for a newer epoch; `lost` as in `older_than_held`."""
+    epoch, code = col("current_leader_epoch"), col("error_code")
+    newer = epoch > col("held_max")
+    refused = code == Errors.UNKNOWN_LEADER_EPOCH
+    by_answer = "error {UNKNOWN_LEADER_EPOCH} if leader epoch {current_leader_epoch} is newer than the broker's"
+    return (
+        passed(
+            (code == Errors.NONE) & (epoch <= col("held_max")) & (col("held_complete") | (epoch >= col("held_min"))),
+            expected="an answer, as leader epoch {current_leader_epoch} is not newer than the broker's, {held_max}",
+            because=lines.held,
+        ),
+        fenced(
+            refused & (epoch > col("held_min")),
+            expected="error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_min}",
+            because=lines.held,
+        ),
+        fenced(
+            refused & ~col("held_complete"),
+            expected=by_answer,
+            because=lines.not_recorded("by its answer, the broker held an older one"),
+        ),
+        passed(
+            refused,
+            expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch"
+            " {current_leader_epoch}, or the"
+            " follower is not among the replicas it knows",
+            because=lines.held,
+        ),
+        _not_recorded(lines, by_answer),
+        unverifiable(
+            col("epoch_line_missing") & newer & code.isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH),
+            EPOCH_LINE_MISSING,
+            expected=by_answer,
+            because=lines.held,
+        ),
+        violation(
+            newer & (code == Errors.FENCED_LEADER_EPOCH),
+            expected="error {UNKNOWN_LEADER_EPOCH}, not {FENCED_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
+            " {held_max}",
+            because=lines.held,
+        ),
+        *([] if lost is None else [lost]),
+        violation(newer & (code == Errors.NONE), because=lines.held),
+    )
+
+
+def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
+    """The branches for a Fetch that left the partition to its session, if the session's leader epoch is uncertain."""
+    sentences: OwnSentences = {
+        "expected": f"error {refusal.text} if the leader epoch that the fetch session held is {comparison} than the broker's",
+        "observed": "error {error_code} for the leader epoch that the fetch session held",
+        "because": (
+            "{client_id} left {topic}-{partition} to its fetch session, and broker {node} answered {error_code}",
+        ),
+    }
+    return (
+        fenced(_session_uncertain() & (col("error_code") == refusal), **sentences),
+        unverifiable(
+            col("epoch_source") == "unknown",
+            "the fetch session began before the capture, or requests of it are not recorded",
+            **sentences,
+        ),
+        unverifiable(
+            col("epoch_source") == AMBIGUOUS,
+            "the fetch session came back to an epoch that it had stated before",
+            **sentences,
+        ),
+    )
+
+
+def _session_uncertain() -> Column:
+    return col("epoch_source").isin("unknown", AMBIGUOUS)
+
+
+class _FetchRule(Rule):
+    """A rule about the fence of Fetch."""
+
+    lines = Lines(
+        "{client_id} fetched in leader epoch {current_leader_epoch}, as its {epoch_source} states, and was answered {error_code}"
+    )
+    evidence = {
+        "the Fetch request and its answer": "fetch_ref",
+        "the leader epoch the broker held": "held_ref",
+    }
+    observed = "error {error_code} for leader epoch {current_leader_epoch}"
+    because = lines.held
+
+    def left_to_session(self, refusal: Errors) -> Column:
+        """Fetches of a session that may have held any epoch, served or refused."""
+        return _session_uncertain() & col("error_code").isin(Errors.NONE, refusal)
+
+    def lost_by_session(self, served_wrongly: Column) -> Branch:
+        """The arm of the versions whose sessions lose the leader epoch."""
+        return exposed(
+            served_wrongly & (col("error_code") == Errors.NONE) & sessions_lose_epochs(),
+            "KAFKA-9338: incremental fetch sessions lose the leader epoch",
+        )
+
+    def severity_of(self) -> Column | None:
+        return F.when(col("replica_id") < 0, MEDIUM)
+
+
+class OlderEpochFetchRule(_FetchRule):
+    """A Fetch in an older leader epoch."""
+
+    expected = "error {FENCED_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"
+
+    def applies(self) -> Column:
+        return may_be_older() | self.left_to_session(Errors.FENCED_LEADER_EPOCH)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        lost = self.lost_by_session(col("current_leader_epoch") < col("held_min"))
+        *branches, last = older_than_held(self.lines, hinted=col("hinted_leader_epoch"), lost=lost)
+        return first_of(*_of_session(Errors.FENCED_LEADER_EPOCH, "older"), *branches, otherwise=last)
+
+
+class NewerEpochFetchRule(_FetchRule):
+    """A Fetch in a newer leader epoch."""
+
+    expected = "error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"
+
+    def applies(self) -> Column:
+        return may_be_newer() | self.left_to_session(Errors.UNKNOWN_LEADER_EPOCH)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        lost = self.lost_by_session(col("current_leader_epoch") > col("held_max"))
+        *branches, last = newer_than_held(self.lines, lost=lost)
+        return first_of(*_of_session(Errors.UNKNOWN_LEADER_EPOCH, "newer"), *branches, otherwise=last)
+
+
+class _QueryRule(Rule):
+    """A rule about the fence of ListOffsets or OffsetForLeaderEpoch."""
+
+    api: str
+    lines = Lines("{client_id} asked in leader epoch {current_leader_epoch}, and was answered {error_code}")
+    evidence = {
+        "the request and its answer": "query_ref",
+        "the leader epoch the broker held": "held_ref",
+    }
+    observed = "error {error_code} for leader epoch {current_leader_epoch}"
+    because = lines.held
+
+
+class OlderEpochRule(_QueryRule):
+    """A query in an older leader epoch."""
+
+    expected = "error {FENCED_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"
+
+    def applies(self) -> Column:
+        return (col("event_type") == self.api) & may_be_older()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        *branches, last = older_than_held(self.lines)
+        return first_of(*branches, otherwise=last)
+
+
+class NewerEpochRule(_QueryRule):
+    """A query in a newer leader epoch."""
+
+    expected = "error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"
+
+    def applies(self) -> Column:
+        return (col("event_type") == self.api) & may_be_newer()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        *branches, last = newer_than_held(self.lines)
+        return first_of(*branches, otherwise=last)

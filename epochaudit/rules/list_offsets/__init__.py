@@ -1,0 +1,1 @@
+"""ListOffsets fencing (KIP-320)."""

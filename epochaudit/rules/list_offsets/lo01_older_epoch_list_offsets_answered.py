@@ -1,0 +1,37 @@
+"""LO-01."""
+
+from __future__ import annotations
+
+from epochaudit.replay.data_plane.epoch_queries import BY_TIME
+from epochaudit.rules.leader_epoch_fence import OlderEpochRule
+from epochaudit.rules.rule import MEDIUM, rule
+
+
+@rule("LO-01", frame="epoch_queries", kip="KIP-320", severity=MEDIUM, since="2.1")
+class OlderEpochListOffsetsAnswered(OlderEpochRule):
+    """A ListOffsets in an older leader epoch was answered.
+
+    ## What it checks
+    ListOffsets 4+ carries the leader epoch that the client knows. A broker that holds a newer one for the partition must
+    answer 74 (FENCED_LEADER_EPOCH). 74 for the broker's own epoch, and 75 for an older one, are wrong answers.
+
+    ## Why it matters
+    The client has not learned of an election. The returned offset belongs to another history than the client's, and the
+    client sets its position by it.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
+    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
+    decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 7. A consumer that still knows epoch 6 asks it for the latest offset and gets one.
+
+    ## References
+    Partition.fetchOffsetForTimestamp, Partition.getLocalLog; KIP-320, ListOffsets.
+    """
+
+    api = BY_TIME

@@ -1,0 +1,37 @@
+"""LO-02."""
+
+from __future__ import annotations
+
+from epochaudit.replay.data_plane.epoch_queries import BY_TIME
+from epochaudit.rules.leader_epoch_fence import NewerEpochRule
+from epochaudit.rules.rule import MEDIUM, rule
+
+
+@rule("LO-02", frame="epoch_queries", kip="KIP-320", severity=MEDIUM, since="2.1")
+class NewerEpochListOffsetsAnswered(NewerEpochRule):
+    """A ListOffsets in a newer leader epoch than the broker's was answered.
+
+    ## What it checks
+    A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
+    not up to date yet. 74 is the wrong answer to a newer epoch.
+
+    ## Why it matters
+    The client knows of an election that this broker missed. The returned offset may lie in records that the new leader's
+    history no longer has.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch, because the line
+    that starts an epoch precedes its effect by some milliseconds.
+
+    ## Example
+    Broker 1 was frozen and still leads orders-0 in epoch 6. A consumer that knows epoch 7 asks it for the latest offset and
+    gets one.
+
+    ## References
+    Partition.fetchOffsetForTimestamp, Partition.makeLeader; KIP-320, ListOffsets.
+    """
+
+    api = BY_TIME

@@ -1,0 +1,68 @@
+"""LO-04."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.epoch_queries import BY_TIME
+from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+ANSWERED: Final = "it answered {client_id} offset {offset} with leader epoch {response_leader_epoch}"
+
+
+@rule("LO-04", frame="epoch_queries", kip="KIP-320", severity=MEDIUM, since="2.1")
+class LeaderEpochFromTheFuture(Rule):
+    """A ListOffsets answer names a leader epoch that the broker did not hold yet.
+
+    ## What it checks
+    ListOffsets 4+ returns an offset with the leader epoch of its record, and the latest offset with the broker's own leader
+    epoch. No record of a log is newer than the leader epoch that the broker holds.
+
+    ## Why it matters
+    The client takes the epoch as that of its position. If it is too high, the client misses a truncation below it: the
+    position looks newer than the epoch that truncated it.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines.
+
+    ## What is allowed
+    A lower epoch, if the record is older. -1 for "no record found". A superseded leader returns its own epoch, which is
+    right as far as it knows. While an epoch starts, the new one may be returned.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 7 and answers that the record at offset 90 is of epoch 8.
+
+    ## References
+    Partition.fetchOffsetForTimestamp, UnifiedLog.fetchOffsetByTimestamp; KIP-320, ListOffsets.
+    """
+
+    evidence = {
+        "the ListOffsets request and its answer": "query_ref",
+        "the leader epoch the broker held": "held_ref",
+    }
+    expected = "leader epoch {held_max}, which the broker held, or a lower one"
+    observed = "offset {offset} answered with leader epoch {response_leader_epoch}"
+    because = (
+        "broker {node} held leader epoch {held_max} of {topic}-{partition}",
+        ANSWERED,
+    )
+
+    def applies(self) -> Column:
+        return (col("event_type") == BY_TIME) & (col("error_code") == Errors.NONE) & (col("response_leader_epoch") >= 0)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        return first_of(
+            passed(col("response_leader_epoch") <= col("held_min")),
+            unverifiable(
+                ~col("held_complete"),
+                "the leader epoch that the broker held is not recorded",
+                expected="the leader epoch that the broker held, or a lower one",
+                because=(ANSWERED,),
+            ),
+            violation(col("response_leader_epoch") > col("held_max")),
+            otherwise=passed(),
+        )

@@ -1,0 +1,1 @@
+"""Committed offsets and their leader epochs (KIP-320)."""

@@ -1,0 +1,123 @@
+"""CO-04."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
+from epochaudit.rules.truncation.position_validation import (
+    SHARED,
+    can_validate,
+    crossing,
+    severity_of_crossing,
+    topic_unknown,
+)
+
+
+@rule("CO-04", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
+class TruncatedCommitResumed(Rule):
+    """A consumer resumed from a committed offset whose record had been truncated.
+
+    ## What it checks
+    The subject is a consumer's first fetch in a leader epoch, at an offset that its group's coordinator returned together
+    with the leader epoch of the record before it. If a later leader epoch starts below the offset, that record was
+    truncated, and the consumer must ask by OffsetForLeaderEpoch before it fetches.
+
+    ## Why it matters
+    In the new history the offset is another place: the group never gets the records of the new log between the truncation
+    and the offset. It happens to consumers that were down during an unclean election.
+
+    ## Evidence needed
+    The request logs of the coordinator (OffsetFetch 5 or later) and of the broker that served the fetch, and the leaders'
+    "starts at leader epoch" lines.
+
+    ## What is allowed
+    The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
+    position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing. It is
+    exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3. TR-01 judges an offset that was
+    committed or returned without a leader epoch (CO-05 counts such commits), if the client that committed it is known to
+    have read up to it.
+
+    ## Example
+    Group g committed 30 in leader epoch 1. After an unclean election epoch 3 starts at 10 and the log grows to 50. The
+    restarted consumer gets (30, epoch 1) and fetches at 30 at once, as librdkafka 2.1 and later do.
+
+    ## References
+    KIP-320, Consumer Handling; ConsumerUtils.refreshCommittedOffsets, SubscriptionState.maybeValidatePosition.
+    """
+
+    caused_by = ("TR-01",)
+    evidence = {
+        "the first fetch at the committed offset": "fetch_ref",
+        "the committed offset, as the coordinator told it": "committed_ref",
+        "the leader's line that starts the newer epoch": "crossed_ref",
+    }
+    expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before the fetch at {fetch_offset}"
+    observed = (
+        "Fetch {api_version} at the committed offset {fetch_offset} was answered {NONE} in leader epoch {leader_epoch}; offsets"
+        " {divergence_offset} to {last_lost_offset} of the new log were never delivered to group {group_id}"
+    )
+    because = (
+        "the coordinator told {client_id} that group {group_id} had committed {fetch_offset} with {committed_with}",
+        "leader epoch {crossed_epoch} starts at offset {divergence_offset}: the record before the committed offset, of leader epoch"
+        " {position_epoch} or older, is not in its log",
+        "the election of leader epoch {crossed_epoch} was {crossed_how}",
+        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before its fetch",
+    )
+
+    def lost(self) -> tuple[Column, Column]:
+        return col("divergence_offset"), col("last_lost_offset")
+
+    def applies(self) -> Column:
+        judged_as_read = ~col("position_epoch_stated") & F.coalesce(
+            "crossed", F.lit(False)
+        )  # TR-01's, by what had been read
+        return col("entered").isNull() & col("resumed") & ~judged_as_read
+
+    def verdict(self) -> tuple[Branch, ...]:
+        committed, truncated, election = self.because[:3]
+        resumed = "{client_id} resumed at the committed offset {fetch_offset} in leader epoch {leader_epoch}"
+        validated = "the record before the committed offset {fetch_offset} is still in the log, or the client notices that it is not"
+        noticed = col("crossed") & col("detected").isNotNull()
+        without_epoch = "the committed offset names no leader epoch"
+
+        def with_committed_only(branch: Branch) -> Branch:
+            """Where nothing shows that the record is gone."""
+            if branch.verdict != UNVERIFIABLE or branch.reason == SHARED:
+                return branch
+            return unverifiable(
+                branch.condition, str(branch.reason), expected=validated, observed=resumed, because=(committed,)
+            )
+
+        return first_of(
+            unverifiable(
+                topic_unknown(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                expected=validated,
+                observed=resumed,
+                because=(committed,),
+            ),
+            unverifiable(
+                col("position_epoch").isNull(),
+                without_epoch,
+                expected=validated,
+                observed=resumed,
+                because=(committed,),
+            ),
+            passed(
+                noticed,
+                expected=validated,
+                observed="{client_id} noticed that the record before the committed offset {fetch_offset} is gone, by {detected}",
+                because=(committed, truncated, election),
+            ),
+            *map(
+                with_committed_only,
+                crossing(can_validate(), "the protocol versions in use do not let the client validate its position"),
+            ),
+            otherwise=passed(expected=validated, observed=resumed, because=(committed,)),
+        )
+
+    def severity_of(self) -> Column | None:
+        return severity_of_crossing()

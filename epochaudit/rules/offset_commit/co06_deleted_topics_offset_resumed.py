@@ -1,0 +1,77 @@
+"""CO-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
+
+
+@rule("CO-06", frame="commits", kip="KIP-516", severity=HIGH, since="all")
+class DeletedTopicsOffsetResumed(Rule):
+    """A group was told an offset that it had committed for a deleted topic of the same name.
+
+    ## What it checks
+    OffsetFetch responses of a coordinator for a topic whose name belonged to another topic before. The offset must have
+    been committed after the present topic was created, because a coordinator drops a group's offsets when it learns that
+    their topic is deleted.
+
+    ## Why it matters
+    Offsets and leader epochs of the new topic start at 0. The group skips the records of the new topic before the offset,
+    and no leader epoch shows it.
+
+    ## Evidence needed
+    The coordinator's request log with the commit and the response, and its own statements of both topics' ids: control
+    requests, "starts at leader epoch" lines, Metadata 10 or later. Before 2.8: all deletions and creations of the name.
+
+    ## What is allowed
+    No offset (-1), and an offset that was committed since. A commit between the coordinator's last statement of the old
+    topic and its first of the new one may belong to either, and so may a commit at another coordinator.
+
+    ## Example
+    Group g committed 20 of orders. orders is deleted and re-created. The coordinator, which missed the deletion, still
+    returns 20 to the group.
+
+    ## References
+    GroupCoordinator.handleDeletedPartitions, GroupCoordinatorService.onPartitionsDeleted; KIP-516, Motivation.
+    """
+
+    evidence = {
+        "the answer to OffsetFetch": "offset_fetch_ref",
+        "the commit of the offset": "commit_ref",
+        "the topic created again, as the coordinator was told": "created_ref",
+    }
+    expected = "no committed offset of {topic}-{partition}: the group has committed none in {topic_now}"
+    observed = "broker {node} told group {group_id} the committed offset {committed_offset}"
+    because = (
+        "group {group_id} had committed {committed_offset} of {topic}-{partition} before {topic} was deleted",
+        "{topic} was created again before the answer: it is {topic_now}",
+        "no commit of the offset is recorded since",
+    )
+
+    def applies(self) -> Column:
+        return col("told")
+
+    def verdict(self) -> tuple[Branch, ...]:
+        since = "an offset of {topic}-{partition} that the group committed since {topic} was created again"
+        created = self.because[1]
+
+        def unsettled(condition: Column | None, reason: str) -> Branch:
+            return unverifiable(condition, reason, expected=since, because=())
+
+        return first_of(
+            unsettled(
+                ~col("created_before"),
+                "the coordinator's word of two topics of the name before the answer is not recorded",
+            ),
+            unsettled(col("commit_ref").isNull(), "the commit of the offset is not recorded"),
+            passed(
+                col("after_creation"),
+                expected=since,
+                because=(created, "a commit of the offset is recorded since"),
+            ),
+            unsettled(col("committed_elsewhere"), "the offset was committed at another coordinator, too"),
+            exposed(col("before_deletion"), "committed offsets are bound to a topic's name"),
+            otherwise=unsettled(None, "whether the offset was committed before or after the topic was created again"),
+        )

@@ -1,0 +1,1 @@
+"""OffsetForLeaderEpoch (KIP-320)."""

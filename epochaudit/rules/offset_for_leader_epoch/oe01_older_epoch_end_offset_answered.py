@@ -1,0 +1,39 @@
+"""OE-01."""
+
+from __future__ import annotations
+
+from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
+from epochaudit.rules.leader_epoch_fence import OlderEpochRule
+from epochaudit.rules.rule import HIGH, rule
+
+
+@rule("OE-01", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.1")
+class OlderEpochEndOffsetAnswered(OlderEpochRule):
+    """An OffsetForLeaderEpoch in an older leader epoch was answered.
+
+    ## What it checks
+    OffsetForLeaderEpoch 2+ carries the leader epoch that the follower or consumer knows, beside the one that it asks about.
+    A broker that holds a newer one for the partition must answer 74 (FENCED_LEADER_EPOCH). 74 for the broker's own epoch,
+    and 75 for an older one, are wrong answers.
+
+    ## Why it matters
+    By this answer followers truncate, and consumers keep or discard their position. A requester in an older epoch acts on
+    another leader's history without knowing it.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
+    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
+    decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A response with an error has
+    leader epoch -1 and offset -1, which answer nothing.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 7. A follower that still knows epoch 6 asks it where epoch 5 ends and gets an offset.
+
+    ## References
+    Partition.lastOffsetForLeaderEpoch, Partition.getLocalLog; KIP-320, OffsetsForLeaderEpoch.
+    """
+
+    api = BY_EPOCH

@@ -1,0 +1,37 @@
+"""OE-02."""
+
+from __future__ import annotations
+
+from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
+from epochaudit.rules.leader_epoch_fence import NewerEpochRule
+from epochaudit.rules.rule import HIGH, rule
+
+
+@rule("OE-02", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.1")
+class NewerEpochEndOffsetAnswered(NewerEpochRule):
+    """An OffsetForLeaderEpoch in a newer leader epoch than the broker's was answered.
+
+    ## What it checks
+    A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
+    not up to date yet. 74 is the wrong answer to a newer epoch.
+
+    ## Why it matters
+    A superseded leader does not know where newer epochs begin. A follower that truncates by its answer keeps records that
+    the new leader does not have, and a consumer keeps a position that no longer exists.
+
+    ## Evidence needed
+    The broker's request log and its "starts at leader epoch" lines.
+
+    ## What is allowed
+    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: the line that
+    starts an epoch precedes its effect by some milliseconds, and clients that learned of the epoch may ask early.
+
+    ## Example
+    Broker 1 was frozen and still leads orders-0 in epoch 6. A follower that knows epoch 7 asks it where epoch 6 ends and
+    gets the end of its log.
+
+    ## References
+    Partition.lastOffsetForLeaderEpoch, Partition.makeLeader; KIP-320, OffsetsForLeaderEpoch.
+    """
+
+    api = BY_EPOCH

@@ -1,0 +1,154 @@
+"""OE-03."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
+from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+LED: Final = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}"
+ASKED: Final = "{client_id} asked it where leader epoch {asked_epoch} ends"
+ANSWERED: Final = "leader epoch {response_leader_epoch} starts at offset {answered_start}"
+OF_VERSION_0: Final = "leader epoch {asked_epoch} answered with end offset {offset}"
+
+
+@rule("OE-03", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.0.1")
+class EpochEndOutsideLineage(Rule):
+    """An OffsetForLeaderEpoch answer does not fit the leader's own lineage.
+
+    ## What it checks
+    A leader answers where a leader epoch ends in its log. Five things hold for every log. The answered epoch is never above
+    the requested one. An epoch below the leader's own ends at the start of that one at the latest, or at the start of the
+    log if that is higher. No epoch ends before it starts. The leader's own epoch is answered with its own number. For an
+    epoch above its own the answer is undefined (-1, -1).
+
+    ## Why it matters
+    If the end is too high, a follower keeps records that the leader does not have, and the logs diverge below the high
+    watermark. If it is too low, the follower truncates committed records. Consumers decide by the same answer whether their
+    position still exists.
+
+    ## Evidence needed
+    The broker's request log and the "Leader ... starts at leader epoch ... from offset" lines. The serving broker's own
+    lines are essential; those of other leaders give the starts of older epochs. The start of the log, from the leader's
+    Fetch responses or from the "Incremented log start offset" lines of server.log.
+
+    ## What is allowed
+    Retention and DeleteRecords may move the start of the log beyond the start of the leader's epoch. Its epoch cache then
+    begins there, and the leader answers that offset as the end of all older epochs. The start of an epoch between the two
+    is no bound: an epoch whose leader wrote nothing may vanish, and an unclean election restores older histories. A
+    superseded leader answers by its own lineage. A response with an error has (-1, -1), which answers nothing. The content
+    of the broker's epoch cache is not recorded, so an undefined answer for an older epoch (no epochs in the log's message
+    format) is unverifiable.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 3, which starts at offset 10. A consumer asks where epoch 1 ends and gets 30.
+
+    ## References
+    LeaderEpochFileCache.endOffsetFor, truncateFromStart, Partition.lastOffsetForLeaderEpoch; KIP-101, KIP-279, KIP-320;
+    KAFKA-7415, KAFKA-10432.
+    """
+
+    evidence = {
+        "the OffsetForLeaderEpoch request and its answer": "query_ref",
+        "the line that starts the leader's epoch": "held_ref",
+        "the line that starts the epoch answered": "answered_start_ref",
+        "what the leader told of its log's start later": "log_start_ref",
+    }
+    expected = "for an epoch below {leader_epoch}, the leader's own, an end at offset {held_start} or below, where that one starts"
+    observed = "leader epoch {asked_epoch} answered with epoch {response_leader_epoch}, end offset {offset}"
+    because = (LED, ASKED, ANSWERED)
+
+    def applies(self) -> Column:
+        return (col("event_type") == BY_EPOCH) & (col("error_code") == Errors.NONE) & (col("asked_epoch") >= 0)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        asked, end, own = col("asked_epoch"), col("offset"), col("held_max")
+        answered = F.coalesce("response_leader_epoch", "asked_epoch")  # version 0 answers none
+        version_0 = col("response_leader_epoch").isNull()
+        from_start = end >= F.coalesce("answered_start", F.lit(0))
+        below = (asked < own) & (end <= col("held_start")) & from_start
+        beyond = (asked < own) & (end > col("held_start"))
+        at_its_start = "an end at the start of the leader's log, which had moved to {offset}, beyond {held_start}, where its epoch starts"
+        by_lineage = "an end that fits the leader's lineage"
+        return first_of(
+            violation(
+                answered > asked,
+                expected="an epoch not above {asked_epoch}, the one asked for",
+                because=(ASKED,),
+            ),
+            unverifiable(
+                own.isNull(),
+                "the leader epoch in which the broker led is not recorded",
+                expected=by_lineage,
+                because=(ASKED,),
+            ),
+            passed(
+                (asked > own) & (end < 0),
+                expected="no end (-1) for an epoch above {held_max}, the leader's own",
+                observed="leader epoch {asked_epoch} answered with no end",
+                because=(LED, ASKED),
+            ),
+            passed(
+                (asked == own) & (answered == own) & from_start,
+                expected="the end of the log for {held_max}, the leader's own epoch",
+                observed="leader epoch {asked_epoch} answered with end offset {offset}",
+                because=(LED, ASKED),
+            ),
+            passed(below & version_0, observed=OF_VERSION_0),
+            passed(below),
+            passed(beyond & col("log_start_reached"), expected=at_its_start, because=(LED, ASKED)),
+            unverifiable(
+                col("leader_epoch").isNull() | ~col("held_leader"),
+                "the leader epoch in which the broker led is not recorded",
+                expected=by_lineage,
+                because=(ASKED,),
+            ),
+            unverifiable(
+                col("held_just_before") < col("held_min"),
+                "the broker's epoch changed just before, and request lines may be written late",
+                expected=by_lineage,
+            ),
+            unverifiable(
+                (end < 0) & (asked <= own),
+                "what the broker's epoch cache held is not in the evidence",
+                expected=by_lineage,
+                observed="leader epoch {asked_epoch} answered with no end",
+            ),
+            unverifiable(
+                col("held_start").isNull() & (asked < own),
+                "where the leader epoch of the broker starts is not recorded",
+                expected=by_lineage,
+            ),
+            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=by_lineage),
+            unverifiable(
+                beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
+                "where the leader's log started then is not recorded",
+                expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
+            ),
+            violation(
+                beyond & version_0,
+                observed=OF_VERSION_0,
+                because=(LED, ASKED, "later its log still started at offset {log_start_after}"),
+            ),
+            violation(beyond, because=(LED, ASKED, "later its log still started at offset {log_start_after}")),
+            violation(asked > own, expected="no end (-1) for an epoch above {leader_epoch}, the leader's own"),
+            violation(
+                (asked == own) & (answered != own),
+                expected="epoch {leader_epoch}, the leader's own, under its own number",
+            ),
+            violation(
+                version_0,
+                expected="an end at offset {answered_start} or above, where the epoch starts",
+                observed=OF_VERSION_0,
+            ),
+            otherwise=violation(
+                expected="an end at offset {answered_start} or above, where leader epoch {response_leader_epoch} starts"
+            ),
+        )

@@ -1,0 +1,1 @@
+"""StopReplica requests (KIP-570)."""

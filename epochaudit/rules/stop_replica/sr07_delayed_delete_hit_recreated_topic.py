@@ -1,0 +1,90 @@
+"""SR-07."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable
+
+
+def hits_new_incarnation() -> Column:
+    """The deletion reached a replica of a topic created anew under the name, whose own deletion nobody had announced."""
+    deletes = (col("leader_epoch") == EPOCH_DURING_DELETE) & col("delete_partition")
+    return F.coalesce(
+        deletes & col("topic_id_changed") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False)
+    )
+
+
+@rule("SR-07", frame="control", kip="KIP-516", severity=CRITICAL, since="2.6")
+class DelayedDeleteHitRecreatedTopic(Rule):
+    """A late deletion of a topic removed a replica of its successor of the same name.
+
+    ## What it checks
+    StopReplica names the topic, and in no version its id. The deletion sentinel -2 passes every leader epoch. The new
+    topic's data is deleted from this broker if it accepts a StopReplica with -2 and deletePartition after a LeaderAndIsr
+    for the same name with a new topic id, and that new topic was not being deleted.
+
+    ## Why it matters
+    An existing topic's data is deleted although the broker followed the protocol, which has no fence here. KIP-516 planned
+    a topic id in StopReplica 4; it was never built.
+
+    ## Evidence needed
+    The broker's request log with the LeaderAndIsr or UpdateMetadata requests of both topics: their topic ids, or before 2.8
+    the deletion between them.
+
+    ## What is allowed
+    A deletion that the controller announced by UpdateMetadata with leader -2 after the LeaderAndIsr of the same topic.
+    KRaft deletes by id and has no subjects.
+
+    ## Example
+    orders is deleted and re-created. A duplicate of the deletion's StopReplica arrives after the new LeaderAndIsr.
+
+    ## References
+    ReplicaManager.stopReplicas; KIP-516, StopReplica; StopReplicaRequest.json.
+    """
+
+    evidence = {
+        "the StopReplica request and its answer": "request_ref",
+        "the LeaderAndIsr of the new topic": "accepted_ref",
+        "the new topic treated as living afterwards": "alive_ref",
+        "the broker's own line": "line_ref",
+    }
+    expected = "no deletion: nobody had announced that {held_topic} of the name {topic} is being deleted"
+    observed = "a StopReplica with leader epoch -2 and deletePartition was answered {error_code}"
+    because = (
+        "{topic} was deleted and created again: broker {node} had accepted a LeaderAndIsr of {held_topic}",
+        "StopReplica {correlation_id} of controller {controller_id} names no topic id, and no leader epoch stops -2",
+        "broker {node} deleted its replica of the new topic",
+    )
+
+    def applies(self) -> Column:
+        return (
+            (col("event_type") == "STOP_REPLICA")
+            & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
+            & (col("leader_epoch") == EPOCH_DURING_DELETE)
+            & col("delete_partition")
+            & (col("request_error_code") == Errors.NONE)
+            & (col("error_code") == Errors.NONE)
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        topic_exists = F.coalesce(col("alive_topic_id") == col("held_topic_id"), F.lit(False))
+        return first_of(
+            passed(
+                ~hits_new_incarnation(),
+                expected="a deletion of the topic that the controller is deleting",
+                because=("nothing shows that the StopReplica met another topic of the name {topic}",),
+            ),
+            exposed(topic_exists | ~col("topic_deletion_seen")),
+            otherwise=unverifiable(
+                None,
+                "whether the new topic was being deleted is not in the evidence",
+                expected="no deletion, unless {held_topic} of the name {topic} is being deleted, too",
+                because=self.because[:2],
+            ),
+        )

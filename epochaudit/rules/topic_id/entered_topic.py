@@ -1,0 +1,57 @@
+"""What the rules about a consumer's first fetch in a topic that was created again have in common: where its position came from."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import Branch, OwnSentences, exposed, first_of, passed, unverifiable
+
+
+def origin(
+    first: str,
+    nameless: str,
+    fence: str,
+    *,
+    at_start: tuple[str, ...] | None = None,
+    refused: Branch | None = None,
+    resumed: Column | None = None,
+) -> tuple[Branch, ...]:
+    """The arms of a verdict on a position that a client has in a new topic of the name.
+
+    first, nameless: what was observed of the first fetch, and of one in a topic that nothing tells from others. fence: why no
+    version of the protocol, or not the one in use, refuses a position of the old topic. at_start: the reasons of a fetch at the
+    start of the log, if not the rule's. refused: the arm of clients that were refused before. resumed: the client may have been
+    answered the offset of its group.
+    """
+    own = "a position that {client_id} got in the topic that it fetches from"
+
+    def unsettled(condition: Column | None, reason: str, observed: str = first) -> Branch:
+        return unverifiable(condition, reason, expected=own, observed=observed, because=())
+
+    started: OwnSentences = {
+        "expected": "a fetch at the start of the new log, {log_start_offset}, or a position from it",
+        "observed": first,
+    }
+    if at_start is not None:
+        started["because"] = at_start
+    of_group = "whether the consumer was told its group's offset before is not in the evidence"
+    return first_of(
+        unsettled(col("topic_id").isNull(), "nothing tells the topics of the name apart", nameless),
+        unsettled(col("order_unknown"), "which of the name's topic ids came first is not in the evidence"),
+        *([] if refused is None else [refused]),
+        passed(col("fetch_offset") <= col("log_start_offset"), **started),
+        passed(
+            col("detected").isNotNull(),
+            expected=own,
+            observed=first,
+            because=("{client_id} had got {detected} there",),
+        ),
+        unsettled(
+            col("leader_epoch") > 0, "a broker that led the new topic before may have given the consumer its position"
+        ),
+        unsettled(col("shared_client_id"), "several consumers share the client id"),
+        *([] if resumed is None else [unsettled(resumed, of_group)]),
+        exposed(col("position_ref").isNotNull(), fence),
+        otherwise=unsettled(None, "where the position came from is not in the evidence"),
+    )

@@ -1,0 +1,116 @@
+"""TI-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.inferred_topic_ids import is_inferred
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+_BROUGHT = "LeaderAndIsr {correlation_id} of controller {controller_id} brought topic id {topic_id} and was answered {error_code}"
+
+
+@rule("TI-01", frame="control", kip="KIP-516", severity=CRITICAL, since="2.8")
+class InconsistentTopicIdAccepted(Rule):
+    """A LeaderAndIsr with another topic id than the replica's was accepted.
+
+    ## What it checks
+    LeaderAndIsr 5+ carries the topic id. A broker whose replica has another id must answer 103 (INCONSISTENT_TOPIC_ID) for
+    the partition, before it compares epochs.
+
+    ## Why it matters
+    The replica belongs to another topic of the same name. Serving it mixes two topics' records.
+
+    ## Evidence needed
+    The request log with the LeaderAndIsr that gave the replica its id. The id survives restarts (partition.metadata).
+
+    ## What is allowed
+    An id that is missing on either side is consistent by definition. An accepted StopReplica with deletePartition ends the
+    old id. So does a LeaderAndIsr of type FULL, which a KRaft controller sends in a migration: since 3.6.2 the broker
+    renames each replica that it does not list under the same id to `-stray`, before it compares ids. A failed log directory
+    is answered 56 first. If another id was accepted, only that request is a breach, not its repetition and not the next
+    LeaderAndIsr with the former id.
+
+    ## Example
+    orders-0 has id A. A LeaderAndIsr for orders-0 with id B is answered 0 without a deletion in between.
+
+    ## References
+    ReplicaManager.becomeLeaderOrFollower, Partition.topicId, LogManager.findStrayReplicas; KIP-516, LeaderAndIsr; KAFKA-15605.
+    """
+
+    evidence = {
+        "the LeaderAndIsr request and its answer": "request_ref",
+        "the LeaderAndIsr that gave the replica its topic id": "held_topic_id_ref",
+        "the LeaderAndIsr that gave the former replica its id": "moved_aside_ref",
+        "the broker's own line": "line_ref",
+    }
+    expected = "partition error {INCONSISTENT_TOPIC_ID}: the replica has topic id {held_topic_id}"
+    observed = "partition error {error_code} for topic id {topic_id}"
+    because = (
+        "broker {node} held {topic}-{partition} under topic id {held_topic_id} and had not been told to delete it",
+        _BROUGHT,
+    )
+
+    def applies(self) -> Column:
+        return (
+            (col("event_type") == "LEADER_AND_ISR")
+            & ~is_inferred(col("topic_id"))
+            & (col("request_error_code") == Errors.NONE)
+            & col("error_code").isNotNull()
+            & (col("error_code") != Errors.KAFKA_STORAGE_ERROR)
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
+        moved_aside = col("moved_aside_ref").isNotNull() & ~refused
+        own = "no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has"
+        consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
+        held_before = ("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT)
+        return first_of(
+            fenced(
+                (held != col("topic_id")) & refused,
+                observed="partition error {INCONSISTENT_TOPIC_ID} for topic id {topic_id}",
+            ),
+            passed(
+                col("restores_topic_id"),
+                expected="the topic id that the replica had before a LeaderAndIsr with another id was accepted",
+                because=(_BROUGHT,),
+            ),
+            violation(held != col("topic_id")),
+            violation((held == col("topic_id")) & refused, expected=own, because=held_before),
+            passed(held == col("topic_id"), expected=own, because=held_before),
+            unverifiable(
+                refused,
+                "refused for its topic id, but the replica's own id is not in the evidence",
+                expected=consistent,
+                because=(_BROUGHT,),
+            ),
+            unverifiable(
+                moved_aside & col("kafka_version").isNull(),
+                "the broker's Kafka version is not in the evidence: up to 3.6.1 no LeaderAndIsr of type FULL ends the former topic id",
+                expected=consistent,
+                because=(_BROUGHT,),
+            ),
+            passed(
+                moved_aside,
+                expected=consistent,
+                because=(
+                    "a LeaderAndIsr of type FULL made the broker move the replica of the former topic id aside",
+                    _BROUGHT,
+                ),
+            ),
+            passed(
+                F.coalesce(col("is_new"), F.lit(False)) | col("deleted_ref").isNotNull(),
+                expected=consistent,
+                because=("the broker had no replica of {topic}-{partition}, or had deleted it", _BROUGHT),
+            ),
+            otherwise=unverifiable(
+                None,
+                "the topic id that the replica had before is not in the evidence",
+                expected=consistent,
+                because=(_BROUGHT,),
+            ),
+        )

@@ -1,0 +1,103 @@
+"""TI-03."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.events.times import SLACK_MS
+from epochaudit.kafka.api_versions import TOPIC_ID_ALTER_PARTITION_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+_BECAUSE = (
+    "topic {topic} with id {topic_id} had been removed before the request came, or replaced by another of its name",
+    "broker {broker_id} sent AlterPartition {api_version} for partition {partition} in leader epoch {leader_epoch}",
+    "controller {node} answered {code}",
+)
+
+
+@rule("TI-03", frame="isr_changes", kip="KIP-516", severity=HIGH, since="3.3")
+class RemovedTopicAltered(Rule):
+    """An ISR change for a topic that no longer existed was accepted.
+
+    ## What it checks
+    AlterPartition 2+ names the topic by id. The controller must answer 100 (UNKNOWN_TOPIC_ID) for an id that it has
+    removed. Versions 0 and 1 carry the name, and are answered 3 (UNKNOWN_TOPIC_OR_PARTITION).
+
+    ## Why it matters
+    A leader of the deleted topic would change the ISR of its successor, whose replicas it knows nothing about.
+
+    ## Evidence needed
+    The controller's request log. KRaft: the metadata log from its beginning or from a snapshot. ZooKeeper: the control
+    requests to the controller's own broker, which show when another topic took over the name.
+
+    ## What is allowed
+    A request that arrived while the topic was being removed. In ZooKeeper mode a topic keeps its id until the controller
+    has finished its deletion.
+
+    ## Example
+    A RemoveTopicRecord removes orders (id A). Two seconds later its former leader sends AlterPartition for id A, and is
+    answered 0.
+
+    ## References
+    ReplicationControlManager.alterPartition, KafkaController.tryProcessAlterPartition; KIP-516, KIP-841.
+    """
+
+    evidence = {
+        "the AlterPartition request and its answer": "request_ref",
+        "the record that it wrote": "committed_ref",
+        "the state that the controller had": "state_ref",
+    }
+    expected = "error {UNKNOWN_TOPIC_ID}, or {UNKNOWN_TOPIC_OR_PARTITION} below version 2"
+    observed = "error {code} for topic id {topic_id}"
+    because = _BECAUSE
+
+    def applies(self) -> Column:
+        by_id = col("api_version") >= TOPIC_ID_ALTER_PARTITION_VERSION
+        refused = by_id & (col("code") == Errors.UNKNOWN_TOPIC_ID) | ~by_id & (
+            col("code") == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        return refused | col("code").isin(Errors.NONE, Errors.NEW_LEADER_ELECTED)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        refused = col("code").isin(Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        deleted = F.coalesce(col("topic_deleted"), F.lit(False))
+        removed = col("topic_removed_ms") < col("from_ms") - SLACK_MS
+        by_name = (
+            (col("api_version") < TOPIC_ID_ALTER_PARTITION_VERSION) & col("topic_id").isNull() & col("ambiguous_name")
+        )
+        in_zookeeper = col("zookeeper") & col("topic_known")
+        exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
+        refusal = "error {code} for partition {partition} of {topic}"
+        return first_of(
+            fenced(refused & (deleted | col("superseded")), observed=refusal),
+            unverifiable(
+                refused,
+                "nothing recorded shows that the topic was gone",
+                expected=exists,
+                observed=refusal,
+                because=_BECAUSE[1:],
+            ),
+            violation(removed | col("superseded")),
+            unverifiable(
+                deleted,
+                "the topic was removed about when the request came",
+                because=("topic {topic} with id {topic_id} was removed about when the request came", *_BECAUSE[1:]),
+            ),
+            unverifiable(
+                by_name,
+                "the request names the topic, and several topics had the name",
+                expected=exists,
+                observed=refusal,
+                because=_BECAUSE[1:],
+            ),
+            passed(col("committed").isNotNull(), expected=exists, observed=refusal, because=_BECAUSE[1:]),
+            unverifiable(
+                ~in_zookeeper & ~F.coalesce(col("log_complete") & col("covered"), F.lit(False)),
+                "the metadata log does not cover the request",
+                because=_BECAUSE[1:],
+            ),
+            otherwise=passed(expected=exists, observed=refusal, because=_BECAUSE[1:]),
+        )

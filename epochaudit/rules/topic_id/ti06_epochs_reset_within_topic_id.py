@@ -1,0 +1,74 @@
+"""TI-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.replay.state.partition_states import CONTROLLER, RECORD
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+_HAD = "{topic}-{partition} had leader epoch {previous_leader_epoch} and partition epoch {previous_partition_epoch}"
+_NEXT = "its next state has leader epoch {leader_epoch} and partition epoch {partition_epoch}"
+
+
+@rule("TI-06", frame="metadata", kip="KIP-516", severity=HIGH, since="all")
+class EpochsResetWithinTopicId(Rule):
+    """A partition's epochs started again at 0 although its topic was not created again.
+
+    ## What it checks
+    Leader epoch 0 with partition epoch 0 is the state that creation writes. A partition may return to it only under a new
+    topic id. KRaft: a PartitionRecord at (0, 0) for a partition that the log already has under the id. ZooKeeper: a
+    controller's state at (0, 0) for a name that had a later state. There the topic ids of requests to the controller's own
+    broker, before and after, decide.
+
+    ## Why it matters
+    No fence by epoch works: replicas and clients with the former epochs seem to be from the future.
+
+    ## Evidence needed
+    The metadata log; or controllers' state-change.log, and a request log with the topic's ids. Before 2.8 there are no ids,
+    and only a recorded deletion shows that the topic is another.
+
+    ## What is allowed
+    Deletion and re-creation: a new id starts at 0. Snapshots repeat states.
+
+    ## Example
+    The controller reports orders-0 in leader epoch 6, then in leader epoch 0. Before and after, it sends LeaderAndIsr with
+    topic id A.
+
+    ## References
+    PartitionStateMachine.initializeLeaderAndIsrForPartitions, ReplicationControlManager.createTopic; KIP-516.
+    """
+
+    caused_by = ("EP-01", "EP-02")
+    evidence = {"the state at leader epoch 0": "state_ref", "the state before": "previous_ref"}
+    expected = "epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic id"
+    observed = "leader epoch {leader_epoch} and partition epoch {partition_epoch}"
+    because = (_HAD, _NEXT, "both are of the same topic id")
+
+    def applies(self) -> Column:
+        return ((col("scope") == RECORD) & col("created")) | ((col("scope") == CONTROLLER) & col("starts_anew"))
+
+    def verdict(self) -> tuple[Branch, ...]:
+        restated = (col("previous_leader_epoch") == 0) & (col("previous_partition_epoch") == 0)
+        return first_of(
+            passed(
+                col("previous_leader_epoch").isNull(),
+                expected="epochs that begin at 0, as no earlier state of {topic}-{partition} is recorded",
+                because=(),
+            ),
+            passed(restated, expected="the state before once more, or a later one", because=(_HAD, _NEXT)),
+            violation(col("scope") == RECORD),
+            violation(col("same_topic_id")),
+            passed(
+                col("recreated") | col("deleted_by_name"),
+                expected="epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic",
+                because=(_HAD, _NEXT, "the name {topic} stood for several topics, or a topic of the name was deleted"),
+            ),
+            otherwise=unverifiable(
+                None,
+                "neither topic ids nor a deletion tell whether the topic was created again",
+                expected="epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic",
+                because=(_HAD, _NEXT),
+            ),
+        )

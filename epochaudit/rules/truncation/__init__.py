@@ -1,0 +1,1 @@
+"""Truncation and divergence (KIP-320)."""

@@ -1,0 +1,52 @@
+"""What the rules about a consumer's position have in common: whether the client could validate it (KIP-320)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.api_versions import LEADER_EPOCH_FETCH_VERSION
+from epochaudit.kafka.releases import release
+from epochaudit.rules.rule import CRITICAL, Branch, exposed, passed, unverifiable, violation
+
+# Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
+FIRST_VALIDATING_BROKER: Final = release("2.3")
+JAVA: Final = "apache-kafka-java"
+SHARED: Final = "several consumers share the client id"
+
+
+def can_validate() -> Column:
+    """The client states a leader epoch in its fetch, and no release of the broker is known that could not answer it."""
+    return (
+        (col("api_version") >= LEADER_EPOCH_FETCH_VERSION)
+        & (col("current_leader_epoch") >= 0)
+        & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_VALIDATING_BROKER))
+    )
+
+
+def crossing(could_validate: Column, no_fence: str) -> tuple[Branch, ...]:
+    """The verdicts on a position that may lie beyond a truncation; `no_fence`: why the client could not validate it."""
+    crossed = col("crossed")
+    return (
+        passed(crossed & col("detected").isNotNull()),
+        unverifiable(crossed & col("shared_client_id"), SHARED),
+        violation(crossed & could_validate),
+        exposed(crossed, no_fence),
+        unverifiable(
+            col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"
+        ),
+        unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded"),
+    )
+
+
+def severity_of_crossing() -> Column:
+    """Critical where the election that truncated was not unclean; null, that of the rule, where it was."""
+    return F.when(col("crossed_election") != "unclean", CRITICAL)
+
+
+def topic_unknown() -> Column:
+    """The name had several topics, and no id says which one is meant."""
+    return col("ambiguous_name") & col("topic_id").isNull()

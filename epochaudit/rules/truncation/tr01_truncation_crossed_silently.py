@@ -1,0 +1,125 @@
+"""TR-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.truncation.position_validation import can_validate, severity_of_crossing, topic_unknown
+
+_HELD = (
+    "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
+)
+_FETCHED = "Fetch {api_version} at offset {fetch_offset} answered {NONE} in leader epoch {leader_epoch}"
+_SERVED = "broker {node} answered its first fetch in leader epoch {leader_epoch} at {fetch_offset} with {NONE}"
+_VALIDATION = "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, if a newer epoch starts below it"
+
+
+@rule("TR-01", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
+class TruncationCrossedSilently(Rule):
+    """A consumer read on beyond a truncation of the log without noticing.
+
+    ## What it checks
+    The subject is a consumer's first fetch in a new leader epoch, at a position from an older epoch or from a committed
+    offset. If an epoch that is newer than the record before the position starts below the position, that record was
+    truncated, and in the new history the position is another place.
+
+    ## Why it matters
+    The consumer never sees the new records between the truncation and its position, and has processed records that no
+    longer exist. Nothing reports an error.
+
+    ## Evidence needed
+    Request logs of the brokers that served the consumer in both epochs, and the leaders' "starts at leader epoch" lines.
+    For a committed offset: the coordinator's request log. The epoch of the record before the position is that of the
+    committed offset, or is bounded by the epoch of the broker that returned the record.
+
+    ## What is allowed
+    The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
+    position from ListOffsets, or lastFetchedEpoch in the request. A position that it never read up to (a seek) proves
+    nothing. A start exactly at the position loses nothing. An unclean election after the new epoch may restore the old
+    history: then the rule claims nothing. It is exposed instead of a violation if the client could not know: Fetch below 9,
+    no epoch with the committed offset, brokers before 2.3.
+
+    ## Example
+    A consumer read orders-0 to offset 30 in epoch 1. After an unclean election epoch 3 starts at 10, and the log grows to
+    50 before the consumer fetches at 30 from the new leader: it skips 10 to 29 of the new log.
+
+    ## References
+    KIP-320, Consumer Handling; SubscriptionState.maybeValidatePosition, OffsetsForLeaderEpochClient.
+    """
+
+    evidence = {
+        "the fetch that went on": "fetch_ref",
+        "the leader's line that starts the new epoch": "crossed_ref",
+        "where the position came from": "position_ref",
+        "the committed offset that was resumed": "committed_ref",
+    }
+    expected = (
+        "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, as KIP-320 provides"
+    )
+    observed = f"{_FETCHED}; offsets {{divergence_offset}} to {{last_lost_offset}} of the new log were never seen"
+    because = (
+        _HELD,
+        "leader epoch {crossed_epoch} starts at offset {divergence_offset} (the election was {crossed_election}): the records that it"
+        " had read at {divergence_offset} to {last_lost_offset} are gone",
+        _SERVED,
+        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
+    )
+
+    def lost(self) -> tuple[Column, Column]:
+        return col("divergence_offset"), col("last_lost_offset")
+
+    def applies(self) -> Column:
+        return col("entered").isNull()  # within one topic; TI-09 judges the others
+
+    def verdict(self) -> tuple[Branch, ...]:
+        could_validate = can_validate() & (~col("resumed") | col("position_epoch_stated"))
+        crossed = col("crossed")
+        return first_of(
+            unverifiable(
+                col("position_epoch").isNull(),
+                "the leader epoch of the committed offset is not in the evidence",
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=(_HELD, _SERVED),
+            ),
+            unverifiable(
+                topic_unknown(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=(_HELD, _SERVED),
+            ),
+            passed(
+                crossed & col("detected").isNotNull(),
+                expected=_VALIDATION,
+                observed="the client noticed before it fetched on: by {detected}",
+                because=(_HELD, "leader epoch {crossed_epoch} starts at offset {divergence_offset}"),
+            ),
+            unverifiable(crossed & col("shared_client_id"), "several consumers share the client id"),
+            violation(crossed & could_validate),
+            exposed(crossed, "the protocol versions in use gave the client no epoch to validate with"),
+            unverifiable(
+                col("crossing_uncertain"),
+                "an unclean or unknown election after the truncation may have undone it",
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=(_HELD, _SERVED),
+            ),
+            unverifiable(
+                col("epochs_missing"),
+                "the start of a leader epoch in between is not recorded",
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=(_HELD, _SERVED),
+            ),
+            otherwise=passed(
+                expected=_VALIDATION,
+                observed=f"{_FETCHED}: no newer epoch starts below that offset",
+                because=(_HELD, _SERVED),
+            ),
+        )
+
+    def severity_of(self) -> Column | None:
+        return severity_of_crossing()

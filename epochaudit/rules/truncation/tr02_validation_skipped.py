@@ -1,0 +1,94 @@
+"""TR-02."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.truncation.position_validation import JAVA, can_validate, topic_unknown
+
+FIRST: Final = "its first fetch at broker {node} states leader epoch {current_leader_epoch}"
+
+
+@rule("TR-02", frame="positions", kip="KIP-320", severity=LOW, since="2.3")
+class ValidationSkipped(Rule):
+    """A consumer fetched in a newer leader epoch without having validated its position.
+
+    ## What it checks
+    The subject is a Java consumer's first fetch in a leader epoch that is newer than the record before its position. If the
+    consumer knew that record's epoch, it must first ask by OffsetForLeaderEpoch.
+
+    ## Why it matters
+    Nothing was lost here, but had the election truncated the log, the consumer would not have noticed.
+
+    ## Evidence needed
+    The request logs of the group's coordinator and of the broker that served the fetch. A consumer's knowledge is certain
+    only if it resumes from a committed offset with a leader epoch: a position from its own reads loses its epoch by a seek,
+    which no broker log shows.
+
+    ## What is allowed
+    Any OffsetForLeaderEpoch in the new epoch, whatever its answer, an out-of-range answer, and a new position from
+    ListOffsets. Fetch below 9, fetches without leader epoch, brokers before 2.3. librdkafka and the Python client do not
+    validate an offset that they resume from: the rule claims nothing about them, unless records were lost (CO-04).
+
+    ## Example
+    A restarted consumer gets (30, epoch 1) from its coordinator and fetches at 30 in leader epoch 2 without an
+    OffsetForLeaderEpoch.
+
+    ## References
+    KIP-320, Consumer Handling; SubscriptionState.maybeValidatePositionForCurrentLeader, OffsetFetcher.validateOffsetsIfNeeded.
+    """
+
+    caused_by = ("TR-01", "CO-04")
+    evidence = {
+        "the first fetch in the newer epoch": "fetch_ref",
+        "the committed offset, as the coordinator told it": "committed_ref",
+    }
+    expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before fetching in leader epoch {leader_epoch}"
+    observed = "Fetch {api_version} at offset {fetch_offset} in leader epoch {leader_epoch} answered, without a question before"
+    because = (
+        "the coordinator answered {client_id} that {group_id} had committed offset {fetch_offset} with {committed_with}",
+        FIRST,
+        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client in that epoch is recorded before it",
+    )
+
+    def applies(self) -> Column:
+        newer = col("leader_epoch") > col("position_epoch")
+        return col("entered").isNull() & newer & can_validate()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        position = "{client_id} had the position {fetch_offset}, of leader epoch {position_epoch}"
+        at_offset = "Fetch {api_version} at offset {fetch_offset} in leader epoch {leader_epoch}"
+        if_known = "OffsetForLeaderEpoch before the fetch, if the client knew the leader epoch of its position"
+        open_question: OwnSentences = {"expected": if_known, "observed": at_offset, "because": (position, FIRST)}
+        return first_of(
+            unverifiable(
+                topic_unknown(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                **open_question,
+            ),
+            passed(
+                col("detected").isNotNull(),
+                observed=at_offset + ", after {detected}",
+                because=(position, FIRST),
+            ),
+            passed(
+                col("asked"),
+                observed=at_offset + ", after an OffsetForLeaderEpoch of the client",
+                because=(position, FIRST),
+            ),
+            unverifiable(
+                ~col("position_epoch_stated") | col("reached_itself"),
+                "whether the client still knew the epoch of its position is not in the evidence: a seek forgets it",
+                **open_question,
+            ),
+            unverifiable(col("shared_client_id"), "several consumers share the client id", **open_question),
+            unverifiable(
+                ~col("software_name").eqNullSafe(JAVA), "the client is not known to be a Java consumer", **open_question
+            ),
+            unverifiable(col("kafka_version").isNull(), "the broker's release is not recorded", **open_question),
+            otherwise=violation(),
+        )

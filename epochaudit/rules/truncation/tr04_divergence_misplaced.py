@@ -1,0 +1,117 @@
+"""TR-04."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, judged_in
+from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+LED: Final = "broker {node} led {topic}-{partition} in leader epoch {held_max}, which starts at offset {held_start}"
+ASKED: Final = (
+    "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it"
+)
+
+
+@rule("TR-04", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.7")
+class DivergenceMisplaced(Rule):
+    """A divergence that a leader told does not fit its own lineage.
+
+    ## What it checks
+    A Fetch response with a divergence names an epoch and the offset at which it ends in the leader's log, and the follower
+    truncates by it. The epoch must not be above the one that the Fetch stated. It must be another epoch or end below the
+    fetch offset, otherwise nothing diverges. An epoch below the leader's own must not end beyond the start of that one, and
+    no epoch before it starts.
+
+    ## Why it matters
+    If the offset is too high, the follower keeps records that the leader does not have. If it is too low, the follower
+    truncates committed records, which are lost if the leader fails before the follower has fetched them again.
+
+    ## Evidence needed
+    The leader's request log and the "Leader ... starts at leader epoch ... from offset" lines. The leader's own lines are
+    essential; those of other leaders give the starts of older epochs.
+
+    ## What is allowed
+    A divergence that ends at the fetch offset or beyond, if its epoch is below the stated one: the new leader does not know
+    an epoch without records, and the follower only removes it from its cache. This is routine after elections in quick
+    succession. The start of an epoch between the two is no bound, as in OE-03. Brokers that serve as followers are not
+    judged.
+
+    ## Example
+    Broker 2 leads orders-0 in epoch 3 from offset 10. Broker 1 fetches at 30 and states epoch 1. The response says that
+    epoch 1 ends at 25.
+
+    ## References
+    Partition.readRecords, LeaderEpochFileCache.endOffsetFor; KIP-320, KIP-595.
+    """
+
+    caused_by = ("TR-03",)
+    evidence = {
+        "the Fetch request and its answer": "query_ref",
+        "the line that starts the leader's epoch": "held_ref",
+        "the line that starts the epoch answered": "answered_start_ref",
+    }
+    expected = "epoch {response_leader_epoch} ended at {held_start} or below, where the leader's own epoch starts"
+    observed = "answered that epoch {response_leader_epoch} ends at offset {offset}"
+    because = (
+        LED,
+        "leader epoch {response_leader_epoch} starts at offset {answered_start}",
+        ASKED,
+    )
+
+    def applies(self) -> Column:
+        answered = (col("error_code") == Errors.NONE) & (col("response_leader_epoch") >= 0)
+        return (col("event_type") == BY_FETCH) & answered & at_a_leader()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))
+        own = judged_in()
+        if_led = "an end that fits the leader's lineage"
+        return first_of(
+            violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
+            violation(
+                (answered == asked) & (end >= col("fetch_offset")),
+                expected="an end below fetch offset {fetch_offset}: else nothing diverges",
+                because=(ASKED,),
+            ),
+            unverifiable(
+                own.isNull(),
+                "the leader epoch in which the broker led is not recorded",
+                expected=if_led,
+                because=(ASKED,),
+            ),
+            unverifiable(
+                (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
+                "the broker's epoch changed just before, and request lines may be written late",
+                expected=if_led,
+                because=(ASKED,),
+            ),
+            unverifiable(col("epoch_line_missing") & (asked > own), EPOCH_LINE_MISSING, expected=if_led),
+            violation(
+                asked > own,
+                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {held_max}, the leader's own",
+            ),
+            unverifiable(
+                (answered < own) & col("held_start").isNull(),
+                "where the leader epoch of the broker starts is not recorded",
+                expected=if_led,
+                because=(ASKED,),
+            ),
+            violation((answered < own) & (end > F.greatest("held_start", "log_start_offset"))),
+            violation(
+                end < col("answered_start"),
+                expected="an end at offset {answered_start} or above, where epoch {response_leader_epoch} starts",
+            ),
+            passed(
+                answered < own,
+                expected="epoch {response_leader_epoch} ended at {held_start} or below, where the leader's own epoch starts, or at"
+                " its log start",
+            ),
+            otherwise=passed(expected="the end of the leader's own epoch, below fetch offset {fetch_offset}"),
+        )

@@ -1,0 +1,113 @@
+"""TR-05."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_EPOCH
+from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH
+from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+
+ASKED: Final = (
+    "replica {node} stated epoch {asked_epoch} of {topic}-{partition} to broker {leader}",
+    "it did so in leader epoch {leader_epoch}",
+)
+NEXT: Final = (
+    "its next request on the connection for the partition was {next_event_type} in leader epoch {next_leader_epoch}",
+    "it stated epoch {next_last_fetched_epoch} as that of its last record",
+)
+
+
+@rule("TR-05", frame="follower_answers", kip="KIP-320", severity=HIGH, since="0.11")
+class TruncationIgnored(Rule):
+    """A follower did not truncate where its leader told it that their logs part.
+
+    ## What it checks
+    A leader answers where an epoch ends: by a divergence in a Fetch response (2.7+), or in an OffsetForLeaderEpoch
+    response. The next request for the partition on the same connection, in the same leader epoch, shows the follower's
+    reaction. It must fetch at that offset or below, or state an epoch below the answered one to search on. It must not
+    state again an epoch that the leader lacks by its answer.
+
+    ## Why it matters
+    The follower keeps records that the leader does not have, and the logs differ permanently. Or it repeats the same
+    request endlessly and never catches up.
+
+    ## Evidence needed
+    The leader's request log. The connection and its correlation ids, or an unbroken fetch session, show that no request in
+    between is missing.
+
+    ## What is allowed
+    A search in several steps: the follower may first truncate to the end of an older epoch of its own, beyond the answered
+    offset, if it then states that older epoch. An offset at the start of its log, if the log was emptied. A new leader
+    epoch starts a new comparison. After an answer without an offset (-1) the follower uses its high watermark, and nothing
+    is required. A follower with Fetch 12 or later compares logs by its Fetches. It asks by OffsetForLeaderEpoch only to
+    find its place behind the remote tier, after it was answered 109 (OFFSET_MOVED_TO_TIERED_STORAGE): those requests are no
+    subjects.
+
+    ## Example
+    Broker 1 fetches orders-0 at 30 in epoch 1, and broker 2 answers that epoch 0 ends at 10. Broker 1 fetches at 30 again,
+    and gets records of the new history behind its own.
+
+    ## References
+    AbstractFetcherThread.truncateOnFetchResponse, getOffsetTruncationState; KIP-101, KIP-279, KIP-320,
+    KIP-405; KAFKA-6361, KAFKA-10706.
+    """
+
+    caused_by = ("TR-04", "OE-03")
+    evidence = {"the answer that says where to truncate": "answer_ref", "the follower's next request": "next_ref"}
+    expected = "replica {node} fetches at offset {end_offset} or below, or asks about an epoch below {end_epoch}"
+    observed = "its next request was a Fetch at offset {next_fetch_offset}"
+    because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)
+
+    def applies(self) -> Column:
+        compares_by_fetch = (col("next_event_type") == BY_FETCH) & (
+            col("next_api_version") >= DIVERGING_EPOCH_FETCH_VERSION
+        )
+        of_tier = (col("event_type") == BY_EPOCH) & F.coalesce(compares_by_fetch, F.lit(False))
+        return (col("error_code") == Errors.NONE) & (col("end_offset") >= 0) & ~of_tier
+
+    def verdict(self) -> tuple[Branch, ...]:
+        offset, last = col("next_fetch_offset"), F.coalesce("next_last_fetched_epoch", F.lit(NO_EPOCH))
+        below = offset <= col("end_offset")
+        emptied = offset == col("next_log_start_offset")
+        fetches = F.when(last < 0, below | emptied).otherwise(
+            (last < col("end_epoch")) | ((last == col("end_epoch")) & below)
+        )
+        without_epoch = col("end_epoch").isNull()
+        asks = without_epoch | (col("next_asked_epoch") <= col("end_epoch"))
+        asked_again = col("next_event_type") == BY_EPOCH
+        of_version_0 = (*ASKED, "it was answered that the epoch ends at offset {end_offset}", *NEXT)
+        at_or_below = "replica {node} fetches at offset {end_offset} or below"
+        asked = "its next request was an OffsetForLeaderEpoch about epoch {next_asked_epoch}"
+        return first_of(
+            unverifiable(
+                col("next_ref").isNull(),
+                "no later request of the follower for the partition is recorded on the connection",
+                expected=at_or_below,
+                observed="no later request",
+            ),
+            passed(
+                ~col("next_leader_epoch").eqNullSafe(col("leader_epoch")),
+                expected="a truncation, unless the follower begins another leader epoch before",
+                observed="its next request was made in another leader epoch",
+            ),
+            passed(asked_again & asks & without_epoch, expected=at_or_below, observed=asked, because=of_version_0),
+            passed(asked_again & asks, observed=asked),
+            passed(~asked_again & fetches & without_epoch, expected=at_or_below, because=of_version_0),
+            passed(~asked_again & fetches),
+            unverifiable(
+                ~col("unbroken"),
+                "requests between the answer and the follower's next one are not recorded",
+                expected=at_or_below,
+                observed="the request that came next is not recorded",
+            ),
+            violation(asked_again, observed=asked),
+            violation(without_epoch, expected=at_or_below, because=of_version_0),
+            otherwise=violation(),
+        )

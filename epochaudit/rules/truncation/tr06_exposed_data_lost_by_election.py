@@ -1,0 +1,157 @@
+"""TR-06."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+_BOUND = (
+    "high watermark {exposed_high_watermark} of {topic}-{partition} was given out in leader epoch {given_out_in}",
+    "broker {leader_knew} began to lead in epoch {exposed_leader_epoch} with high watermark {exposed_high_watermark}",
+    "broker {replica_knew} had high watermark {exposed_high_watermark}, from epochs before",
+    "broker {whole_isr} was the whole ISR: what it had, up to {exposed_high_watermark}, was committed",
+    "broker {checkpointed_by} had checkpointed high watermark {exposed_high_watermark}, in leader epoch {exposed_leader_epoch} or before",
+)
+_AT_MOST = "broker {bounded_by} had been a member of the ISR, and its log ended at {bound}: no more had been committed"
+_STARTED = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
+_ELECTION = "the election was {election}: before it stood {stood_before}"
+_NOTHING_LOST = "no committed record of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
+_NOT_KNOWN = (
+    "leader epoch {leader_epoch} of {topic}-{partition} starts where all that was committed before ends, or above"
+)
+
+
+@rule("TR-06", frame="lineage", kip="KIP-320", severity=CRITICAL, since="0.11")
+class ExposedDataLostByElection(Rule):
+    """A leader epoch starts below what had been committed before it.
+
+    ## What it checks
+    A new leader's log ends where its epoch starts. That offset must not be below any high watermark of earlier epochs,
+    because all members of the ISR have all records below it, and a leader is elected from the ISR.
+
+    ## Why it matters
+    Acknowledged records that may have been consumed are missing from the new history, and followers truncate their copies.
+
+    ## Evidence needed
+    The leaders' "starts at leader epoch" lines. For the kind of election: the ISR just before it, from controller lines,
+    LeaderAndIsr, AlterPartition responses or metadata records. For how far the partition was committed: Fetch responses, or
+    these lower bounds from default logs.
+
+    The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
+    or with which its log was loaded ("initial high watermark"). A follower's counts if its log shows that it learned it
+    before, or that it truncated its log to the start of the epoch or below. The log end of a replica that was the whole ISR
+    (before 3.7, if min.insync.replicas is the least number of replicas that commit). replication-offset-checkpoint of a
+    replica that did not come back, with leader-epoch-checkpoint of the same log directory. A checkpoint counts only if
+    neither the leader epochs beside it nor the replica's own lines are of the epoch that starts below it, and if no other
+    epoch since can have lost it.
+
+    These are lower bounds: more may have been committed. The least log end of several ISR members is no lower bound,
+    because a leader advances the high watermark only when their next fetches state what they have. The log end of an ISR
+    member whose process survived is an upper bound. If it is above the start of the epoch, the finding states it as the
+    most that can have been committed.
+
+    ## What is allowed
+    Epochs and offsets of a re-created topic start at 0 again: another topic id is another partition. If a name had several
+    topics and no id distinguishes them, the rule claims nothing. An unclean election loses data by definition and is
+    exposed, like an election whose ISR is not in the evidence. An epoch passes if a broker proves that nothing above its
+    start was committed: it was elected from the ISR or had been a member of it, its process has run since an earlier epoch,
+    and its log ended there. Without such a broker the previous leader's request log is needed: the high watermark at an
+    epoch's beginning proves nothing about its end. An epoch that its leader skipped, because the next one came first, has
+    no start: it passes.
+
+    ## Example
+    The high watermark of orders-0 was 120 in epoch 6. Broker 3, a member of the ISR, becomes leader in epoch 7 at offset 90.
+
+    ## References
+    Partition.makeLeader, makeFollower, maybeIncrementLeaderHW; LogManager.loadLogs; StrongIsr in Kafka's TLA+ model; KIP-320;
+    KIP-966.
+    """
+
+    evidence = {
+        "the leader's line that starts the epoch": "start_ref",
+        "the answer or line that tells how far it was committed": "exposed_ref",
+        "the line of the replica that truncated": "truncated_ref",
+        "the recovery of the leader's log": "recovered_ref",
+        "the line of the leader's restart": "restart_ref",
+        "the election": "election_ref",
+        "the administrator's request, or the controller's line about it": "asked_ref",
+    }
+    expected = "leader epoch {leader_epoch} of {topic}-{partition} starts at {exposed_high_watermark} or above"
+    observed = "it starts at {start_offset}"
+    because = (
+        *_BOUND,
+        "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
+        _STARTED,
+        "broker {truncated_by} truncated its log to {truncated_to}",
+        _ELECTION,
+        _AT_MOST,
+        "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
+        "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+    )
+
+    def lost(self) -> tuple[Column, Column]:
+        return F.least("start_offset", "restart_offset"), col("exposed_high_watermark") - 1
+
+    def applies(self) -> Column:
+        return (col("leader") >= 0) & col("previous_leader_epoch").isNotNull()
+
+    def verdict(self) -> tuple[Branch, ...]:
+        bound = col("exposed_high_watermark")
+        lost = col("start_offset") < bound
+        return first_of(
+            unverifiable(
+                col("ambiguous_name") & col("topic_id").isNull(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                expected=_NOT_KNOWN,
+                because=(_STARTED,),
+            ),
+            passed(
+                col("never_begun"),
+                expected=_NOTHING_LOST,
+                observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
+                because=(),
+            ),
+            unverifiable(
+                col("start_offset").isNull(),
+                "no 'starts at leader epoch' line of the leader",
+                expected=_NOT_KNOWN,
+                observed="where broker {leader} began it is not recorded",
+            ),
+            violation(lost & (col("election") == "clean")),
+            exposed(
+                lost & (col("election") == "unclean"), "an unclean election may begin without what had been committed"
+            ),
+            exposed(lost, "whether the election was clean is not in the evidence"),
+            violation(
+                col("restart_offset") < bound,
+                observed="it starts at {start_offset}; later, in the same epoch, broker {node} went on with a log that ended at"
+                " {restart_offset}",
+                because=_BOUND,
+            ),
+            passed(
+                col("proved_by").isNotNull(),
+                expected=_NOTHING_LOST,
+                observed="it starts at {start_offset}, and broker {proved_by}, which had all that was committed, had no more",
+                because=(_STARTED, _ELECTION),
+            ),
+            passed(
+                col("answers_recorded") & bound.isNotNull(),
+                expected="leader epoch {leader_epoch} of {topic}-{partition} starts at {exposed_high_watermark} or above",
+            ),
+            unverifiable(
+                col("answers_recorded"),
+                "no high watermark of an earlier epoch is recorded",
+                expected=_NOT_KNOWN,
+                because=(_STARTED, _ELECTION, _AT_MOST),
+            ),
+            otherwise=unverifiable(
+                None,
+                "how far the epochs before were committed is not in the evidence (request log of the leader before, or a member of"
+                " the ISR whose process lasted)",
+                expected=_NOT_KNOWN,
+                because=(_STARTED, _ELECTION, _AT_MOST),
+            ),
+        )

@@ -1,0 +1,124 @@
+"""TR-07."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col
+
+from epochaudit.replay.data_plane.truncations import BELOW, TRUNCATING
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+_BEGAN = (
+    "it had begun to follow in leader epoch {leader_epoch} of {topic}-{partition} with high watermark {high_watermark}"
+)
+_ANSWERED = "its leader had answered that epoch {diverging_epoch} ends at {diverging_end_offset}"
+
+
+@rule("TR-07", frame="truncations", kip="KIP-320", severity=HIGH, since="0.11")
+class TruncatedBelowHighWatermark(Rule):
+    """A follower truncated its log below its own high watermark though no election was unclean.
+
+    ## What it checks
+    Records below a follower's high watermark are committed: each leader that is elected from the ISR has them. A follower
+    that truncates by its leader's answer must not go below the high watermark with which it began the leader epoch.
+
+    ## Why it matters
+    Either the leader has lost committed records and the follower discards its copy. Or the follower discards records that
+    the leader still has, and until it has fetched them again one failure is enough to lose them.
+
+    ## Evidence needed
+    The follower's server.log ("Truncating partition", 3.1+) and state-change.log ("Follower ... starts at leader epoch ...
+    with high watermark", 2.6+). How the leaders were elected of all leader epochs since the previous one that the follower
+    had begun.
+
+    ## What is allowed
+    An unclean election since the previous epoch that the follower had begun loses committed records by definition. TR-06
+    judges it if its leader's line states the start. If that line is missing, the truncation is exposed here. Uncommitted
+    records above the high watermark are truncated after clean elections, which is routine with acks=1. A high watermark
+    counts only if the follower learned it in the previous epoch that it had begun, as its leader, or as a follower whose
+    high watermark grew in it. An older one may come from a lost history. The line "Truncating ... below high watermark" of
+    older releases has a high watermark of unknown age: it is unverifiable if the follower has no line about the leader
+    epoch.
+
+    ## Example
+    Broker 2, a member of the ISR, was elected. Broker 3 follows in leader epoch 5 of orders-0 with high watermark 120, and
+    truncates to 90.
+
+    ## References
+    ReplicaFetcherThread.truncate, Partition.truncateTo; KIP-101, KIP-320; StrongIsr in Kafka's TLA+ model.
+    """
+
+    caused_by = ("TR-06", "TR-04", "OE-03", "TR-05", "SR-01", "SR-03", "SR-04", "SR-07")
+    evidence = {
+        "the line that tells of the truncation": "line_ref",
+        "the line with which the follower began the leader epoch": "start_ref",
+        "the election": "election_ref",
+    }
+    expected = "a truncation to high watermark {high_watermark} or above"
+    observed = "broker {node} truncated to {offset}"
+    because = (
+        _BEGAN,
+        "it had learned that high watermark in leader epoch {previous_epoch}, and all leaders since were elected from the ISR",
+        _ANSWERED,
+    )
+
+    def applies(self) -> Column:
+        by_epoch = (col("event_type") == TRUNCATING) & (col("reason") == "leader_epoch")
+        return by_epoch | (col("event_type") == BELOW)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        below = col("offset") < F.least("high_watermark", "start_offset")
+        learned = F.coalesce("learned", F.lit(False))
+        if_committed = (
+            "a truncation to high watermark {high_watermark} or above, if that is one of the leader's history"
+        )
+        return first_of(
+            unverifiable(
+                col("ambiguous_name") & col("topic_id").isNull(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                expected="a truncation to the high watermark of the same topic, or above",
+                because=(_ANSWERED,),
+            ),
+            unverifiable(
+                col("high_watermark").isNull() & (col("event_type") == BELOW),
+                "where the follower had its high watermark from is not in the evidence",
+                expected="a truncation to high watermark {previous_high_watermark} or above, if that is one of the leader's history",
+                because=(),
+            ),
+            unverifiable(
+                col("high_watermark").isNull(),
+                "the high watermark with which the follower began the epoch is not recorded",
+                expected="a truncation to the follower's high watermark, or above",
+                because=(_ANSWERED,),
+            ),
+            passed(~below, because=(_BEGAN, _ANSWERED)),
+            passed(
+                col("some_unclean") & col("unclean_start").isNotNull(),
+                expected="a truncation to high watermark {high_watermark} or above, but for an unclean election, which TR-06 judges",
+                observed="broker {node} truncated to {offset}; an epoch since starts at {unclean_start}, by an unclean election",
+                because=(_BEGAN, _ANSWERED),
+            ),
+            unverifiable(
+                ~learned,
+                "where the follower had its high watermark from is not in the evidence",
+                expected=if_committed,
+                because=(_BEGAN, _ANSWERED),
+            ),
+            exposed(
+                col("some_unclean"),
+                "an unclean election may begin without what had been committed",
+                because=(
+                    _BEGAN,
+                    "since leader epoch {previous_epoch}, in which it had learned that, an election was unclean",
+                    _ANSWERED,
+                ),
+            ),
+            unverifiable(
+                ~F.coalesce("all_clean", F.lit(False)),
+                "whether all elections since were clean is not in the evidence",
+                expected=if_committed,
+                because=(_BEGAN, _ANSWERED),
+            ),
+            otherwise=violation(),
+        )

@@ -1,0 +1,43 @@
+"""UM-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.controller_epoch.ce01_stale_controller_epoch_accepted import (
+    StaleControllerEpochAccepted,
+    answered,
+)
+from epochaudit.rules.rule import HIGH, rule
+
+
+@rule("UM-01", frame="control", kip="KIP-516", severity=HIGH, since="0.8")
+class StaleUpdateMetadataAccepted(StaleControllerEpochAccepted):
+    """An UpdateMetadata of an old controller was accepted.
+
+    ## What it checks
+    The same as CE-01 for LeaderAndIsr and StopReplica: the broker must answer 11 (STALE_CONTROLLER_EPOCH) to an
+    UpdateMetadata with an epoch below the highest controller epoch that its process has accepted in any of the three.
+
+    ## Why it matters
+    The metadata cache has no other fence: it applies every partition state of a request that it accepts (UM-02). All
+    clients would get the old controller's leaders and live brokers.
+
+    ## Evidence needed
+    The broker's request log at DEBUG. state-change.log gives the exact order of application. Without it, or if it lacks a
+    request's lines, requests that overlap in time cannot be ordered and are unverifiable. The first control request of a
+    broker process has no predecessor to compare with, as brokers keep the epoch in memory only.
+
+    ## What is allowed
+    An equal epoch. The broker checks the broker epoch first: BE-01 judges a request that was refused with 77.
+
+    ## Example
+    Controller 2 has taken over with epoch 6. An UpdateMetadata of controller 1 with epoch 5 arrives and is answered 0.
+
+    ## References
+    ReplicaManager.maybeUpdateMetadataCache; KIP-516, UpdateMetadata.
+    """
+
+    def applies(self) -> Column:
+        return answered() & (col("event_type") == "UPDATE_METADATA")

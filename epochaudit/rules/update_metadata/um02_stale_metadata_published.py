@@ -1,0 +1,104 @@
+"""UM-02."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
+
+_BECAUSE = (
+    "broker {node} had leader epoch {metadata_leader_epoch} of {topic}-{partition} from an UpdateMetadata that it accepted",
+    "UpdateMetadata {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch}, and was accepted",
+)
+
+
+@rule("UM-02", frame="control", kip="KIP-232", severity=HIGH, since="0.8")
+class StaleMetadataPublished(Rule):
+    """An UpdateMetadata set the leader epoch in a broker's metadata cache back.
+
+    ## What it checks
+    The metadata cache of a ZooKeeper-mode broker applies every partition state of an UpdateMetadata that it accepts, and
+    compares no leader epoch. The rule compares each state with the one that the same process got before for the partition:
+    under one topic id the leader epoch must not fall.
+
+    ## Why it matters
+    The broker returns the old leader and epoch to clients. Clients without KIP-320 follow it and read from a replica that
+    no longer leads. Newer clients are answered 74 until they ask another broker. KIP-232's Motivation describes this
+    staleness.
+
+    ## Evidence needed
+    The broker's request log at DEBUG with the UpdateMetadata requests of the process.
+
+    ## What is allowed
+    A topic that is being deleted is announced with leader -2 and leader epoch 0. Another topic id starts at epoch 0. A
+    broker that has just started has an empty cache. A request of an old controller is refused as a whole: UM-01.
+    Controllers up to 2.3 raise the leader epoch of a reassignment in LeaderAndIsr but publish the previous one
+    (KAFKA-9212): the cache lags, but its epoch does not fall.
+
+    ## Example
+    Broker 2 has leader epoch 4 of orders-0 in its cache. A delayed UpdateMetadata with leader epoch 0 is answered 0.
+
+    ## References
+    ZkMetadataCache.updateMetadata; KIP-232, Motivation; KAFKA-9212.
+    """
+
+    caused_by = ("UM-01", "BE-01")
+    evidence = {
+        "the UpdateMetadata request and its answer": "request_ref",
+        "the newer state that the broker had been told": "metadata_ref",
+        "the broker's own line": "line_ref",
+    }
+    expected = "leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}"
+    observed = "leader epoch {leader_epoch} with leader {leader}, answered {request_error_code}"
+    because = (
+        *_BECAUSE,
+        "the metadata cache compares no leader epochs, so that the broker serves the older one from then on",
+    )
+
+    def applies(self) -> Column:
+        return (
+            (col("event_type") == "UPDATE_METADATA")
+            & col("partition").isNotNull()
+            & (col("request_error_code") == Errors.NONE)
+            & (col("leader") != LEADER_DURING_DELETE)
+        )
+
+    def verdict(self) -> tuple[Branch, ...]:
+        cached, one_id = col("metadata_leader_epoch"), col("topic_id") == col("metadata_topic_id")
+        first = "any leader epoch, as the first that the broker has of {topic}-{partition}"
+        return first_of(
+            passed(col("leader_epoch") >= cached, because=_BECAUSE),
+            passed(
+                cached.isNull() & ((col("process") > 0) | (col("metadata_leader") == LEADER_DURING_DELETE)),
+                expected=first,
+                because=_BECAUSE,
+            ),
+            unverifiable(
+                cached.isNull(),
+                "no earlier UpdateMetadata of the partition is in the evidence",
+                expected="no leader epoch below the one that the broker had of {topic}-{partition}",
+                because=_BECAUSE,
+            ),
+            passed(
+                ~one_id,
+                expected="any leader epoch, as another topic has the name now",
+                because=(
+                    "the broker had topic id {metadata_topic_id} of {topic}, the request brings {topic_id}",
+                    *_BECAUSE[1:],
+                ),
+            ),
+            unverifiable(
+                one_id.isNull() & col("topic_deletion_seen"),
+                "the topic was deleted, and no topic id tells whether it was created again",
+                because=_BECAUSE,
+            ),
+            unverifiable(
+                col("metadata_overlaps"),
+                "two UpdateMetadata requests overlap and no state-change.log orders them",
+                because=_BECAUSE,
+            ),
+            otherwise=exposed(),
+        )

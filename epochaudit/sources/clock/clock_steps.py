@@ -1,0 +1,113 @@
+"""Steps of a node's clock that its logs show differently: all logs of the node are corrected by the largest step.
+
+A clock that is set back looks smaller in a file with a gap: after a silent minute, a step of 90 s shows as 30 s. The
+log with the most lines around the step shows its real size, and the others are corrected by the difference.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Row = Mapping[str, Any]
+Node = tuple[str, int | None]
+Part = tuple[str, int]  # file and split
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Times after `after_ms` in a range of a file are raised by `by_ms`."""
+
+    cluster: str
+    file: str
+    split: int
+    after_ms: int
+    by_ms: int
+
+
+@dataclass(frozen=True)
+class _ObservedStep:
+    """A step as one range shows it. printed_ms: the last time printed before it."""
+
+    part: Part
+    latest_ms: int
+    lost_ms: int
+    printed_ms: int
+
+
+def corrections(splits: Iterable[Row]) -> list[Correction]:
+    """The corrections that bring the ranges of each node's logs to the steps of its clock.
+
+    Needs columns of schemas/splits.toml: cluster, node, file, split, clock_steps. If a range does not show a step, all of
+    it lies after the step if an earlier range of its file shows it; else its lines after the last time before the step.
+    """
+    nodes: dict[Node, dict[Part, list[_ObservedStep]]] = defaultdict(dict)
+    for row in splits:
+        nodes[row["cluster"], row["node"]][row["file"], row["split"]] = _observed_steps(row)
+    return [
+        correction
+        for (cluster, _), parts in nodes.items()
+        for step in _steps(parts)
+        for part in sorted(parts)
+        if (correction := _correction(cluster, part, parts[part], step)) is not None
+    ]
+
+
+def _observed_steps(row: Row) -> list[_ObservedStep]:
+    behind, observed = 0, []
+    for step in row["clock_steps"] or ():
+        latest, lost = step["latest_ms"], step["lost_ms"]
+        observed.append(_ObservedStep((row["file"], row["split"]), latest, lost, latest - behind))
+        behind += lost
+    return observed
+
+
+def _steps(parts: Mapping[Part, Sequence[_ObservedStep]]) -> list[list[_ObservedStep]]:
+    """A node's steps, each with all ranges' observations of it, which overlap in the time that was printed twice."""
+    steps: list[list[_ObservedStep]] = []
+    all_observed = (observed for observed_of_part in parts.values() for observed in observed_of_part)
+    for observed in sorted(all_observed, key=lambda observed: -observed.lost_ms):
+        for step in steps:
+            largest = step[0]
+            if largest.printed_ms - largest.lost_ms <= observed.printed_ms <= largest.printed_ms + largest.lost_ms:
+                step.append(observed)
+                break
+        else:
+            steps.append([observed])
+    return sorted(steps, key=lambda step: step[0].printed_ms)
+
+
+def _correction(
+    cluster: str, part: Part, own: Sequence[_ObservedStep], step: Sequence[_ObservedStep]
+) -> Correction | None:
+    by_ms = step[0].lost_ms
+    file, split = part
+    for observed in step:
+        if observed.part == part:
+            missing_ms = by_ms - observed.lost_ms
+            return Correction(cluster, file, split, observed.latest_ms, missing_ms) if missing_ms else None
+    if any(observed.part[0] == file and observed.part[1] < split for observed in step):
+        return Correction(cluster, file, split, -1, by_ms)
+    before = max(observed.printed_ms for observed in step)
+    return Correction(
+        cluster, file, split, before + sum(observed.lost_ms for observed in own if observed.printed_ms < before), by_ms
+    )
+
+
+def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> DataFrame:
+    """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns."""
+    from pyspark.sql import functions as F
+
+    def correction_ms(correction: Correction) -> Column:
+        here = (F.col("cluster") == correction.cluster) & (F.col("file") == correction.file)
+        later = (F.col("split") == correction.split) & (F.col("time_ms") > correction.after_ms)
+        return F.when(here & later, F.lit(correction.by_ms)).otherwise(F.lit(0))
+
+    by_ms = reduce(lambda left, right: left + right, map(correction_ms, found_corrections))
+    return events.withColumns({name: F.col(name) + by_ms for name in ("time_ms", "arrival_ms")})

@@ -1,0 +1,1 @@
+"""Discovery: which recorded format a file holds, and which node wrote it."""

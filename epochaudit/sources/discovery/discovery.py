@@ -1,0 +1,325 @@
+"""Finds a capture's files, and their formats, nodes and order by content; capture.toml takes precedence."""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from epochaudit.events.times import FOREVER
+from epochaudit.sources.clock.log_time import LogClock
+from epochaudit.sources.discovery.duplicates import BEGINNING, Candidate, duplicates
+from epochaudit.sources.discovery.identity import NodeHints, node_hints, nodes_of
+from epochaudit.sources.discovery.manifest import FILE, Manifest, read_manifest
+from epochaudit.sources.files.archives import is_tar, members
+from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile, Node
+from epochaudit.sources.files.opening import (
+    DAMAGED,
+    Damaged,
+    Stored,
+    compression_of,
+    file_uri,
+    head_of,
+    listing,
+    open_plain,
+    open_stored,
+    pieces,
+)
+from epochaudit.sources.formats import (
+    BY_KIND,
+    DATA_DUMP,
+    DATA_SEGMENT,
+    EMPTY,
+    FORMATS,
+    HEAD,
+    MANIFEST,
+    NODE_LOGS,
+    UNKNOWN,
+    recognised,
+)
+from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
+
+_CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
+_ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
+_OF_NO_NODE: Final = ("metadata_log", "client_log", "manifest")
+LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
+"""Kinds whose duplicates are found by content, wherever the files lie."""
+AUDITED: Final = LOGS | {DATA_SEGMENT, DATA_DUMP}
+"""Kinds that an audit needs at least one file of. Segments are no LOGS: those of two replicas are equal, but no duplicates."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file and what its head states.
+
+    beginning: its first plain bytes as recorded, at most 4 KiB; all of capture.toml. node_hints: ids, roles and end
+    points. first_time_ms: time of the first dated line, FOREVER if there is none. cluster_id: from meta.properties.
+    zoned: its times have a zone.
+    """
+
+    stored: Stored
+    kind: str
+    compression: str | None
+    beginning: bytes  # plain, as recorded
+    node_hints: NodeHints
+    first_time_ms: int
+    cluster_id: str | None
+    layout: Layout
+    zoned: bool
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The files of a directory, their cluster, and capture.toml.
+
+    copies: path -> path of the file that holds the same lines. stated: the cluster's name is stated by a file; otherwise
+    it is the directory's.
+    """
+
+    root: str
+    cluster: str
+    stated: bool
+    manifest: Manifest
+    files: tuple[FoundFile, ...]
+    copies: Mapping[str, str]
+
+
+def discover(path: str) -> Capture:
+    """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
+
+    Archives in it are read as directories. If one directory holds everything in an archive, it is the root. Raises
+    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml.
+    """
+    return capture_of(inspected(path))
+
+
+def inspected(path: str) -> Inspected:
+    """The files of a directory, a tar archive or a file, without nodes. Raises CaptureError as `discover` does."""
+    manifest, found = _inspected_files(path)
+    stated = manifest.cluster or _cluster_id(path, found)
+    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in LOGS)
+    return Inspected(path, stated or _directory_name(path), stated is not None, manifest, tuple(found), copies)
+
+
+def capture_of(inspection: Inspected) -> Capture:
+    """The files with their nodes and order. Raises CaptureError if no file can be audited."""
+    manifest, found, copies, cluster = inspection.manifest, inspection.files, inspection.copies, inspection.cluster
+    if not any(file.kind in AUDITED for file in found):
+        raise CaptureError(_nothing_known(inspection.root, found))
+    nodes = nodes_of({file.stored.path: (file.kind, file.node_hints) for file in found})
+    recorded = [
+        _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
+    ]
+    ordered = _ordered(recorded, {file.stored.path: file.first_time_ms for file in found})
+    return Capture(inspection.root, cluster, ordered, _nodes(found, ordered, manifest))
+
+
+def _inspected_files(path: str) -> tuple[Manifest, list[FoundFile]]:
+    """capture.toml and all files. They are read again if it states patterns: an archive's manifest is found only by reading."""
+    stated, root, found = _read_files(path, Manifest(), "")
+    if stated.patterns():
+        _, _, found = _read_files(path, stated, root)
+    return stated, [replace(file, stored=_relative_to(root, file.stored)) for file in found]
+
+
+def _read_files(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, list[FoundFile]]:
+    """(capture.toml, root directory, files), read with the patterns of `stated`."""
+    found, manifests = [], {}
+    for file, compression, head in _candidates(path, _listed(path)):
+        if os.path.basename(file.path) == FILE:
+            manifests[file.path] = (file, head)
+        else:
+            found.append(_inspected(file, compression, head, stated.pattern_of(_relative_to(root, file).path)))
+    found.sort(key=lambda file: file.stored.path)
+    root = _common_root(path, [file.stored for file in found])
+    manifest = manifests.get(f"{root}{FILE}")
+    if manifest is None:
+        return Manifest(), root, found
+    file, text = manifest
+    found.append(FoundFile(file, MANIFEST, None, text, NodeHints(), FOREVER, None, STOCK, zoned=False))
+    return read_manifest(text), root, found
+
+
+def examined(path: str, file: Stored) -> Iterator[FoundFile]:
+    """A file below a path, or each file in it if it is an archive. Raises CaptureError."""
+    for member, compression, head in _candidates(path, [file]):
+        if os.path.basename(member.path) == FILE:
+            yield FoundFile(member, MANIFEST, compression, head, NodeHints(), FOREVER, None, STOCK, zoned=False)
+        else:
+            yield _inspected(member, compression, head, None)
+
+
+def _candidates(path: str, files: Iterable[Stored]) -> Iterator[Candidate]:
+    """(file, compression, plain head) of each file, including those in archives."""
+    for file in files:
+        head = _read(file, HEAD)
+        compression = compression_of(head)
+        plain_head = _plain_head(file, compression) if compression else head
+        if is_tar(plain_head):
+            yield from _members(file, compression, "" if file.uri == file_uri(path) else f"{file.path}/")
+        else:
+            yield file, compression, plain_head
+
+
+def _common_root(path: str, files: Sequence[Stored]) -> str:
+    """`top/` if the capture is an archive with everything in one directory, as is usual."""
+    tops = {file.path.partition("/")[::2] for file in files}
+    names = {top for top, _ in tops}
+    in_archive = all(file.tar_offset is not None and file.uri == file_uri(path) for file in files)
+    return f"{names.pop()}/" if in_archive and len(names) == 1 and all(rest for _, rest in tops) else ""
+
+
+def _relative_to(root: str, file: Stored) -> Stored:
+    return replace(file, path=file.path.removeprefix(root))
+
+
+def _members(archive: Stored, compression: str | None, below: str) -> Iterator[Candidate]:
+    """The files of a tar archive in its order; of a damaged one those before the defect."""
+    with suppress(*DAMAGED, tarfile.TarError), open_plain(archive, compression) as stream:
+        for path, offset, size, head in members(stream, HEAD):
+            file = Stored(f"{below}{path}", archive.uri, size, offset, compression)
+            inner = compression_of(head)
+            yield file, inner, head_of(head, inner, HEAD) if inner else head
+
+
+def _listed(path: str) -> list[Stored]:
+    try:
+        stored = listing(path)
+    except FileNotFoundError:
+        raise CaptureError(f"{path}: no such file or directory") from None
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{path} can't be listed: {error}") from error
+    if not stored:
+        raise CaptureError(f"{path} is empty; expected a cluster's logs, such as kafka-request.log of each broker")
+    return stored
+
+
+def _read(file: Stored, size: int) -> bytes:
+    try:
+        with open_stored(file) as stream:
+            return bytes(stream.read(size))
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{file.path} can't be read: {error}") from error
+
+
+def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: str | None) -> FoundFile:
+    layout = layout_of(recorded, pattern)
+    head, zoned = plain(recorded, layout)
+    kind = recognised(head, file.path)
+    if kind == EMPTY and compression:
+        kind = UNKNOWN  # nothing could be decompressed
+    cluster_id = _CLUSTER_ID.search(head) if kind == "meta-properties" else None
+    return FoundFile(
+        file,
+        kind,
+        compression,
+        recorded[:BEGINNING],
+        node_hints(kind, head),
+        _first_time(head),
+        cluster_id[1].decode(errors="replace") if cluster_id else None,
+        layout if kind in NODE_LOGS or kind == "client-log" else STOCK,
+        zoned,
+    )
+
+
+def _plain_head(file: Stored, compression: str) -> bytes:
+    head = b""
+    with suppress(Damaged, *DAMAGED):  # the bytes before a defect identify the file
+        for piece in pieces(file, compression, HEAD):
+            head += piece
+            if len(head) >= HEAD:
+                break
+    return head[:HEAD]
+
+
+def _first_time(head: bytes) -> int:
+    read = LogClock().read
+    return next((time for line in head.split(b"\n") if (time := read(line)) is not None), FOREVER)
+
+
+def _nothing_known(path: str, found: Sequence[FoundFile]) -> str:
+    kinds: dict[str, int] = defaultdict(int)
+    for file in found:
+        kinds[file.kind] += 1
+    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    expected = ", ".join(known.kind for known in FORMATS if known.kind in AUDITED)
+    return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
+
+
+def _cluster_id(path: str, found: Sequence[FoundFile]) -> str | None:
+    clusters = sorted({file.cluster_id for file in found if file.cluster_id})
+    if len(clusters) > 1:
+        raise CaptureError(
+            f"{path} holds files of {len(clusters)} clusters ({', '.join(clusters)}); audit each cluster's directory, "
+            f"or name the one cluster in {FILE}"
+        )
+    return clusters[0] if clusters else None
+
+
+def _directory_name(path: str) -> str:
+    return os.path.basename((path if "://" in path else os.path.abspath(path)).rstrip("/")) or "capture"
+
+
+def _recorded(
+    file: FoundFile, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None
+) -> CaptureFile:
+    known, stated = BY_KIND[file.kind], manifest.of(file.stored.path)
+    if stated is not None:
+        node = stated.id
+    zone = stated.time_zone if stated else next((n.time_zone for n in manifest.nodes if n.id == node), None)
+    return CaptureFile(
+        path=file.stored.path,
+        uri=file.stored.uri,
+        kind=file.kind,
+        cluster=cluster,
+        size=file.stored.size,
+        node=None if known.source in _OF_NO_NODE else node,
+        source=known.source,
+        compression=file.compression,
+        time_zone="UTC" if file.zoned else zone or manifest.time_zone,
+        envelope=file.layout.envelope,
+        pattern=file.layout.pattern,
+        tar_offset=file.stored.tar_offset,
+        tar_compression=file.stored.tar_compression,
+        duplicate_of=duplicate_of,
+    )
+
+
+def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple[CaptureFile, ...]:
+    """The files by path, with their file_order: rank by first timestamp among the node's files.
+
+    If files begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest.
+    """
+    ranks: dict[int | None, int] = defaultdict(int)
+    ranked = []
+    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotations(file.path), file.path)):
+        ranked.append(replace(file, file_order=ranks[file.node]))
+        ranks[file.node] += 1
+    return tuple(sorted(ranked, key=lambda file: file.path))
+
+
+def _rotations(path: str) -> int:
+    """`kafka-request.log.12.gz` -> 12; 0 for the current log."""
+    rotated = _ROTATED.search(path)
+    return int(rotated[1]) if rotated else 0
+
+
+def _nodes(found: Sequence[FoundFile], files: Sequence[CaptureFile], manifest: Manifest) -> tuple[Node, ...]:
+    roles: dict[int, set[str]] = defaultdict(set)
+    node_hints = {file.stored.path: file.node_hints for file in found}
+    for file in files:
+        if file.node is not None:
+            roles[file.node].update(node_hints[file.path].roles)
+    stated = {node.id: node for node in manifest.nodes}
+    nodes = []
+    for number in sorted({*roles, *stated}):
+        node = stated.get(number)
+        stated_roles = (node.roles if node else ()) or tuple(sorted(roles[number]))
+        zone = (node.time_zone if node else None) or manifest.time_zone
+        nodes.append(Node(number, stated_roles, node.kafka if node else None, zone))
+    return tuple(nodes)

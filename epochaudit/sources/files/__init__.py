@@ -1,0 +1,1 @@
+"""Capture files: listing, opening, decompression, archives, URIs."""

@@ -1,0 +1,1 @@
+"""Log lines: layouts, container envelopes and log4j conversion patterns."""

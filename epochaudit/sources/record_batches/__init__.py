@@ -1,0 +1,1 @@
+"""Kafka's record batch format, version 2, with all compressions."""

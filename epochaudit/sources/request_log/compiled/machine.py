@@ -1,0 +1,890 @@
+"""The scanner: loops over bytes, driven by the tables of program.py and compiled by numba for the local machine.
+
+numba caches compiled code beside this file or in the user's cache, and compiles again only when this file changes.
+Everything that is compiled in, including constants, must therefore be defined here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final, TypeVar, cast
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy import int64, ndarray, uint64
+
+Array = ndarray[Any, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NONE: Final = -(2**63)  # stands for null in registers
+NEWLINE: Final = 10
+LEAST_CODE: Final = -1  # of Kafka's error codes
+REGISTERS: Final = (
+    "byte_offset", "line_in_split", "time_ms", "arrival_ms", "api_version", "correlation_id",
+    "client_id", "size of client_id", "connection", "size of connection",
+    "software_name", "size of software_name", "software_version", "size of software_version",
+    "total_time_us", "request_queue_time_us", "local_time_us", "request_error_code",
+    "replica_id", "replica_epoch", "isolation_level", "session_id", "session_epoch", "answered_session_id",
+    "controller_id", "controller_epoch", "broker_epoch", "live_brokers", "size of live_brokers",
+    "topic", "size of topic", "topic_id", "size of topic_id",
+    "partition_row", "partition", "in_request", "in_response", "forgotten",
+    "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset",
+    "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "diverging_end_offset",
+    "hinted_leader", "hinted_leader_epoch", "preferred_read_replica", "records_size",
+    "partition_controller_epoch", "leader", "leader_epoch", "partition_epoch", "isr", "size of isr",
+    "replicas", "size of replicas", "adding_replicas", "size of adding_replicas",
+    "removing_replicas", "size of removing_replicas", "offline_replicas", "size of offline_replicas", "is_new",
+    "response_leader", "response_leader_epoch", "response_isr", "size of response_isr",
+    "unread", "size of unread", "broker_id", "api", "treatment", "table", "table's end", "partitions_listed", "header_end",
+)  # fmt: skip
+"""The registers, by the columns that they fill. A string or list has two: its start in the text, and its size.
+
+Of the registers that differ by partition, those of Fetch come first. The last registers fill no column: they state how the
+line is treated, and take the values of lines without rows.
+"""
+STRINGS: Final = (
+    "client_id", "connection", "software_name", "software_version", "topic", "topic_id", "live_brokers", "isr",
+    "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr",
+)  # fmt: skip
+REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
+TOPIC: Final = REGISTER["topic"]  # registers from here on differ by partition
+PARTITION: Final = REGISTER["partition_row"]
+FETCH_END: Final = REGISTER["partition_controller_epoch"]
+UNREAD: Final = REGISTER["unread"]
+
+
+class Column(IntEnum):
+    """The columns of a program's fields.
+
+    LITERAL: index of its first word. LOW, HIGH: bounds of an integer; of a plain string, its Characters and least size.
+    CHILD: the first field of an object. RESET to RESET_END: registers that become null where the object begins.
+    """
+
+    LITERAL = 0
+    SIZE = 1
+    KIND = 2
+    NEXT = 3
+    ELSE = 4
+    REGISTER = 5
+    LOW = 6
+    HIGH = 7
+    CHILD = 8
+    RESET = 9
+    RESET_END = 10
+
+
+class Kind(IntEnum):
+    """The kinds of values.
+
+    API: no value. The literal names the API with number LOW and Treatment HIGH, whose fields begin at CHILD; its rows go
+    to table RESET and fill the registers before RESET_END. VERSION: at most HIGH; the line continues at root
+    CHILD + version. LIST: of objects. NAMES: a list of objects or plain strings, or null. INTEGERS: a list.
+    FORGOTTEN: the partitions of a topic. END: of an object; END_ASKED and END_ANSWERED: of a partition in the request and
+    the response; END_TOPIC: of an answered topic, perhaps without partitions. TO_CONNECTION, TO_LINE_END: unread text up
+    to the line's last ` from connection ` or its end; the latter's register takes the start of its literal.
+    """
+
+    NOTHING = 0
+    INTEGER = 1
+    DECIMAL = 2
+    MILLISECONDS = 3
+    QUOTED = 4
+    PLAIN = 5
+    PLAIN_OR_NULL = 6
+    OBJECT = 7
+    LIST = 8
+    LIST_OR_NULL = 9
+    FORGOTTEN = 10
+    RECORDS = 11
+    END = 12
+    END_ASKED = 13
+    END_ANSWERED = 14
+    LINE_END = 15
+    API = 16
+    VERSION = 17
+    TO_CONNECTION = 18
+    TO_LINE_END = 19
+    BOOLEAN = 20
+    INTEGERS = 21
+    NAMES = 22
+    END_TOPIC = 23
+
+
+class Treatment(IntEnum):
+    """Treatment of an API's lines. ROWS: they become rows. COUNT: they are counted. NOTE: their place and time are noted
+    for the decoder.
+    """
+
+    ROWS = 0
+    COUNT = 1
+    NOTE = 2
+
+
+class Count(IntEnum):
+    """The columns of an API's counts: lines, partitions in requests, and from FIRST_CODE on partitions in responses by error
+    code, from LEAST_CODE on.
+    """
+
+    REQUESTS = 0
+    PARTITIONS = 1
+    FIRST_CODE = 2
+    END = 256
+
+
+class Note(IntEnum):
+    """The columns of a noted line. START, HEADER_END and END are positions in the text."""
+
+    START = 0
+    HEADER_END = 1
+    END = 2
+    LINE = 3
+    TIME = 4
+
+
+class Characters(IntEnum):
+    """Characters of a plain string. WORD: `\\w`. NAME: also `.` and `-`. ADDRESS: also `:` and `/`."""
+
+    WORD = 0
+    NAME = 1
+    ADDRESS = 2
+
+
+class State(IntEnum):
+    """The input and output of a scan.
+
+    POSITION: of the next line in the text. OFFSET: of the text's first byte in the file. LINE: number of the next line.
+    NOTES: number of filled notes. CLOCK_TIME: time of the next dated line if the clock has read it, else NONE.
+    LATEST to LEAP_TO: LogClock.pace. MINUTE: milliseconds of the minute printed as the words FIRST_WORD to LAST_WORD.
+    """
+
+    POSITION = 0
+    OFFSET = 1
+    LINE = 2
+    NOTES = 3
+    CLOCK_TIME = 4
+    LATEST = 5
+    BEHIND = 6
+    LEAP_FROM = 7
+    LEAP_TO = 8
+    MINUTE = 9
+    FIRST_WORD = 10
+    MIDDLE_WORD = 11
+    LAST_WORD = 12
+
+
+class Stop(IntEnum):
+    """Why a scan stopped. ENDED: the text ended. OTHER: the scanner does not take the line. MINUTE: its minute is not known.
+    FULL, NOTED: no space for its rows, or for its note. LATE: only the clock can read its time.
+    """
+
+    ENDED = 0
+    OTHER = 1
+    MINUTE = 2
+    FULL = 3
+    NOTED = 4
+    LATE = 5
+
+
+_LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
+(
+    _NOTHING, _INTEGER, _DECIMAL, _MILLISECONDS, _QUOTED, _PLAIN, _PLAIN_OR_NULL, _OBJECT, _LIST, _LIST_OR_NULL,
+    _FORGOTTEN, _RECORDS, _END, _END_ASKED, _END_ANSWERED, _LINE_END, _API, _VERSION, _TO_CONNECTION, _TO_LINE_END,
+    _BOOLEAN, _INTEGERS, _NAMES, _END_TOPIC,
+) = map(int, Kind)  # fmt: skip
+(
+    _POSITION, _OFFSET, _LINE, _NOTES, _CLOCK_TIME, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
+    _MINUTE, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
+) = map(int, State)  # fmt: skip
+_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE = map(int, Stop)
+_AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
+_REQUESTS, _PARTITIONS, _FIRST_CODE, _COUNTS_END = map(int, Count)
+_NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
+_WORD, _NAME, _ADDRESS = map(int, Characters)
+
+_BYTE_OFFSET, _LINE_IN_SPLIT, _TIME, _ARRIVAL = (REGISTER[n] for n in REGISTERS[:4])
+_API_VERSION = REGISTER["api_version"]
+_TOTAL_TIME = REGISTER["total_time_us"]
+_REPLICA, _REPLICA_EPOCH = REGISTER["replica_id"], REGISTER["replica_epoch"]
+_SESSION, _SESSION_EPOCH, _ANSWERED_SESSION = (
+    REGISTER["session_id"], REGISTER["session_epoch"], REGISTER["answered_session_id"],
+)  # fmt: skip
+_TOPIC_ID = REGISTER["topic_id"]
+_PARTITION_ID = REGISTER["partition"]
+_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN = REGISTER["in_request"], REGISTER["in_response"], REGISTER["forgotten"]
+_ANSWER = REGISTER["error_code"]  # from here to FETCH_END: values of the response
+_HINTS, _AFTER_HINTS = REGISTER["diverging_epoch"], REGISTER["preferred_read_replica"]
+_STRINGS = tuple(map(REGISTER.__getitem__, STRINGS))
+_API_NUMBER, _TREATMENT = REGISTER["api"], REGISTER["treatment"]
+_TABLE, _TABLE_END = REGISTER["table"], REGISTER["table's end"]
+_LISTED, _HEADER_END = REGISTER["partitions_listed"], REGISTER["header_end"]
+
+_LATE_MS = 2_000  # as log_time.LATE_MS
+_TAGGED_FIELDS = 12  # as api_versions.DIVERGING_EPOCH_FETCH_VERSION
+_REPLICA_STATE = 15  # as api_versions.REPLICA_STATE_FETCH_VERSION
+_FETCHES = 0  # the table of Fetches
+_LEAST_INT32, _MOST_INT32 = -(2**31), 2**31 - 1
+_DIGITS = 18  # numbers of so many digits fit 64 bits
+_EXACT_DIGITS = 15  # numbers of so many digits, divided by an exact power of ten, give the nearest double
+
+
+def _text(text: bytes) -> Any:
+    """The first eight bytes of a text as a word."""
+    return uint64(int.from_bytes(text, "little"))
+
+
+_ZERO_ID_SIZE = 22
+_ZERO_ID = _text(b"A" * 8)
+_LEVEL = _text(b"] DEBUG ")
+_NULL, _TRUE, _FALSE = _text(b"null"), _text(b"true"), _text(b"false")
+_COMMA = _text(b",")
+_QUOTES = _text(b'"' * 8)
+_BACKSLASHES = _text(b"\\" * 8)
+_SPACES = _text(b" " * 8)
+_SEMICOLONS = _text(b";" * 8)
+_NEWLINES = _text(b"\n" * 8)
+_FROM, _CONNECTION = _text(b" from co"), _text(b"nnection")
+_FILE_RECORDS, _OF_FILE, _FILE_PATH = _text(b"FileReco"), _text(b"rds(file"), _text(b"= ")
+_OF_SIZE = _text(b"rds(size")
+_MEMORY_RECORDS, _IN_MEMORY, _MEMORY_SIZE = _text(b"MemoryRe"), _text(b"cords(si"), _text(b"ze=")
+_COMMA_AND_SPACE = _text(b", ")
+_START = _text(b", start=")
+_END_AT = _text(b", end=")
+_HIGH_BITS = _text(b"\x80" * 8)
+_ONES = _text(b"\x01" * 8)
+_NOT_FIRST = _text(b"\0" + b"\xff" * 7)
+_HALF = _text(b"\xff" * 4)
+_TWO_BYTES = _text(b"\xff" * 2)
+_THREE_BYTES = _text(b"\xff" * 3)
+_FIVE_BYTES = _text(b"\xff" * 5)
+_SIX_BYTES = _text(b"\xff" * 6)
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code."""
+    return cast(Function, njit(error_model="numpy")(function))
+
+
+def _loading(bits: int) -> Callable[[int], int]:
+    """A function that loads the little-endian number of so many bits from an address of any alignment."""
+
+    def typed(context: Any, at: Any) -> Any:  # noqa: ARG001  as numba calls it
+        def load(context: Any, builder: Any, signature: Any, given: Any) -> Any:  # noqa: ARG001
+            found = builder.load(builder.inttoptr(given[0], ir.IntType(bits).as_pointer()), align=1)
+            return found if bits == 64 else builder.zext(found, ir.IntType(64))
+
+        return (types.uint64 if bits == 64 else types.int64)(types.int64), load
+
+    return cast(Callable[[int], int], intrinsic(typed))
+
+
+_word = _loading(64)
+_byte = _loading(8)
+
+
+@compiled
+def _digits(at: int) -> tuple[int, int]:
+    """(number, end) of decimal digits; there may be none, or too many for 64 bits."""
+    value = 0
+    while 48 <= _byte(at) <= 57:
+        value = value * 10 + (_byte(at) - 48)
+        at += 1
+    return value, at
+
+
+@compiled
+def _integer(at: int) -> tuple[int, int]:
+    """(integer, end); end is -1 unless it is printed as by Java, with at most _DIGITS digits."""
+    negative = _byte(at) == 45
+    start = at + 1 if negative else at
+    value, end = _digits(start)
+    size = end - start
+    if size == 0 or size > _DIGITS or (_byte(start) == 48 and (size > 1 or negative)):
+        return 0, -1
+    return (-value if negative else value), end
+
+
+@compiled
+def _decimal(at: int) -> tuple[float, int]:
+    """(number, end); end is -1 for negative numbers, exponents and more than _EXACT_DIGITS digits."""
+    whole, end = _digits(at)
+    size = end - at
+    if size == 0 or size > _EXACT_DIGITS or (_byte(at) == 48 and size > 1):
+        return 0.0, -1
+    if _byte(end) != 46:
+        return float(whole), end
+    fraction, after = _digits(end + 1)
+    places = after - end - 1
+    if places == 0 or size + places > _EXACT_DIGITS:
+        return 0.0, -1
+    scale = 1
+    for _ in range(places):
+        scale *= 10
+    return float(whole * scale + fraction) / float(scale), after
+
+
+@compiled
+def _quoted_end(at: int) -> int:
+    """The address of the quote that ends a JSON string of plain ASCII; -1 for other strings."""
+    while True:
+        word = _word(at)
+        quote, backslash = word ^ _QUOTES, word ^ _BACKSLASHES
+        odd = ((quote - _ONES) & ~quote) | ((backslash - _ONES) & ~backslash) | ((word - _SPACES) & ~word) | word
+        if odd & _HIGH_BITS:
+            while _byte(at) != 34:
+                if _byte(at) == 92 or _byte(at) < 32 or _byte(at) > 127:
+                    return -1
+                at += 1
+            return at
+        at += 8
+
+
+@compiled
+def _plain_end(at: int, characters: int) -> int:
+    """The end of a string of these Characters."""
+    while True:
+        c = _byte(at)
+        if 97 <= c <= 122 or 48 <= c <= 58 or 65 <= c <= 90 or c == 95 or 45 <= c <= 47:
+            if characters < (_ADDRESS if c == 58 or c == 47 else _NAME if c == 45 or c == 46 else _WORD):
+                return at
+            at += 1
+        else:
+            return at
+
+
+@compiled
+def _integers_end(at: int) -> int:
+    """The address of the bracket that ends a list of 32-bit integers; -1 for other lists."""
+    if _byte(at) == 93:
+        return at
+    while True:
+        value, at = _integer(at)
+        if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32:
+            return -1
+        if _byte(at) != 44:
+            return at if _byte(at) == 93 else -1
+        at += 1
+
+
+@compiled
+def _names_end(at: int) -> int:
+    """The address of the bracket that ends a list of plain names; -1 for other lists."""
+    while True:
+        at = _plain_end(at, _ADDRESS)
+        if _byte(at) != 44:
+            return at if _byte(at) == 93 else -1
+        at += 1
+
+
+@compiled
+def _records(at: int) -> tuple[int, int]:
+    """(bytes of a printed record set, end); end is -1 unless it has a form that releases print for a Fetch."""
+    if _byte(at) == 91 and _byte(at + 1) == 93:
+        return 0, at + 2
+    if _word(at) == _FILE_RECORDS and _word(at + 8) == _OF_FILE and _word(at + 16) & _TWO_BYTES == _FILE_PATH:
+        return _slice(_plain_end(at + 18, _ADDRESS))
+    if _word(at) == _FILE_RECORDS and _word(at + 8) == _OF_SIZE and _byte(at + 16) == 61:
+        return _sized(at + 17)
+    if _word(at) == _MEMORY_RECORDS and _word(at + 8) == _IN_MEMORY and _word(at + 16) & _THREE_BYTES == _MEMORY_SIZE:
+        return _sized(at + 19)
+    return 0, -1
+
+
+@compiled
+def _slice(at: int) -> tuple[int, int]:
+    """(bytes, end) of `, start=…, end=…)`."""
+    if _word(at) != _START:
+        return 0, -1
+    start, at = _integer(at + 8)
+    if at < 0 or _word(at) & _SIX_BYTES != _END_AT:
+        return 0, -1
+    end, at = _integer(at + 6)
+    if at < 0 or _byte(at) != 41:
+        return 0, -1
+    return end - start, at + 1
+
+
+@compiled
+def _sized(at: int) -> tuple[int, int]:
+    """(size, end of the parenthesis) of `72, file=…)`."""
+    size, at = _integer(at)
+    if at < 0 or size < 0 or _word(at) & _TWO_BYTES != _COMMA_AND_SPACE:
+        return 0, -1
+    while _byte(at) != 41:
+        c = _byte(at)
+        if c < 32 or c == 40 or c == 123 or c == 125 or c > 126:
+            return 0, -1
+        at += 1
+    return size, at + 1
+
+
+@compiled
+def _line_end(at: int) -> int:
+    """The address of the line's newline; -1 if a byte before it is not ASCII."""
+    while True:
+        word = _word(at)
+        newline = word ^ _NEWLINES
+        if ((newline - _ONES) & ~newline | word) & _HIGH_BITS:
+            while _byte(at) != NEWLINE:
+                if _byte(at) > 127:
+                    return -1
+                at += 1
+            return at
+        at += 8
+
+
+@compiled
+def _last_connection(at: int, end: int) -> int:
+    """The address of the last ` from connection ` before `end`; -1 unless a plain address and `;` follow it."""
+    while True:
+        end -= 8
+        semicolon = _word(end) ^ _SEMICOLONS
+        if end < at or (semicolon - _ONES) & ~semicolon & _HIGH_BITS:
+            break
+    end += 7
+    while end > at and _byte(end) != 59:
+        end -= 1
+    while end > at and _byte(end) != 32:
+        end -= 1
+    end -= 16
+    found = end > at and _word(end) == _FROM and _word(end + 8) == _CONNECTION
+    return end if found else -1
+
+
+@compiled
+def _fits(at: int, first: int, words: int, masks: int, size: int) -> bool:
+    """Whether a literal of `size` bytes stands here. first: the text's word at this address."""
+    if first & _word(masks) != _word(words):
+        return False
+    for past in range(8, size, 8):
+        if _word(at + past) & _word(masks + past) != _word(words + past):
+            return False
+    return True
+
+
+@compiled
+def _is_zero(at: int) -> bool:
+    """Whether a topic id is the zero id."""
+    return bool(_word(at) == _ZERO_ID and _word(at + 8) == _ZERO_ID and _word(at + 14) == _ZERO_ID)
+
+
+@compiled
+def _store_partition(text: int, registers: Array, parts: Array, partition_count: int) -> None:
+    """Copy a partition's registers to the next row of `parts`."""
+    topic_id = registers[_TOPIC_ID]
+    if topic_id != NONE and registers[_TOPIC_ID + 1] == _ZERO_ID_SIZE and _is_zero(text + topic_id):
+        registers[_TOPIC_ID] = NONE
+    for number in range(TOPIC, registers[_TABLE_END]):
+        parts[partition_count, number - TOPIC] = registers[number]
+
+
+@compiled
+def _line(
+    text: int, at: int, field: int, roots: Array, fields: Array, words: int, masks: int,
+    registers: Array, parts: Array, opened: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """Scan a line from `field` on: (number of partitions, end); end is -1 if the scanner does not take the line.
+
+    Fills the request's registers, and per partition a row of `parts` with the registers from TOPIC on.
+    """
+    partition_count, depth = 0, 0
+    begins = False  # an object begins: its first field follows a brace, not a comma
+    while True:
+        first: Any = _word(at)
+        if begins:
+            first = (first & _NOT_FIRST) | _COMMA
+            begins = False
+        while True:
+            literal = 8 * fields[field, _LITERAL]
+            if _fits(at, first, words + literal, masks + literal, fields[field, _SIZE]):
+                break
+            field = fields[field, _ELSE]
+            if field < 0:
+                return 0, -1
+        at += fields[field, _SIZE]
+        kind, register = fields[field, _KIND], fields[field, _REGISTER]
+        if kind == _INTEGER:
+            value, at = _integer(at)
+            if at < 0 or value < fields[field, _LOW] or value > fields[field, _HIGH]:
+                return 0, -1
+            registers[register] = value
+        elif kind == _QUOTED:
+            if _byte(at) == 34:
+                end = _quoted_end(at + 1)
+                if end < 0:
+                    return 0, -1
+                registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+                at = end + 1
+            elif _word(at) & _HALF == _NULL:
+                registers[register] = NONE
+                at += 4
+            else:
+                return 0, -1
+        elif kind in (_PLAIN, _PLAIN_OR_NULL):
+            end = _plain_end(at, fields[field, _LOW])
+            if end - at < fields[field, _HIGH]:
+                return 0, -1
+            registers[register], registers[register + 1] = at - text, end - at
+            if kind == _PLAIN_OR_NULL and end - at == 4 and _word(at) & _HALF == _NULL:
+                registers[register] = NONE
+            at = end
+        elif kind in (_MILLISECONDS, _DECIMAL):
+            milliseconds, at = _decimal(at)
+            if at < 0 or milliseconds > 1e12:
+                return 0, -1
+            if kind == _MILLISECONDS:
+                registers[register] = int64(milliseconds * 1000.0 + 0.5)
+        elif kind in (_OBJECT, _LIST, _LIST_OR_NULL, _NAMES):
+            if kind in (_LIST_OR_NULL, _NAMES) and _word(at) & _HALF == _NULL:
+                at += 4
+                field = fields[field, _NEXT]
+                continue
+            if kind != _OBJECT:
+                if _byte(at) != 91:
+                    return 0, -1
+                registers[register], registers[register + 1] = at - text, 2
+                at += 1
+                if kind == _NAMES and _byte(at) != 123:
+                    at = _names_end(at)
+                    if at < 0:
+                        return 0, -1
+                if _byte(at) == 93:
+                    at += 1
+                    field = fields[field, _NEXT]
+                    continue
+            if _byte(at) != 123:
+                return 0, -1
+            opened[depth] = field
+            depth += 1
+            for number in range(fields[field, _RESET], fields[field, _RESET_END]):
+                registers[number] = NONE
+            field = fields[field, _CHILD]
+            begins = True
+            continue
+        elif kind in (_END, _END_ASKED, _END_ANSWERED, _END_TOPIC):
+            if kind != _END and (kind != _END_TOPIC or registers[_PARTITION_ID] == NONE):
+                if partition_count == len(parts):
+                    return 0, -1
+                registers[_IN_REQUEST] = kind == _END_ASKED
+                registers[_IN_RESPONSE] = kind != _END_ASKED
+                registers[_IS_FORGOTTEN] = 0
+                _store_partition(text, registers, parts, partition_count)
+                partition_count += 1
+            depth -= 1
+            field = opened[depth]
+            if fields[field, _KIND] != _OBJECT:
+                c = _byte(at)
+                at += 1
+                if c == 44 and _byte(at) == 123:
+                    for number in range(fields[field, _RESET], fields[field, _RESET_END]):
+                        registers[number] = NONE
+                    depth += 1
+                    field = fields[field, _CHILD]
+                    begins = True
+                    continue
+                if c != 93:
+                    return 0, -1
+                register = fields[field, _REGISTER]
+                registers[register + 1] = at - text - registers[register]
+        elif kind == _BOOLEAN:
+            true = _word(at) & _HALF == _TRUE
+            if not true and _word(at) & _FIVE_BYTES != _FALSE:
+                return 0, -1
+            registers[register] = true
+            at += 4 if true else 5
+        elif kind == _INTEGERS:
+            end = _integers_end(at + 1) if _byte(at) == 91 else -1
+            if end < 0:
+                return 0, -1
+            registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+            at = end + 1
+        elif kind == _FORGOTTEN:
+            c = _byte(at)
+            if c != 91:
+                return 0, -1
+            if _byte(at + 1) == 93:
+                at += 1
+                c = _byte(at)
+            while c != 93:
+                value, at = _integer(at + 1)
+                if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32 or partition_count == len(parts):
+                    return 0, -1
+                for number in range(PARTITION, FETCH_END):
+                    registers[number] = NONE
+                registers[_PARTITION_ID] = value
+                registers[_IN_REQUEST], registers[_IN_RESPONSE], registers[_IS_FORGOTTEN] = 0, 0, 1
+                _store_partition(text, registers, parts, partition_count)
+                partition_count += 1
+                c = _byte(at)
+                if c != 44 and c != 93:
+                    return 0, -1
+            at += 1
+        elif kind == _RECORDS:
+            registers[register], at = _records(at)
+            if at < 0:
+                return 0, -1
+        elif kind == _API:
+            registers[_API_NUMBER], registers[_TREATMENT] = fields[field, _LOW], fields[field, _HIGH]
+            registers[_TABLE], registers[_TABLE_END] = fields[field, _RESET], fields[field, _RESET_END]
+            field = fields[field, _CHILD]
+            continue
+        elif kind == _VERSION:
+            version, at = _integer(at)
+            if at < 0 or version < 0 or version > fields[field, _HIGH]:
+                return 0, -1
+            registers[_API_VERSION] = version
+            field = roots[fields[field, _CHILD] + version]
+            continue
+        elif kind == _TO_CONNECTION:
+            end = _line_end(at)
+            if end < 0:
+                return 0, -1
+            at = _last_connection(at, end)
+            if at < 0:
+                return 0, -1
+        elif kind == _TO_LINE_END:
+            registers[register] = at - fields[field, _SIZE] - text
+            end = _line_end(at)
+            return 0, (end + 1 if end >= 0 else -1)
+        elif kind == _LINE_END:
+            return partition_count, (at + 1 if _byte(at) == NEWLINE else -1)
+        field = fields[field, _NEXT]
+
+
+@compiled
+def _same(text: int, parts: Array, left: int, right: int, string: int) -> bool:
+    """Whether two partitions have equal strings in the register `string`."""
+    start, size = parts[left, string - TOPIC], parts[left, string + 1 - TOPIC]
+    start_right = parts[right, string - TOPIC]
+    if start == NONE or start_right == NONE:
+        return bool(start == start_right)
+    if size != parts[right, string + 1 - TOPIC]:
+        return False
+    for number in range(size):
+        if _byte(text + start + number) != _byte(text + start_right + number):
+            return False
+    return True
+
+
+@compiled
+def _same_partition(text: int, parts: Array, left: int, right: int) -> bool:
+    """Whether two rows have the same topic, topic id and partition."""
+    return (
+        parts[left, _PARTITION_ID - TOPIC] == parts[right, _PARTITION_ID - TOPIC]
+        and _same(text, parts, left, right, TOPIC)
+        and _same(text, parts, left, right, _TOPIC_ID)
+    )
+
+
+@compiled
+def _any_twice(text: int, parts: Array, first: int, end: int) -> bool:
+    """Whether two rows between `first` and `end` have the same partition."""
+    for left in range(first, end):
+        for right in range(left + 1, end):
+            if _same_partition(text, parts, left, right):
+                return True
+    return False
+
+
+@compiled
+def _join_answers(text: int, registers: Array, parts: Array, partition_count: int) -> bool:
+    """Merge answers into the rows of requested partitions, as fetch.rows does.
+
+    False if a partition was answered twice, or, except in a Fetch, requested twice: the decoder reads such lines.
+    """
+    answers = 0  # index of the first answer: a response follows its request
+    while answers < partition_count and parts[answers, _IN_RESPONSE - TOPIC] != 1:
+        answers += 1
+    if answers == partition_count or parts[0, _IN_REQUEST - TOPIC] != 1:
+        return True
+    if _any_twice(text, parts, answers, partition_count) or (
+        registers[_TABLE] != _FETCHES and _any_twice(text, parts, 0, answers)
+    ):
+        return False
+    likely = answers
+    for asked in range(answers):
+        if parts[asked, _IN_REQUEST - TOPIC] != 1:
+            break
+        for number in range(partition_count - answers):
+            answer = answers + (likely - answers + number) % (partition_count - answers)
+            if parts[answer, _IN_RESPONSE - TOPIC] == 1 and _same_partition(text, parts, asked, answer):
+                for register in range(_ANSWER - TOPIC, FETCH_END - TOPIC):
+                    parts[asked, register] = parts[answer, register]
+                parts[asked, _IN_RESPONSE - TOPIC] = 1
+                parts[answer, _IN_RESPONSE - TOPIC] = 0
+                likely = answer + 1
+                break
+    return True
+
+
+@compiled
+def _fill_fetch_defaults(registers: Array) -> None:
+    """Fill the request's registers of a Fetch, as fetch.rows does."""
+    if registers[_SESSION_EPOCH] == 0:
+        registers[_SESSION] = registers[_ANSWERED_SESSION]
+    if registers[_API_VERSION] >= _REPLICA_STATE and registers[_REPLICA_EPOCH] == NONE:
+        registers[_REPLICA] = registers[_REPLICA_EPOCH] = -1
+
+
+@compiled
+def _write_row(
+    text: int, registers: Array, ordinal: int, rows: Array, row: int, characters: Array, ends: Array
+) -> bool:
+    """Write a row of the result; False if a column has no space for its characters."""
+    for number, string in enumerate(_STRINGS):
+        start, end = registers[string], ends[number, row]
+        if start != NONE:
+            size = registers[string + 1]
+            if end + size > characters.shape[1]:
+                return False
+            for at in range(size):
+                characters[number, end + at] = _byte(text + start + at)
+            end += size
+        ends[number, row + 1] = end
+    registers[PARTITION] = ordinal
+    if registers[_API_VERSION] >= _TAGGED_FIELDS and registers[_IN_RESPONSE]:
+        for number in range(_HINTS, _AFTER_HINTS):
+            if registers[number] == NONE:
+                registers[number] = -1
+    for number in range(registers[_TABLE_END]):
+        rows[number, row] = registers[number]
+    return True
+
+
+@compiled
+def _write_rows(
+    text: int,
+    registers: Array,
+    parts: Array,
+    partition_count: int,
+    rows: Array,
+    row: int,
+    characters: Array,
+    ends: Array,
+) -> int:
+    """Write a line's rows: requested, then answered only, then forgotten partitions. Returns the next row; -1 without space."""
+    if row + partition_count >= rows.shape[1]:
+        return -1
+    ordinal = 0
+    for turn in (_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN):
+        for partition in range(partition_count):
+            if parts[partition, turn - TOPIC] != 1 or (
+                turn == _IN_RESPONSE and parts[partition, _IN_REQUEST - TOPIC] == 1
+            ):
+                continue
+            for number in range(TOPIC, registers[_TABLE_END]):
+                registers[number] = parts[partition, number - TOPIC]
+            if not _write_row(text, registers, ordinal, rows, row + ordinal, characters, ends):
+                return -1
+            ordinal += 1
+    if ordinal == 0:
+        for number in range(TOPIC, registers[_TABLE_END]):
+            registers[number] = NONE
+        registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
+        if not _write_row(text, registers, 0, rows, row, characters, ends):
+            return -1
+        ordinal = 1
+    return row + ordinal
+
+
+@compiled
+def _count(counts: Array, registers: Array, parts: Array, partition_count: int) -> bool:
+    """Count a line without rows; False if it has an error code outside of the counted range."""
+    error_code = _ANSWER - TOPIC
+    for part in range(partition_count):
+        if not 0 <= parts[part, error_code] - LEAST_CODE < _COUNTS_END - _FIRST_CODE:
+            return False
+    of_api = counts[registers[_API_NUMBER]]
+    of_api[_PARTITIONS] += registers[_LISTED]
+    for part in range(partition_count):
+        of_api[_FIRST_CODE + parts[part, error_code] - LEAST_CODE] += 1
+    return True
+
+
+@compiled
+def _in_time(state: Array, time: int) -> bool:
+    """Advance the clock as LogClock.read does; False if LogClock must read the line itself."""
+    if time < state[_LATEST] - _LATE_MS:
+        return False
+    if time > state[_LATEST]:
+        if time > state[_LATEST] + _LATE_MS:
+            state[_LEAP_FROM], state[_LEAP_TO] = state[_LATEST], time
+        state[_LATEST] = time
+    return True
+
+
+@cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))  # cached with all that it calls
+def scan(
+    data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
+    registers: Array, parts: Array, opened: Array, filled: Array, rows: Array, characters: Array, ends: Array,
+    counts: Array, notes: Array,
+) -> int:  # fmt: skip
+    """Scan lines from state[POSITION] to `size`, up to the first that the scanner does not take; returns a Stop.
+
+    Needs 64 newlines after the text. Each row of the result fills a column of its table in `rows`, from the table's count
+    in `filled` on; its strings are appended to the table's `characters`, and their ends to `ends`. Noted lines fill rows of
+    `notes` from state[NOTES] on. `counts` has a row per API.
+    """
+    text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
+    at, end = text + state[_POSITION], text + size
+    while at < end:
+        if _word(at + 24) != _LEVEL or not _fits(at + 32, _word(at + 32), words, masks, fields[0, _SIZE]):
+            return _OTHER
+        has_clock_time = state[_CLOCK_TIME] != NONE
+        if not has_clock_time and (
+            _word(at) != uint64(state[_FIRST_WORD])
+            or _word(at + 8) != uint64(state[_MIDDLE_WORD])
+            or _word(at + 10) != uint64(state[_LAST_WORD])
+        ):
+            return _UNKNOWN_MINUTE
+        second, comma = _digits(at + 18)
+        fraction, after = _digits(at + 21)
+        if comma != at + 20 or _byte(comma) != 44 or second > 59 or after != at + 24:
+            return _OTHER
+        for number in range(len(registers)):
+            registers[number] = NONE
+        registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
+        registers[_TABLE], registers[_TABLE_END] = _FETCHES, FETCH_END
+        partition_count, after = _line(
+            text, at + 32 + fields[0, _SIZE], fields[0, _NEXT], roots, fields, words, masks, registers, parts, opened
+        )
+        if after < 0:
+            return _OTHER
+        if registers[_TREATMENT] == _COUNTED:  # the clock does not read counted lines
+            if not _count(counts, registers, parts, partition_count):
+                return _OTHER
+        else:
+            time = state[_CLOCK_TIME] if has_clock_time else state[_MINUTE] + 1000 * second + fraction + state[_BEHIND]
+            table = registers[_TABLE]
+            row = filled[table]
+            if registers[_TREATMENT] == _NOTED:
+                if state[_NOTES] == len(notes):
+                    return _NO_ROOM_FOR_NOTES
+                note = notes[state[_NOTES]]
+                note[_NOTED_START], note[_NOTED_HEADER_END] = at - text, registers[_HEADER_END]
+                note[_NOTED_END] = after - 1 - text
+                note[_NOTED_LINE], note[_NOTED_TIME] = state[_LINE], time
+            else:
+                if not _join_answers(text, registers, parts, partition_count):
+                    return _OTHER
+                registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
+                registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
+                if table == _FETCHES:
+                    _fill_fetch_defaults(registers)
+                row = _write_rows(
+                    text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
+                )
+                if row < 0:
+                    return _FULL
+            if not has_clock_time and not _in_time(state, time):
+                return _LATE
+            state[_CLOCK_TIME] = NONE
+            state[_NOTES] += registers[_TREATMENT] == _NOTED
+            filled[table] = row
+        if registers[_TREATMENT] != _NOTED:
+            counts[registers[_API_NUMBER], _REQUESTS] += 1
+        at = after
+        state[_POSITION] = at - text
+        state[_LINE] += 1
+    return _ENDED

@@ -1,0 +1,233 @@
+"""Runs the compiled scanner over the lines of a range, and makes Arrow columns of its results."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from epochaudit.sources.request_log.compiled.machine import (
+    LEAST_CODE,
+    NONE,
+    REGISTER,
+    REGISTERS,
+    STRINGS,
+    TOPIC,
+    UNREAD,
+    Count,
+    Note,
+    State,
+    Stop,
+    scan,
+)
+from epochaudit.sources.request_log.compiled.program import AS_ROWS, Program, json_program, text_program
+from epochaudit.sources.request_log.json import APIS
+from epochaudit.sources.sink import Columns, RequestCounts, RowSink
+
+PADDING: Final = 64  # newlines after a text, as comparisons of whole words read past its end
+ROWS: Final = 6_000  # initial rows of each table; a power of two would map all columns of a row to the same cache lines
+CHARACTERS: Final = 200_000  # initial bytes of each column of strings
+NOTES: Final = 4_096  # lines noted before the decoder reads them
+PARTITIONS: Final = 512  # of a line; joining more would need another algorithm
+DEPTH: Final = 16  # of nested objects
+MINUTE: Final = 18  # bytes of `[YYYY-MM-DD HH:MM:`
+LEVEL_END: Final = 32  # bytes of `[YYYY-MM-DD HH:MM:SS,mmm] DEBUG `
+NO_MINUTE: Final = (0, 0, 0, -1)  # no minute: overlapping words that contradict each other
+_POSITION, _OFFSET, _LINE, _NOTES, _CLOCK_TIME, _LATEST, _MINUTE = (
+    int(name)
+    for name in (State.POSITION, State.OFFSET, State.LINE, State.NOTES, State.CLOCK_TIME, State.LATEST, State.MINUTE)
+)
+_ID: Final = re.compile(r"\{id=(-?\d+)")
+
+
+def load() -> None:
+    """Load the compiled code, or compile it. Raises numba's errors."""
+    program, none = json_program(), np.zeros(1, np.int64)
+    text, rows, notes = np.zeros(PADDING, np.uint8), np.zeros((1, 1, 1), np.int64), np.zeros((1, 1), np.int64)
+    characters, ends = np.zeros((1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.int32)
+    scan(
+        text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
+        none, notes, none, none, rows, characters, ends, notes, notes,
+    )  # fmt: skip
+
+
+def of_json(sink: RowSink) -> RequestScanner:
+    """For the request log in JSON."""
+    return RequestScanner(json_program(), sink)
+
+
+def of_text(sink: RowSink) -> RequestScanner:
+    """For the request log as text."""
+    return RequestScanner(text_program(), sink)
+
+
+class RequestScanner:
+    """Reads the lines of a file's range that are printed as Kafka prints them. Its rows go to the sink."""
+
+    def __init__(self, program: Program, sink: RowSink) -> None:
+        self._program, self._clock = program, sink.clock
+        tables = sum(api in AS_ROWS for api in program.apis)
+        for number, api in enumerate(AS_ROWS[:tables]):
+            sink.register(f"scanned {api}", ScannedRows(self, number, api, sink.wanted.schema()))
+        self._state = np.zeros(len(State), np.int64)
+        self._state[_CLOCK_TIME] = NONE
+        self._registers = np.zeros(len(REGISTERS), np.int64)
+        self._parts = np.zeros((PARTITIONS, UNREAD - TOPIC), np.int64)
+        self._opened = np.zeros(DEPTH, np.int64)
+        self.filled = np.zeros(tables, np.int64)
+        self.rows = np.zeros((tables, UNREAD, ROWS), np.int64)
+        self.characters = np.zeros((tables, len(STRINGS), CHARACTERS), np.uint8)
+        self.ends = np.zeros((tables, len(STRINGS), ROWS + 1), np.int32)
+        self._counts = np.zeros((len(program.apis), Count.END), np.int64)
+        self._notes = np.zeros((NOTES, len(Note)), np.int64)
+        self._text = np.zeros(0, np.uint8)
+        self._data = b""
+        self._pace = (0, 0, 0, 0)
+        self._minute_ms: int | None
+        self._reset_minute()
+
+    def begin(self, data: bytes, byte_offset: int) -> None:
+        """Set the lines to scan next. byte_offset: of the first in the file."""
+        self._data = data
+        self._text = np.empty(len(data) + PADDING, np.uint8)
+        self._text[: len(data)] = np.frombuffer(data, np.uint8)
+        self._text[len(data) :] = ord("\n")
+        self._state[_OFFSET] = byte_offset
+
+    def lines(self, start: int, line_in_split: int) -> tuple[int, int, list[list[int]]]:
+        """Scan lines from `start` on, up to the first one that the scanner does not take.
+
+        Returns (start of that line, its number, noted lines in the columns of Note).
+        """
+        if not self._data.startswith(self._program.start, start + LEVEL_END):
+            return start, line_in_split, []
+        state, program = self._state, self._program
+        state[_POSITION], state[_LINE], state[_NOTES] = start, line_in_split, 0
+        self._follow_clock()
+        while True:
+            stop = scan(
+                self._text, len(self._data), program.roots, program.fields, program.literals, state,
+                self._registers, self._parts, self._opened, self.filled, self.rows, self.characters, self.ends,
+                self._counts, self._notes,
+            )  # fmt: skip
+            if stop == Stop.FULL:
+                self._grow()
+            elif not (stop == Stop.MINUTE and self._read_minute()) and not (stop == Stop.LATE and self._ask_clock()):
+                break
+        self._set_clock()
+        return int(state[_POSITION]), int(state[_LINE]), self._notes[: state[_NOTES]].tolist()
+
+    def _follow_clock(self) -> None:
+        if self._pace != (pace := self._clock.pace):
+            self._state[_LATEST:_MINUTE] = self._pace = pace
+        if self._minute_ms != self._clock.minute(self._minute):  # summer time ended
+            self._reset_minute()
+
+    def _set_clock(self) -> None:
+        latest, behind, leap_from, leap_to = self._state[_LATEST:_MINUTE].tolist()
+        if self._pace != (pace := (latest, behind, leap_from, leap_to)):
+            self._clock.pace = self._pace = pace
+
+    def _ask_clock(self) -> bool:
+        """Let the clock read the next line's time; False if it has none."""
+        self._set_clock()
+        start = self._state[_POSITION]
+        time_ms = self._clock.read(self._data[start : start + LEVEL_END])
+        self._follow_clock()
+        if time_ms is None:
+            return False
+        self._state[_CLOCK_TIME] = time_ms
+        return True
+
+    def take_counts(self, counts: RequestCounts) -> tuple[int, int]:
+        """Add the lines scanned since the last call to `counts`; returns the numbers of lines with and without rows."""
+        values = self._counts
+        for number, column in np.argwhere(values).tolist():
+            api, count = self._program.apis[number], int(values[number, column])
+            if column == Count.REQUESTS:
+                counts.requests[api] += count
+            elif column == Count.PARTITIONS:
+                counts.partition_rows[api] += count
+            else:
+                counts.error_codes[f"{api}:{column - Count.FIRST_CODE + LEAST_CODE}"] += count
+        requests = values[:, Count.REQUESTS].tolist()
+        values[:] = 0
+        events = sum(requests[: len(self.filled)])
+        return events, sum(requests) - events
+
+    def _read_minute(self) -> bool:
+        """Set the next line's minute as the current one; False if it has none."""
+        start = self._state[_POSITION]
+        printed = self._data[start : start + MINUTE]
+        known = self._clock.minute(printed)
+        if known is None:
+            return False
+        self._minute, self._minute_ms = printed, known
+        self._state[_MINUTE:] = (known, *(int.from_bytes(printed[at : at + 8], "little") for at in (0, 8, MINUTE - 8)))
+        return True
+
+    def _reset_minute(self) -> None:
+        self._minute = b""
+        self._minute_ms = None
+        self._state[_MINUTE:] = NO_MINUTE
+
+    def _grow(self) -> None:
+        """Double the space for rows and strings."""
+        self.rows = np.concatenate((self.rows, np.zeros_like(self.rows)), axis=2)
+        self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=2)
+        self.characters = np.concatenate((self.characters, np.zeros_like(self.characters)), axis=2)
+
+
+class ScannedRows:
+    """The scanned rows of an API; see sink.PendingRows."""
+
+    def __init__(self, scanner: RequestScanner, table: int, api: str, wanted: pa.Schema) -> None:
+        own = {"partition_row", *APIS[api].columns}
+        names = (name for name in REGISTERS[:UNREAD] if name in own or REGISTER[name] < REGISTER["replica_id"])
+        self._columns = {name: wanted.field(name).type for name in names if name in wanted.names}
+        self._scanner, self._table, self._event_type = scanner, table, pa.scalar(api)
+
+    def __len__(self) -> int:
+        return int(self._scanner.filled[self._table])
+
+    def clear(self) -> None:
+        """Remove the rows."""
+        self._scanner.filled[self._table] = 0
+
+    def columns(self) -> Columns:
+        """The requested columns that the rows fill."""
+        count = len(self)
+        filled: Columns = {name: self._column(name, kind, count) for name, kind in self._columns.items()}
+        return {**filled, "event_type": pa.repeat(self._event_type, count)}
+
+    def _column(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
+        values = self._scanner.rows[self._table, REGISTER[name], :count]
+        null = values == NONE
+        if name not in STRINGS:
+            return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=null)
+        number = STRINGS.index(name)
+        ends = self._scanner.ends[self._table, number, : count + 1]
+        text = self._scanner.characters[self._table, number, : ends[-1]].tobytes()
+        known = pa.array(~null).buffers()[1]
+        strings = pa.StringArray.from_buffers(count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text), known)
+        return _lists(strings, kind) if pa.types.is_list(kind) else strings
+
+    def halves(self) -> None:
+        """None: the scanner takes only values that fit their columns."""
+
+    def place(self) -> tuple[object, object]:
+        """byte_offset and line_in_split of the first row."""
+        first = self._scanner.rows[self._table, :, 0]
+        return first[REGISTER["byte_offset"]].item(), first[REGISTER["line_in_split"]].item()
+
+
+def _lists(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Integers `1,2,3`, or ids of brokers `[{id=1,…},{id=2,…}]`, as lists. Few texts differ, so each is parsed once."""
+    encoded = texts.dictionary_encode()
+    values = [
+        _ID.findall(text) if text.startswith("[") else text.split(",") if text else []
+        for text in encoded.dictionary.to_pylist()
+    ]
+    return pa.array([list(map(int, integers)) for integers in values], kind).take(encoded.indices)

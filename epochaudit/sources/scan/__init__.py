@@ -1,0 +1,1 @@
+"""The Spark data source: byte ranges in, Arrow record batches out."""

@@ -1,0 +1,291 @@
+"""The Spark data source over recorded files, and the three tables of a capture, made of one scan.
+
+frames = read_captures(spark, [discover("captures/last-night")])
+frames.events.where("event_type = 'STOP_REPLICA'").show()
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from typing import Final, cast
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from epochaudit.events.schema import columns
+from epochaudit.sources.files.capture import Capture, CaptureFile
+from epochaudit.sources.formats import BY_KIND
+from epochaudit.sources.lines.unwrapping import unwrapping
+from epochaudit.sources.request_log import compiled
+from epochaudit.sources.scan.ranges import ByteRange, Lines, cut, lines_of, packed
+from epochaudit.sources.scan.staging import staged, staging_directory, written
+from epochaudit.sources.sink import (
+    EVENT_ROW,
+    EVERYTHING,
+    QUARANTINE_ROW,
+    SCAN,
+    SCAN_COLUMNS,
+    SPLIT_ROW,
+    BlockDecoder,
+    BlockTally,
+    LineDecoder,
+    RequestCounts,
+    RowSink,
+    Wanted,
+)
+from epochaudit.spark.session import in_one_partition, on_this_machine
+
+NAME: Final = "epochaudit"
+ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
+TASKS_PER_CORE: Final = 2
+EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
+
+
+@dataclass(frozen=True)
+class CaptureFrames:
+    """The tables of one scan: schemas/events.toml, quarantine.toml, splits.toml.
+
+    scan: the DataFrame behind them, read once and stored until `staging.release(scan)`.
+    """
+
+    scan: DataFrame
+    events: DataFrame
+    quarantine: DataFrame
+    splits: DataFrame
+
+
+def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
+    """The tables of the captures, whose files are read once; see read_ranges."""
+    return read_ranges(spark, cut(file for capture in captures for file in capture.files))
+
+
+def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
+    """The tables of some ranges of files; column `split` is the number of the range.
+
+    If executors share this machine's disk, the ranges are read now and staged; else the first action reads and persists.
+    """
+    scan = (
+        _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    rows = in_one_partition(scan)
+    events = rows.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
+    events = events.select(*(c.name for c in columns("events")))
+    quarantine = rows.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
+    splits = rows.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
+    return CaptureFrames(scan, events, quarantine, splits)
+
+
+def event_id() -> Column:
+    """event_id, as schemas/events.toml defines it. Needs EVENT_ID and file."""
+    placeless = F.when(F.col("node").isNull() | F.col("time_ms").isNull(), F.col("file"))
+    return F.xxhash64(*EVENT_ID, placeless)
+
+
+def read_events(
+    spark: SparkSession, captures: Sequence[Capture], event_types: Collection[str], wanted: Collection[str] = ()
+) -> DataFrame:
+    """Events of some types, for ad-hoc queries. wanted: column names, empty for all but event_id.
+
+    Requests of other APIs are not decoded and other columns are not built, which saves most of the reading time. Raises
+    ValueError for an unknown column.
+    """
+    named = [c.name for c in columns("events") if c.name != "event_id" and (not wanted or c.name in wanted)]
+    if unknown := sorted({*wanted} - {*named}):
+        raise ValueError(f"the events table has no column {', '.join(unknown)}")
+    ranges = cut(file for capture in captures for file in capture.files)
+    scan = _scan(spark, ranges, Wanted(frozenset(event_types), frozenset({"row_kind", "event_type", *named})))
+    return scan.where((F.col("row_kind") == EVENT_ROW) & F.col("event_type").isin(*event_types)).select(*named)
+
+
+def _staged(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrame:
+    """Reads the ranges in an RDD job: for a data source Spark first starts three more Python processes in turn."""
+    directory = staging_directory(spark)
+    bundles = packed(ranges, TASKS_PER_CORE * cores(spark))
+    tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
+    write = partial(_write_bundle, directory=directory.name, share=_scanned_cost(ranges) / cores(spark))
+    return staged(spark, tasks.map(write).collect(), directory)
+
+
+def _write_bundle(ranges: Sequence[ByteRange], directory: str, share: float) -> str:
+    return written(batches(ranges, share=share), directory)
+
+
+def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:
+    spark.dataSource.register(RecordedFiles)
+    return spark.read.format(NAME).options(ranges=_as_json(ranges), tasks=str(TASKS_PER_CORE * cores(spark)))
+
+
+def _scan(spark: SparkSession, ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING) -> DataFrame:
+    reader = _reader(spark, ranges)
+    if wanted.event_types is not None:
+        reader = reader.option("event_types", ",".join(sorted(wanted.event_types)))
+    if wanted.columns is not None:
+        reader = reader.schema(StructType([column for column in SCAN_COLUMNS if column.name in wanted.columns]))
+    return reader.load()
+
+
+def read_capture(spark: SparkSession, capture: Capture) -> CaptureFrames:
+    """The tables of one capture; see read_captures."""
+    return read_captures(spark, [capture])
+
+
+def _unpacked(table: str, struct: str) -> list[Column]:
+    """The table's columns, from a struct column of the scan where it has them."""
+    inside = {field.name for field in SCAN.field(struct).type}
+    return [F.col(f"{struct}.{c.name}" if c.name in inside else c.name) for c in columns(table)]
+
+
+def cores(spark: SparkSession) -> int:
+    """The number of concurrent tasks: of a local master, spark.default.parallelism, or this machine's CPUs."""
+    master = spark.conf.get("spark.master", "") or ""
+    if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
+        return int(local[1])
+    stated = spark.conf.get("spark.default.parallelism", "") or ""
+    return int(stated) if stated.isdigit() else os.cpu_count() or 1
+
+
+def _as_json(ranges: Iterable[ByteRange]) -> str:
+    """Ranges as JSON, with each file once."""
+    by_file = groupby(ranges, key=lambda part: part.file)
+    return json.dumps([(asdict(file), [(p.split, p.start, p.end) for p in parts]) for file, parts in by_file])
+
+
+def _from_json(ranges: str) -> list[ByteRange]:
+    listed = [(CaptureFile(**file), parts) for file, parts in json.loads(ranges)]
+    return [ByteRange(file, *part) for file, parts in listed for part in parts]
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """The byte ranges of one task."""
+
+    ranges: list[ByteRange]
+
+
+class RecordedFiles(DataSource):
+    """Recorded files as rows of SCAN, or of some of its columns.
+
+    Options: `ranges`, files and their byte ranges as JSON; `tasks`, the intended number of tasks; `event_types`, names
+    separated by commas, absent for all.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return SCAN_COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        types = self.options.get("event_types")
+        narrowed_columns = None if len(schema) == len(SCAN_COLUMNS) else frozenset(schema.names)
+        wanted = Wanted(None if types is None else frozenset(types.split(",")), narrowed_columns)
+        return RangeReader(_from_json(self.options["ranges"]), int(self.options["tasks"]), wanted)
+
+
+class RangeReader(DataSourceReader):
+    """Packs ranges into tasks, which decode them."""
+
+    def __init__(self, ranges: Sequence[ByteRange], tasks: int, wanted: Wanted) -> None:
+        self._ranges, self._tasks, self._wanted = ranges, tasks, wanted
+        self._share = _scanned_cost(ranges) / max(1, tasks // TASKS_PER_CORE)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [FilePartition(ranges) for ranges in packed(self._ranges, self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return batches(cast(FilePartition, partition).ranges, self._wanted, self._share)
+
+
+def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's ranges, as batches of the requested columns of SCAN.
+
+    share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks.
+    """
+    pays = compiled.pays(max(share, _scanned_cost(ranges)))
+    gc.disable()  # decoded objects form no cycles; collection would take a third of the time
+    try:
+        for part in ranges:
+            yield from decoded(part, wanted, pays)
+    finally:
+        gc.enable()
+
+
+def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
+    return sum(part.cost for part in ranges if compiled.scans(part.file))
+
+
+def decoded(part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False) -> Iterator[pa.RecordBatch]:
+    """The rows of one byte range and, last, its statistics, as batches of the requested columns of SCAN.
+
+    by_compiled_code: compiled code scans request logs where possible; the rows are the same.
+    """
+    sink = RowSink(part.file, part.split, wanted, by_compiled_code)
+    known = BY_KIND[part.file.kind]
+    counts = RequestCounts()
+    if known.stream_decoder:
+        steps = known.stream_decoder(part.file, sink).read(part.file.open())
+    else:
+        decoder = cast(type[LineDecoder], known.decoder)(part.file, sink)
+        steps = _steps(unwrapping(decoder, part.file, sink), sink, part)
+        counts = getattr(decoder, "counts", counts)
+    size, tally = 0, [0, 0, 0]
+    for consumed, outcome in steps:
+        size += consumed
+        tally = [*map(sum, zip(tally, outcome, strict=True))]
+        if sink.pending >= ROWS_AT_ONCE:
+            yield from sink.drain()
+    yield from sink.drain()
+    events, ignored, quarantined = tally
+    spoiled = sink.spoiled_lines
+    lines = (sum(tally), events - spoiled, ignored, quarantined + spoiled)
+    sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), counts)
+    yield from sink.drain()
+
+
+def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tuple[int, BlockTally]]:
+    """Decodes the lines of a range; yields (bytes, outcomes) of each batch of lines."""
+    line = 1
+    finish = getattr(decoder, "finish", None)
+    for stretch in lines_of(part):
+        if isinstance(stretch, Lines):
+            tally = decode(decoder, sink, stretch, line)
+            yield len(stretch.data), tally
+            line += (
+                stretch.data.count(b"\n") if finish else sum(tally)
+            )  # a decoder with `finish` may report lines later
+        else:
+            sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
+            yield stretch.size, (0, 0, 1)
+            line += 1
+    if finish:
+        yield 0, finish()
+
+
+def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int) -> BlockTally:
+    """Decode lines. line_in_split: number of the first one. Returns the numbers of lines by outcome."""
+    if isinstance(decoder, BlockDecoder):
+        return decoder.block(lines.data, lines.byte_offset, line_in_split)
+    tally = [0, 0, 0]
+    byte_offset = lines.byte_offset
+    texts = lines.data.split(b"\n")
+    if not texts[-1]:
+        texts.pop()
+    for number, text in enumerate(texts, line_in_split):
+        try:
+            tally[decoder.line(text.removesuffix(b"\r"), byte_offset, number)] += 1
+        except Exception as error:
+            tally[sink.failed(error, byte_offset, number, text)] += 1
+        byte_offset += len(text) + 1
+    return tally[0], tally[1], tally[2]

@@ -1,0 +1,90 @@
+"""Stages scanned rows on disk as Parquet: the decoding process writes them, so they never pass through the JVM one by one.
+
+A scan has over a hundred columns; a row fills a dozen, and a frame reads a dozen. In Parquet empty columns cost nothing,
+and each frame reads only its columns, in the row groups with its events.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
+
+ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
+SMALLEST_ROW_GROUP: Final = 1 << 12
+BATCHES_AT_ONCE: Final = 64
+SKIPPED_BY: Final = ["row_kind", "source", "event_type"]  # columns whose statistics let Spark skip row groups
+
+# No weak references: DataFrames made of the rows may outlive them. Unreleased directories are deleted at process exit.
+_DIRECTORIES: Final[dict[DataFrame, tempfile.TemporaryDirectory[str]]] = {}
+
+
+def staging_directory(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
+    """A new directory where Spark keeps its own temporary files."""
+    local = (spark.conf.get("spark.local.dir", "") or "").partition(",")[0] or None
+    return tempfile.TemporaryDirectory(prefix="epochaudit-", dir=local, ignore_cleanup_errors=True)
+
+
+class _RowGroup:
+    """Batches of one row group. Small batches are merged, as each has an array per column."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._merged: list[pa.RecordBatch] = []
+        self._few: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self._few.append(batch)
+        if len(self._few) >= BATCHES_AT_ONCE:
+            self._merged.append(pa.concat_batches(self._few))
+            self._few = []
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches([*self._merged, *self._few])
+
+
+def written(batches: Iterable[pa.RecordBatch], directory: str) -> str:
+    """Write batches of the scan into a new file of the directory; returns its path.
+
+    Batches of one event type share row groups; types with few rows share the last one.
+    """
+    path = str(Path(directory) / f"{uuid4().hex}.parquet")
+    groups: dict[str | None, _RowGroup] = defaultdict(_RowGroup)
+    with pq.ParquetWriter(path, SCAN, compression="zstd", write_statistics=SKIPPED_BY) as writer:
+        for batch in batches:
+            if batch.num_rows:
+                kind = batch.column("event_type")[0].as_py()
+                groups[kind].add(batch)
+                if groups[kind].rows >= ROW_GROUP:
+                    writer.write_table(groups.pop(kind).table())
+        small = [group.table() for group in groups.values() if group.rows < SMALLEST_ROW_GROUP]
+        for group in groups.values():
+            if group.rows >= SMALLEST_ROW_GROUP:
+                writer.write_table(group.table())
+        if small:
+            writer.write_table(pa.concat_tables(small))
+    return path
+
+
+def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.TemporaryDirectory[str]) -> DataFrame:
+    """The rows of the files at these paths in the directory, which exist until `release`."""
+    rows = spark.read.schema(SCAN_COLUMNS).parquet(*paths) if paths else spark.createDataFrame([], SCAN_COLUMNS)
+    _DIRECTORIES[rows] = directory
+    return rows
+
+
+def release(rows: DataFrame) -> None:
+    """Delete staged rows, after which DataFrames made of them fail, or unpersist persisted ones, which are then read again."""
+    rows.unpersist()
+    if directory := _DIRECTORIES.pop(rows, None):
+        directory.cleanup()

@@ -1,0 +1,1 @@
+"""server.log and controller.log."""

@@ -1,0 +1,1 @@
+"""Spark: sessions, their settings, and DataFrames that are computed once."""

@@ -1,0 +1,68 @@
+"""Checkpoints of small tables that several frames read: each is computed once per events table.
+
+They are leaves of the frames' plans. Tables are derived from tables, and Spark would otherwise analyse the whole ancestry in
+each frame's plan, at each step.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+
+from epochaudit.spark.session import storage_level
+
+Table = Callable[[DataFrame], DataFrame]
+
+
+class _Slot:
+    """The table of one function, after its first call."""
+
+    def __init__(self) -> None:
+        self.building = Lock()
+        self.table: DataFrame | None = None
+
+
+_TABLES: Final[WeakKeyDictionary[DataFrame, dict[str, _Slot]]] = WeakKeyDictionary()
+_ASKING: Final = Lock()
+_RETIRED: Final[list[DataFrame]] = []
+
+
+def checkpointed(table: Table) -> Table:
+    """The function, returning one checkpointed DataFrame for each events table."""
+
+    @wraps(table)
+    def once(events: DataFrame) -> DataFrame:
+        name = f"{table.__module__}.{table.__qualname__}"
+        with _ASKING:  # frames are planned by several threads
+            slot = _TABLES.setdefault(events, {}).setdefault(name, _Slot())
+        with slot.building:  # a table may be derived from others, but not from itself
+            if slot.table is None:
+                slot.table = table(events).localCheckpoint(eager=False, storageLevel=storage_level(events.sparkSession))
+            return slot.table
+
+    return once
+
+
+def unpersist(events: DataFrame) -> None:
+    """Let Spark free the checkpoints of these events; call it after their frames have been computed.
+
+    Those of a Spark Connect session go with the next call, or at exit. Its client asks the server to remove a checkpoint in
+    `__del__`. Inside the deallocation of a deep plan that request corrupts protobuf's memory, and the process aborts.
+    By the next call the plans that read the checkpoints are gone, so that each `__del__` runs by itself.
+    """
+    _free_retired()
+    tables = [slot.table for slot in _TABLES.pop(events, {}).values() if slot.table is not None]
+    if ".connect." in type(events).__module__:
+        _RETIRED.extend(tables)
+
+
+@atexit.register
+def _free_retired() -> None:
+    while _RETIRED:
+        del _RETIRED[-1]

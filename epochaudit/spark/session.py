@@ -1,0 +1,312 @@
+"""The Spark session: the active one, or a new one on this machine without Spark's own output.
+
+The only module, with jobs/, that touches how Spark is started. Nothing else needs a driver JVM, so all of it runs over
+Spark Connect as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit.spark.java import JavaError, require_java
+
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+OPTIONS: Final = "spark.driver.extraJavaOptions"
+NO_WARNINGS: Final = (
+    "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
+)
+LOCAL_MASTER: Final = "local"  # prefix of masters that run everything in one JVM of this machine
+
+# Each with its reason; any of them can be overridden by --conf.
+STARTED_HERE: Final[Mapping[str, str]] = {
+    "spark.app.name": "epochaudit",
+    "spark.ui.enabled": "false",  # nobody looks at it, and it opens a port
+    "spark.ui.showConsoleProgress": "false",  # the command line has its own
+    "spark.driver.memory": "2g",  # on one machine the JVM is driver and executor
+    "spark.sql.warehouse.dir": "file:///tmp/epochaudit-unused",  # no managed table is ever written
+    "spark.buffer.pageSize": "1m",  # each small table that is broadcast takes a whole page, by default of up to 64 MB
+    "spark.sql.ui.retainedExecutions": "1",  # plans of megabytes, kept for a page that nobody looks at
+    "spark.sql.maxPlanStringLength": "1000",  # and their texts
+}
+LOCAL: Final[Mapping[str, str]] = {
+    **STARTED_HERE,
+    "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
+    "spark.driver.host": "127.0.0.1",
+    PARTITIONS: str(max(2, os.cpu_count() or 2)),  # more tasks than cores gain nothing on one machine
+}
+ALWAYS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",  # times are printed as the logs print them
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for every column costs seconds,
+    "spark.sql.dataFrameQueryContext.enabled": "false",  # in Python, and again in the JVM
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.broadcastTimeout": "36000",  # a small table may be made of all logs: on a busy machine that takes its time
+}
+DELTA: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks to read a small transaction log are slow
+}
+DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+# What delta-spark asks for beyond its own jars: Spark ships it, or it serves catalogs that are not used here.
+DELTA_EXCLUDES: Final = (
+    "org.*:*", "com.*:*", "io.netty:*", "commons*:*", "javax.*:*", "jakarta.*:*", "net.*:*", "io.unitycatalog:*",
+    "io.delta:delta-kernel-unitycatalog",
+)  # fmt: skip
+
+SMALL_CAPTURE: Final = 64 * 1024 * 1024
+BYTES_OF_A_PARTITION: Final = 16 * 1024 * 1024  # every task is sent megabytes of plan: a task must be worth it
+# A run of seconds ends before the optimising compiler pays; it would use more CPU than the audit. Without it the JVM has room
+# for only a fifth of the compiled code, and compiles no more once that is full.
+# What plans leave behind is dropped while it is young if there is room for it.
+SMALL_RUN: Final[Mapping[str, str]] = {
+    OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    " -XX:MetaspaceSize=256m -XX:NewRatio=1"
+}
+# A run of minutes ends while that compiler is still at work, unless it waits for what is called ten times as often as it
+# would by default: a quarter less CPU at 200 MB, a fifth at 600 MB. Fifty times would spare a tenth more at 400 MB, and cost a
+# quarter at 750 MB.
+LARGE_RUN: Final[Mapping[str, str]] = {
+    OPTIONS: "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+}
+# Over a few thousand rows a plan is made, and made anew, for longer than it runs. So is each of its tasks: one is enough, as
+# frames are judged side by side (`in_one_partition`).
+SMALL_PLANS: Final[Mapping[str, str]] = {
+    PARTITIONS: "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.icu.caseMappings.enabled": "false",  # ICU maps all of Unicode before the first lower()
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.{rule}" for rule in (
+            "catalyst.optimizer.PruneFilters", "catalyst.optimizer.FoldablePropagation",
+            "catalyst.optimizer.OptimizeCsvJsonExprs", "catalyst.optimizer.UnwrapCastInBinaryComparison",
+            "execution.datasources.PushVariantIntoScan",
+        )
+    ),
+}  # fmt: skip
+
+
+class SessionError(Exception):
+    """Spark can't be started here; the message says what is missing and what to do."""
+
+
+def session(
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    warehouse: bool = False,
+    plain_bytes: int | None = None,
+    debug: bool = False,
+) -> SparkSession:
+    """The active session (spark-submit, a notebook), else a new one on `master`, by default this machine.
+
+    `warehouse` adds Delta Lake; `plain_bytes`, of the logs to be judged, if known, lets a small audit start lighter.
+    Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
+    through. Raises SessionError and JavaError.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _with_delta(active) if warehouse else active
+    if submitted() or (master or "").startswith("sc:") or "SPARK_REMOTE" in os.environ:
+        given = _configured(master, {**ALWAYS, **(conf or {})}).getOrCreate()
+        return _with_delta(given) if warehouse else given
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
+    is_small = plain_bytes is not None and plain_bytes < SMALL_CAPTURE
+    sized = {**SMALL_RUN, **SMALL_PLANS} if is_small else LARGE_RUN
+    here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
+    archived = {OPTIONS: sized[OPTIONS] + archived_classes()}
+    settings = {**here, **ALWAYS, **sized, **archived, **(_delta() if warehouse else {}), **(conf or {})}
+    with _quiet(debug):
+        return _configured(master or "local[*]", settings).getOrCreate()
+
+
+def submitted() -> bool:
+    """True if spark-submit started this process, and so set master and deploy mode."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def on_this_machine(spark: SparkSession) -> bool:
+    """True if executors are threads of a JVM that this process started: they share its files and end with it."""
+    is_remote = ".connect." in type(spark).__module__  # whose server may be on one machine, but that is not this one
+    return not is_remote and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
+
+
+def storage_level(spark: SparkSession) -> StorageLevel:
+    """Storage level of results that can't be recomputed, or not cheaply: memory, else disk.
+
+    On a cluster two executors store each block, as one may die.
+    """
+    return StorageLevel(True, True, False, True, 1 if on_this_machine(spark) else 2)
+
+
+def jvm_cpu_seconds(spark: SparkSession) -> float:
+    """CPU seconds of the driver's JVM, 0 if there is none or it does not report them."""
+    try:
+        spent = spark._jvm.java.lang.ProcessHandle.current().info().totalCpuDuration()  # type: ignore[union-attr]
+        return float(spent.get().toMillis()) / 1000
+    except Exception:  # Spark Connect; a JVM whose internals are closed
+        return 0.0
+
+
+@contextmanager
+def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
+    """Apply settings for this size of logs inside the context, and restore the session's own afterwards.
+
+    The number of shuffle partitions is lowered to what the size needs, never raised above what was set. A setting that
+    the session refuses stays as it is.
+    """
+    if (jvm := getattr(spark, "_jvm", None)) is not None:
+        from epochaudit.spark.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
+
+        look_up_once(jvm)
+    needed = -(-plain_bytes // BYTES_OF_A_PARTITION)
+    settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
+    if plain_bytes < SMALL_CAPTURE:
+        settings |= SMALL_PLANS
+    before = {key: spark.conf.get(key, None) for key in settings}
+    _configure(spark, settings)
+    try:
+        yield
+    finally:
+        _configure(spark, before)
+
+
+def in_one_partition(rows: DataFrame) -> DataFrame:
+    """The rows in one partition if the session is tuned for small plans, so that plans over them need no exchanges."""
+    return rows.coalesce(1) if rows.sparkSession.conf.get(PARTITIONS) == SMALL_PLANS[PARTITIONS] else rows
+
+
+def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for key, value in settings.items():
+        with suppress(Exception):  # a Connect server may forbid a key: that is slower, but not wrong
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+def _configured(master: str | None, settings: Mapping[str, str]) -> SparkSession.Builder:
+    builder: SparkSession.Builder = SparkSession.builder
+    if master and master.startswith("sc:"):
+        builder = builder.remote(master)
+    elif master:
+        builder = builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def _with_delta(given: SparkSession) -> SparkSession:
+    """Check that an existing session has Delta, before the audit starts."""
+    if DELTA["spark.sql.extensions"] not in (given.conf.get("spark.sql.extensions", "") or ""):
+        raise SessionError(
+            "this Spark session has no Delta Lake, which --warehouse needs; "
+            "start it with the settings of conf/spark-defaults.conf (spark-submit --properties-file)"
+        )
+    return given
+
+
+def _delta() -> dict[str, str]:
+    if not delta_jars():
+        # a process of its own: what the download needs of the JVM must not stay in the session
+        fetch = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=False)
+        if fetch.returncode:
+            raise SessionError(fetch.stderr.strip().removeprefix("epochaudit: "))
+    return {**DELTA, "spark.jars": ",".join(map(str, delta_jars()))}
+
+
+def delta_jars() -> list[Path]:
+    """Delta's fetched jars; empty before `fetch_delta`."""
+    return sorted(_delta_folder().glob("*.jar"))
+
+
+def _delta_folder() -> Path:
+    """The folder of Delta's jars between runs; complete if it exists."""
+    return _cache() / f"delta-{DELTA_PACKAGE.rpartition(':')[2]}"
+
+
+def class_archive() -> Path:
+    """The archive of Spark's classes between runs; `epochaudit.cli.class_archive` writes it."""
+    return _cache() / f"spark-{pyspark.__version__}.jsa"
+
+
+def archived_classes() -> str:
+    """JVM options that load Spark's classes from their archive, if there is one.
+
+    A JVM of another build, or with other jars, ignores the archive.
+    """
+    archive = class_archive()
+    return f' "-XX:SharedArchiveFile={archive}" {NO_WARNINGS}' if archive.is_file() else ""
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epochaudit"
+
+
+def fetch_delta() -> None:
+    """Fetch Delta's jars with Spark's own resolver, once. For a process of its own. Raises SessionError."""
+    folder = _delta_folder()
+    if delta_jars():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as staging:
+        resolving = {
+            "spark.jars.packages": DELTA_PACKAGE,
+            "spark.jars.excludes": ",".join(DELTA_EXCLUDES),
+            "spark.jars.ivy": staging,
+            # the resolver believes a ~/.m2 that has a jar's description without the jar; there is none here
+            OPTIONS: f"-Duser.home={staging}",
+        }
+        try:
+            with _quiet(debug=False):
+                _configured("local[1]", {**LOCAL, **resolving}).getOrCreate().stop()
+        except SessionError as error:
+            raise SessionError(f"can't fetch Delta Lake's jars, which --warehouse needs: {error}") from error
+        with suppress(OSError):  # another run was faster
+            (Path(staging) / "jars").rename(folder)
+
+
+@contextmanager
+def _quiet(debug: bool) -> Iterator[None]:
+    """Redirect stderr to a file while the JVM starts: the JVM inherits it and keeps it."""
+    if debug:
+        yield
+        return
+    with tempfile.TemporaryFile() as chatter:
+        sys.stderr.flush()
+        terminal = os.dup(2)
+        os.dup2(chatter.fileno(), 2)
+        try:
+            yield
+        except Exception as error:
+            chatter.seek(0)
+            lines = chatter.read().decode(errors="replace").strip().splitlines()
+            causes = [line for line in lines if re.search(r"Exception|Error|UNRESOLVED|not found", line)]
+            raise SessionError(f"Spark did not start: {(causes or lines or [str(error)])[0].strip()}") from error
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
+if __name__ == "__main__":  # make setup: the one download that pip does not do
+    try:
+        require_java()
+        fetch_delta()
+    except (JavaError, SessionError, OSError) as error:
+        sys.exit(f"epochaudit: {error}")

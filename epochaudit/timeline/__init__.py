@@ -1,0 +1,1 @@
+"""`epochaudit timeline`: everything recorded about one partition, merged over all nodes and clients."""

@@ -1,0 +1,278 @@
+"""The command line's contract: exit codes, streams, one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import epochaudit
+from epochaudit.cli import app
+from epochaudit.inventory.inventory import Inventory, Missing
+from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.rule_pages import source_files
+from epochaudit.rules.catalogue import catalogue
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
+from epochaudit.settings import Settings
+
+CLEAN, FINDINGS, COULD_NOT_RUN, INCOMPLETE = 0, 1, 2, 3
+
+
+def report_with(*verdicts: str) -> Report:
+    rule = RuleResult("SR-01", "name", "Title", "KIP-570", "critical", dict.fromkeys(verdicts, 1))
+    return Report("0.1.0", Inventory(), (rule,), ())
+
+
+@pytest.fixture
+def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequence[str], Settings]]:
+    """Replaces the Spark run by a clean report and records what was asked for; runs in an empty directory."""
+    asked: list[tuple[Sequence[str], Settings]] = []
+
+    def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+        asked.append((captures, chosen))
+        return report_with(PASS)
+
+    monkeypatch.setattr(app, "audited", audited)
+    monkeypatch.chdir(tmp_path)
+    return asked
+
+
+def complaint(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was said on stderr: exactly one line, and nothing on stdout."""
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+LACKING = Inventory(missing=(Missing("west", 1, "the request log of node 1", None, 4_100),))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verdict", "code"),
+    [
+        ((), PASS, INCOMPLETE),
+        ((), EXPOSED, FINDINGS),
+        (("--allow-incomplete",), PASS, CLEAN),
+        (("--allow-incomplete",), VIOLATION, FINDINGS),
+        (("--fail-on", "violation"), EXPOSED, INCOMPLETE),
+        (("--fail-on", "never"), VIOLATION, CLEAN),
+    ],
+)
+def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
+    arguments: tuple[str, ...],
+    verdict: str,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app, "audited", lambda *_, **__: replace(report_with(verdict), inventory=LACKING))
+    assert app.main(["audit", "capture", *arguments]) == code
+    said = capsys.readouterr()
+    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(said.out.split())
+    assert ("--allow-incomplete accepts that" in said.err) == (code == INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "verdict", "code"),
+    [
+        ("exposed", PASS, CLEAN),
+        ("exposed", FENCED, CLEAN),
+        ("exposed", UNVERIFIABLE, CLEAN),
+        ("exposed", EXPOSED, FINDINGS),
+        ("exposed", VIOLATION, FINDINGS),
+        ("violation", EXPOSED, CLEAN),
+        ("violation", VIOLATION, FINDINGS),
+        ("unverifiable", UNVERIFIABLE, FINDINGS),
+        ("unverifiable", EXPOSED, FINDINGS),
+        ("unverifiable", FENCED, CLEAN),
+        ("never", VIOLATION, CLEAN),
+    ],
+)
+def test_the_exit_code_follows_the_threshold(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fail_on: str, verdict: str, code: int
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: report_with(verdict))
+    assert app.main(["audit", "capture", "--fail-on", fail_on]) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: report_with(EXPOSED))
+    assert app.main(["audit", "capture"]) == FINDINGS
+
+
+def test_formats_and_outputs_are_paired_in_order(
+    audits: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = app.main(["audit", "a", "b", "--format", "json", "--format", "text", "--output", "report.json"])
+    assert code == CLEAN
+    assert json.loads((tmp_path / "report.json").read_text("utf-8"))["schema_version"] == 1
+    assert capsys.readouterr().out.startswith("✓ 0 violations")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["audit"], "CAPTURE"),
+        (["audit", "c", "--fail-on", "sometimes"], "'violation'"),
+        (["audit", "c", "--format", "text", "--format", "json"], "--output"),
+        (["audit", "c", "--output", "a", "--output", "b"], "--format"),
+        (["audit", "c", "--output", "nowhere/report"], "does not exist"),
+        (["audit", "c", "--conf", "novalue"], "KEY=VALUE"),
+        (["audit", "c", "--config", "missing.toml"], "missing.toml"),
+        (["audit", "c", "--select", "SR-99"], "epochaudit rules"),
+        (["audit", "c", "--nonsense"], "--nonsense"),
+        (["timeline", "orders", "c"], "orders-3"),
+        (["timeline", "orders-0"], "--warehouse"),
+        (["timeline", "orders-0", "c", "--warehouse", "w"], "either"),
+        (["timeline", "orders-0", "c", "--from", "yesterday"], "2026-11-21T04:36"),
+        (["explain", "SR-011"], "SR-01"),
+        (["explain", "zzzzzz"], "epochaudit rules"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_a_mistake_gets_one_line_that_says_what_to_do(
+    audits: object, capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
+) -> None:
+    assert app.main(arguments) == COULD_NOT_RUN
+    assert hint in complaint(capsys)
+
+
+def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+        raise ZeroDivisionError("first line\nsecond \x1b[2J line")
+
+    monkeypatch.setattr(app, "audited", broken)
+    assert app.main(["audit", "c"]) == COULD_NOT_RUN
+    assert complaint(capsys) == (
+        "epochaudit: internal error: ZeroDivisionError: first line; run again with --debug for the traceback\n"
+    )
+    assert app.main(["audit", "c", "--debug"]) == COULD_NOT_RUN
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "audited", interrupted)
+    assert app.main(["audit", "c"]) == COULD_NOT_RUN
+
+
+def test_the_command_line_goes_before_the_configuration_file(
+    audits: list[tuple[Sequence[str], Settings]], tmp_path: Path
+) -> None:
+    (tmp_path / "epochaudit.toml").write_text(
+        'fail-on = "never"\nwarehouse = "tables"\nselect = ["SR"]\nmaster = "local[1]"\n[conf]\n"spark.a" = "1"\n"spark.b" = "1"\n'
+    )
+    assert app.main(["audit", "c", "--select", "KIP-516", "--conf", "spark.b=2"]) == CLEAN
+    assert audits[0][1] == Settings(
+        fail_on="never",
+        warehouse="tables",
+        select=("KIP-516",),
+        master="local[1]",
+        conf={"spark.a": "1", "spark.b": "2"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ('fial-on = "never"', "did you mean 'fail-on'"),
+        ('fail-on = "often"', "choose from violation"),
+        ('select = "SR-01"', "list of strings"),
+        ('format = ["pdf"]', "choose from text, json"),
+        ("master = 4", "has to be a string"),
+        ("conf = 4", "table of strings"),
+        ("conf = ", "not valid TOML"),
+    ],
+)
+def test_a_configuration_file_is_checked_key_by_key(
+    audits: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, hint: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(content)
+    assert app.main(["audit", "c", "--config", "mine.toml"]) == COULD_NOT_RUN
+    said = complaint(capsys)
+    assert hint in said
+    assert "mine.toml" in said
+
+
+def test_the_catalogue_is_listed_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["rules"]) == CLEAN
+    assert "SR-01" in capsys.readouterr().out
+    assert app.main(["rules", "--format", "json"]) == CLEAN
+    entries = {entry["rule"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert entries["SR-01"] == {
+        "rule": "SR-01",
+        "name": "stale-stop-replica-accepted",
+        "title": "A StopReplica with an older leader epoch stopped a replica",
+        "kip": "KIP-570",
+        "family": "SR",
+        "severity": "critical",
+        "since": "2.6",
+    }
+
+
+@pytest.mark.parametrize("asked", ["SR-01", "sr-01", "stale-stop-replica-accepted"])
+def test_a_rule_is_explained_by_id_or_name(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["explain", asked]) == CLEAN
+    page = capsys.readouterr().out
+    assert page.startswith("SR-01 stale-stop-replica-accepted\n")
+    assert "What is allowed" in page
+
+
+def test_an_explained_rule_names_its_file_and_the_file_of_its_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["explain", "SR-03"]) == CLEAN
+    lines = capsys.readouterr().out.splitlines()
+    assert "Rule: epochaudit/rules/stop_replica/sr03_stop_replica_sentinel_misused.py" in lines
+    assert "Frame: epochaudit/replay/control_plane/control.py" in lines
+
+
+def test_the_files_of_all_rules_and_frames_exist() -> None:
+    root = Path(epochaudit.__file__).parents[1]
+    files = {file for rule in catalogue() for file in source_files(rule).values()}
+    assert len(files) > len(catalogue())
+    assert [file for file in sorted(files) if not (root / file).is_file()] == []
+
+
+def test_no_arguments_show_the_help_and_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main([]) == COULD_NOT_RUN
+    assert "Usage: epochaudit" in capsys.readouterr().err
+    assert app.main(["--help"]) == CLEAN
+
+
+def test_output_is_utf8_whatever_the_locale_and_survives_a_closed_pipe() -> None:
+    environment = {
+        "PYTHONPATH": ":".join(sys.path),
+        "LC_ALL": "C",
+        "PYTHONIOENCODING": "ascii",
+        "PATH": "/usr/bin:/bin",
+    }
+    program = (
+        "import sys; from epochaudit.cli.output import print_payload; print_payload('\\u2713' + 'x' * 200_000 + '\\n')"
+    )
+    whole = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+    assert whole.stdout.decode("utf-8").startswith("✓x")
+    piped = f"{sys.executable} -c {program!r} | head -c 3"
+    cut = subprocess.run(["/bin/sh", "-c", piped], env=environment, capture_output=True, check=True)
+    assert cut.stderr == b""
+
+
+def test_help_and_the_settings_of_a_run_need_no_spark() -> None:
+    program = (
+        "import sys; from epochaudit.cli import app; app.main(['--help']); app.main(['audit', 'c', '--conf', 'x']);"
+        "sys.exit('pyspark' in sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, check=True
+    )

@@ -1,0 +1,143 @@
+"""Accepted findings: what the file may say, until when it counts, and that nothing else is accepted with them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from epochaudit.cli import app
+from epochaudit.cli.baseline import BaselineError, read_baseline, written
+from epochaudit.findings.finding import Finding
+from epochaudit.report import json_report, text
+from epochaudit.report.contents import Acceptance, Report
+from epochaudit.rules.rule import FENCED
+
+TODAY = date(2026, 11, 22)
+ACCEPTED = Acceptance("a drill", "storage on-call", date(2027, 2, 20))
+
+
+def baseline(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "baseline.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def entry(finding_id: str, expires: str = "2027-02-20") -> str:
+    return f'[[accepted]]\nfinding_id = "{finding_id}"\nreason = "a drill"\nowner = "storage"\nexpires = {expires}\n'
+
+
+def test_what_is_written_accepts_what_was_found_and_all_that_it_caused(
+    report: Report, finding: Finding, tmp_path: Path
+) -> None:
+    effect = replace(finding, finding_id="e" * 24, client='q"\\\x1b\n')
+    asked_for = replace(finding, finding_id="f" * 24, verdict=FENCED)
+    found = (replace(finding, consequences=(effect,)), asked_for)
+    read = read_baseline(baseline(tmp_path, written(found, ACCEPTED)))
+    assert read.entries == {finding.finding_id: ACCEPTED, effect.finding_id: ACCEPTED}
+    (sr01,) = (rule for rule in report.rules if rule.rule == "SR-01")
+    two = replace(report, findings=found[:1], rules=(replace(sr01, verdicts={"violation": 2}),))
+    applied = read.applied(two, TODAY)
+    assert two.reaches("violation")
+    assert not applied.reaches("unverifiable")
+    assert (applied.expired, applied.unmet) == (frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(("day", "reached"), [("2026-11-22", False), ("2026-11-21", True)])
+def test_an_entry_is_good_on_its_last_day_and_no_longer(
+    report: Report, finding: Finding, tmp_path: Path, day: str, reached: bool
+) -> None:
+    read = read_baseline(baseline(tmp_path, entry(finding.finding_id, day)))
+    applied = read.applied(report, TODAY)
+    assert applied.reaches("violation") is reached
+    assert applied.expired == ({finding.finding_id} if reached else frozenset())
+
+
+def test_another_finding_of_the_rule_still_counts(report: Report, finding: Finding, tmp_path: Path) -> None:
+    other = replace(finding, finding_id="a" * 24)
+    (sr01,) = (rule for rule in report.rules if rule.rule == "SR-01")
+    two = replace(report, findings=(finding, other), rules=(replace(sr01, verdicts={"violation": 2}),))
+    applied = read_baseline(baseline(tmp_path, entry(finding.finding_id) + entry("b" * 24))).applied(two, TODAY)
+    assert applied.unaccepted("violation") == 1
+    assert applied.unmet == {"b" * 24}
+    page = " ".join(text.render(applied).split())
+    assert page.startswith("✗ 1 violation, 0 exposed")
+    assert "1 finding accepted" in page
+    assert "a drill (storage, until 2027-02-20)" in page
+    assert "accepted, but not found: 1" in page
+
+
+def test_a_new_consequence_of_an_accepted_finding_is_shown_and_counts(
+    report: Report, finding: Finding, tmp_path: Path
+) -> None:
+    effect = replace(finding, finding_id="e" * 24, rule="FF-01")
+    (ff01,) = (rule for rule in report.rules if rule.rule == "FF-01")
+    rules = (replace(ff01, verdicts={"violation": 1}), *report.rules[1:])
+    caused = replace(report, findings=(replace(finding, consequences=(effect,)),), rules=rules)
+    applied = read_baseline(baseline(tmp_path, entry(finding.finding_id))).applied(caused, TODAY)
+    assert applied.reaches("violation")
+    assert "so also" in text.render(applied)
+
+
+def test_json_tells_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:
+    document = json_report.document(report)
+    assert document["findings"][0]["accepted"] is None
+    assert document["baseline"] == {"expired": [], "unmet": []}
+    applied = read_baseline(baseline(tmp_path, entry(finding.finding_id))).applied(report, TODAY)
+    accepted = json.loads(json_report.render(applied))["findings"][0]["accepted"]
+    assert accepted == {"reason": "a drill", "owner": "storage", "expires": "2027-02-20"}
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("[[accepted]", "not valid TOML"),
+        ("[[rules]]\n", "[[accepted]] tables only"),
+        ("accepted = 3\n", "[[accepted]] tables only"),
+        ("accepted = [3]\n", "no [[accepted]] table"),
+        (entry("a").replace('"a drill"', '" "'), "no reason"),
+        (entry("a").replace("owner", "# owner"), "no owner"),
+        (entry("a").replace("expires", "# expires"), "no expires"),
+        (entry("a", '"2027-02-20"'), "without quotes"),
+        (entry("a", "2027-02-20T00:00:00"), "without quotes"),
+        (entry("a") + "why = 1\n", "unknown key 'why'"),
+        (entry("a") + entry("a"), "entry 2 accepts finding a"),
+    ],
+)
+def test_a_wrong_entry_is_told(tmp_path: Path, content: str, hint: str) -> None:
+    with pytest.raises(BaselineError) as error:
+        read_baseline(baseline(tmp_path, content))
+    assert hint in str(error.value)
+
+
+def test_a_baseline_that_was_written_makes_the_same_audit_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: report)
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["audit", "c"]) == 1
+    assert app.main(["baseline", "c", "--output", "accepted.toml", "--owner", "storage"]) == 0
+    assert app.main(["audit", "c", "--baseline", "accepted.toml"]) == 0
+    capsys.readouterr()
+    assert app.main(["baseline", "c", "--output", "old.toml", "--expires", "2020-01-01"]) == 0
+    assert app.main(["audit", "c", "--baseline", "old.toml"]) == 1
+    assert "expired, and counted again: 1" in capsys.readouterr().out
+
+
+def test_a_baseline_that_is_not_there_is_told_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: pytest.fail("it ran"))
+    assert app.main(["audit", "c", "--baseline", str(tmp_path / "none.toml")]) == 2
+    assert "can't read baseline" in capsys.readouterr().err
+
+
+def test_findings_that_are_not_listed_can_not_be_accepted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: replace(report, left_out={"SR-01": 9}))
+    assert app.main(["baseline", "c"]) == 2
+    assert "--ignore the rule" in capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""The state after a metadata record, and the standing of the ISR's members at its offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row, SparkSession
+
+from epochaudit.events.schema import EVENTS
+from epochaudit.replay.control_plane.metadata import metadata
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAtA"
+Event = dict[str, Any]
+
+
+def record(event_type: str, offset: int, **columns: Any) -> Event:
+    """One record of the metadata log; its line is placed by its offset."""
+    return {
+        "event_id": offset, "cluster": "c", "source": "metadata_log", "event_type": event_type, "file": "metadata.log",
+        "file_order": 0, "byte_offset": offset * 100, "split": 0, "line_in_split": offset + 1, "partition_row": 0,
+        "time_ms": offset * 10, "metadata_offset": offset,
+    } | columns  # fmt: skip
+
+
+def partition(offset: int, **columns: Any) -> Event:
+    return record("PARTITION_RECORD", offset, topic_id=TOPIC_ID, partition=0, **columns)
+
+
+def change(offset: int, **columns: Any) -> Event:
+    return record("PARTITION_CHANGE_RECORD", offset, topic_id=TOPIC_ID, partition=0, **columns)
+
+
+def replayed(spark: SparkSession, events: Iterable[Event]) -> list[Row]:
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
+    return metadata(spark.createDataFrame(rows, EVENTS)).orderBy("cluster", "clock").collect()
+
+
+def test_a_change_raises_the_partition_epoch_and_the_leader_epoch_only_with_the_leader(spark: SparkSession) -> None:
+    created = partition(0, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3], replicas=[1, 2, 3])
+    after = replayed(spark, [created, change(1, isr=[1, 2]), change(2, leader=1), change(3, leader=-1, isr=[])])
+    assert [(row.leader, row.leader_epoch, row.partition_epoch, row.isr) for row in after] == [
+        (1, 0, 0, [1, 2, 3]),
+        (1, 0, 1, [1, 2]),
+        (1, 1, 2, [1, 2]),
+        (-1, 2, 3, []),
+    ]
+    assert [(row.previous_leader, row.previous_leader_epoch, row.previous_partition_epoch) for row in after] == [
+        (None, None, None),
+        (1, 0, 0),
+        (1, 0, 1),
+        (1, 1, 2),
+    ]
+    assert all(row.replicas == [1, 2, 3] for row in after)
+
+
+def test_without_the_first_record_the_epochs_are_unknown(spark: SparkSession) -> None:
+    (row,) = replayed(spark, [change(70, leader=2)])
+    assert (row.leader, row.leader_epoch, row.partition_epoch, row.isr) == (2, None, None, None)
+
+
+def test_a_snapshot_replaces_the_state_before_its_end_offset(spark: SparkSession) -> None:
+    snapshot = {"in_snapshot": True, "file": "00000000000000000070-0000000002.checkpoint"}
+    whole = partition(3, leader=2, leader_epoch=8, partition_epoch=20, isr=[2], replicas=[2], **snapshot)
+    row = replayed(spark, [change(70, leader=2), whole])[-1]
+    assert (row.metadata_offset, row.leader_epoch, row.partition_epoch, row.isr) == (70, 9, 21, [2])
+
+
+def test_members_have_the_standing_of_their_registrations_at_the_offset(spark: SparkSession) -> None:
+    broker = [record("REGISTER_BROKER_RECORD", i, broker_id=i + 1, broker_epoch=i, fenced=False) for i in range(3)]
+    fenced = record("BROKER_REGISTRATION_CHANGE_RECORD", 4, broker_id=1, broker_epoch=0, fenced=True)
+    leaving = record("BROKER_REGISTRATION_CHANGE_RECORD", 6, broker_id=2, broker_epoch=1, in_controlled_shutdown=True)
+    unregistered = record("UNREGISTER_BROKER_RECORD", 8, broker_id=3, broker_epoch=2)
+    created = partition(3, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3], replicas=[1, 2, 3])
+    rows = replayed(
+        spark, [*broker, created, fenced, change(5, leader=2), leaving, change(7, leader=3), unregistered, change(9)]
+    )
+    assert [row.ineligible_members for row in rows] == [
+        [],
+        ["1 fenced"],
+        ["1 fenced", "2 shutting down"],
+        ["1 fenced", "2 shutting down", "3 unregistered"],
+    ]
+    assert [row.ineligible_ref and row.ineligible_ref.byte_offset for row in rows] == [None, 400, 400, 400]
+
+
+def test_a_broker_without_records_is_unregistered_only_if_the_log_is_complete(spark: SparkSession) -> None:
+    created = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1], "replicas": [1]}
+    (complete,) = replayed(spark, [partition(0, **created)])
+    (cut,) = replayed(spark, [partition(9, **created)])
+    assert (complete.standings, cut.standings) == (["unregistered"], ["unknown"])
+
+
+def test_the_controller_is_the_raft_leader_of_the_records_epoch(spark: SparkSession) -> None:
+    elected = [record("LEADER_CHANGE", offset, raft_epoch=offset, leader=100 + offset) for offset in (0, 2)]
+    state = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1], "replicas": [1]}
+    rows = replayed(
+        spark, [*elected, partition(1, raft_epoch=0, **state), change(3, raft_epoch=2), change(4, raft_epoch=7)]
+    )
+    assert [row.node for row in rows] == [100, 102, None]
+
+
+@pytest.mark.parametrize(
+    ("level", "version", "checks"),
+    [("4", None, True), ("3", "3.2.3", False), (None, "3.3.0", True), (None, "2.8.1", False), (None, None, None)],
+)
+def test_the_controllers_release(spark: SparkSession, level: str, version: str, checks: bool) -> None:
+    events = [partition(1, leader=1, leader_epoch=0, partition_epoch=0, isr=[1], replicas=[1])]
+    if level:
+        events.append(record("FEATURE_LEVEL_RECORD", 0, name="metadata.version", value=level))
+    if version:
+        events.append(record("KAFKA_VERSION", 0, source="server_log", node=100, name="kafka", value=version))
+    (row,) = replayed(spark, events)
+    assert row.checks_eligibility is checks
+
+
+changes = st.lists(
+    st.tuples(st.none() | st.sampled_from([-1, 1, 2, 3]), st.none() | st.lists(st.integers(1, 3), unique=True)),
+    max_size=12,
+)
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories=st.lists(changes, min_size=5, max_size=30))
+def test_the_merge_agrees_with_a_replay_in_plain_python(spark: SparkSession, histories: list[list[Any]]) -> None:
+    events, expected = [], []
+    for number, history in enumerate(histories):
+        state = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1, 2, 3]}
+        cluster = f"{number:03}"
+        events.append(partition(0, replicas=[1, 2, 3], **state) | {"cluster": cluster})
+        expected.append(tuple(state.values()))
+        for offset, (leader, isr) in enumerate(history, 1):
+            events.append(change(offset, leader=leader, isr=isr) | {"cluster": cluster})
+            state["partition_epoch"] += 1
+            state["leader_epoch"] += leader is not None
+            state["leader"] = state["leader"] if leader is None else leader
+            state["isr"] = state["isr"] if isr is None else isr
+            expected.append(tuple(state.values()))
+    found = [(row.leader, row.leader_epoch, row.partition_epoch, row.isr) for row in replayed(spark, events)]
+    assert found == expected

@@ -1,0 +1,83 @@
+"""One log of several copies: each committed record once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import Row, SparkSession
+
+from epochaudit.events.schema import EVENTS
+from epochaudit.replay.state.metadata_log import metadata_log
+from tests.replay.control_plane.test_metadata import Event, record
+
+RAW, OTHER, DUMP = "a/00000000000000000000.log", "b/00000000000000000000.log", "metadata/dump.txt"
+SNAPSHOT = "00000000000000000120-0000000003.checkpoint"
+
+
+def merged(spark: SparkSession, events: Iterable[Event]) -> list[Row]:
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
+    return metadata_log(spark.createDataFrame(rows, EVENTS)).orderBy("cluster", "position", "file").collect()
+
+
+def copy(file: str, offset: int, raft_epoch: int | None, **columns: Any) -> Event:
+    return record("NO_OP_RECORD", offset, file=file, raft_epoch=raft_epoch) | columns
+
+
+def test_copies_of_a_log_are_one_log(spark: SparkSession) -> None:
+    one = [copy(RAW, offset, 1) for offset in range(3)]
+    two = [copy(OTHER, offset, 1) for offset in range(1, 5)]
+    dump = [copy(DUMP, offset, 1) for offset in range(2, 4)]
+    of_other_cluster = copy(RAW, 0, 9, cluster="d")
+    unfinished_tail = [copy("c/00000000000000000000.log", offset, 0, cluster="e") for offset in range(3)]
+    overwriting = copy("d/00000000000000000000.log", 1, 2, cluster="e", event_type="LEADER_CHANGE", leader=2)
+    rows = merged(spark, [*one, *two, *dump, of_other_cluster, *unfinished_tail, overwriting])
+    assert [(row.metadata_offset, row.file, len(row.copies)) for row in rows if row.cluster == "c"] == [
+        (0, RAW, 1),
+        (1, RAW, 2),
+        (2, DUMP, 3),  # its lines can be looked up by hand
+        (3, DUMP, 2),
+        (4, OTHER, 1),
+    ]
+    assert [row.metadata_offset for row in rows if row.cluster == "d"] == [0]
+    assert [(row.metadata_offset, row.event_type) for row in rows if row.cluster == "e"] == [
+        (0, "NO_OP_RECORD"),
+        (1, "LEADER_CHANGE"),  # of raft epoch 2: offset 2 of epoch 0 is gone, too
+    ]
+
+
+def test_only_an_ended_transaction_is_applied_wherever_its_end_is_recorded(spark: SparkSession) -> None:
+    begin, end, abort = (f"{name}_TRANSACTION_RECORD" for name in ("BEGIN", "END", "ABORT"))
+    course = {1: begin, 3: end, 5: begin, 7: "LEADER_CHANGE", 8: abort, 10: begin}
+    rows = merged(
+        spark,
+        [
+            copy(RAW if offset < 6 else "a/00000000000000000006.log", offset, 1)
+            | {"event_type": course.get(offset, "NO_OP_RECORD")}
+            for offset in range(12)
+        ]
+        + [copy(OTHER, 0, 1), copy(OTHER, 1, 0, event_type="NO_OP_RECORD"), copy(OTHER, 2, 0, event_type=abort)],
+    )
+    assert [row.metadata_offset for row in rows] == [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
+
+
+def test_a_snapshot_stands_before_its_end_offset_and_comes_from_one_file(spark: SparkSession) -> None:
+    in_snapshot = {"in_snapshot": True}
+    rows = merged(
+        spark,
+        [
+            copy(f"a/{SNAPSHOT}", 0, 3, **in_snapshot),
+            copy(f"a/{SNAPSHOT}", 1, 3, **in_snapshot),
+            copy(f"b/{SNAPSHOT}", 0, 3, **in_snapshot, event_type="FENCE_BROKER_RECORD"),
+            copy("bootstrap.checkpoint", 0, 0, **in_snapshot),
+            copy(RAW, 119, 3),
+            copy(RAW, 120, 3),
+        ],
+    )
+    assert [(row.position, row.file) for row in rows] == [
+        (0, "bootstrap.checkpoint"),
+        (239, RAW),
+        (240, f"a/{SNAPSHOT}"),
+        (240, f"a/{SNAPSHOT}"),
+        (241, RAW),
+    ]

@@ -1,0 +1,95 @@
+"""The session is quiet, small, and the one that is there already."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit.spark.session import DELTA, PARTITIONS, SMALL_PLANS, SessionError, session, tuned_for
+
+SOURCES = Path(__file__).parents[1]
+
+
+def _run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **environment, "PYTHONPATH": str(SOURCES)}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_active_session_is_used(spark: SparkSession) -> None:
+    assert session("local[7]") is spark
+
+
+def test_times_are_in_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_an_active_session_without_delta_is_refused_before_the_audit(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session(warehouse=True) is spark
+    monkeypatch.setitem(DELTA, "spark.sql.extensions", "an extension that is not there")  # type: ignore[arg-type]
+    with pytest.raises(SessionError, match="has no Delta Lake, which --warehouse needs"):
+        session(warehouse=True)
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "set_before", "partitions"),
+    [(1, "200", "1"), (100, "200", "7"), (100_000, "200", "200"), (100_000, "1000", "1000"), (100, "1", "1")],
+)
+def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
+    spark: SparkSession, megabytes: int, set_before: str, partitions: str
+) -> None:
+    before = spark.conf.get(PARTITIONS)
+    try:
+        spark.conf.set(PARTITIONS, set_before)
+        with tuned_for(spark, megabytes * 1024 * 1024):
+            assert spark.conf.get(PARTITIONS) == partitions
+        assert spark.conf.get(PARTITIONS) == set_before
+    finally:
+        spark.conf.set(PARTITIONS, before)
+
+
+@pytest.mark.parametrize(("megabytes", "applied"), [(1, True), (100, False)])
+def test_what_spares_a_small_audit_is_not_left_behind_in_the_session(
+    spark: SparkSession, megabytes: int, applied: bool
+) -> None:
+    other = spark.newSession()
+    unset = "spark.sql.optimizer.excludedRules"
+    for key in SMALL_PLANS:
+        other.conf.unset(key)
+    other.conf.set("spark.sql.codegen.wholeStage", "true")
+    before = {key: other.conf.get(key, None) for key in SMALL_PLANS}
+    with tuned_for(other, megabytes * 1024 * 1024):
+        assert all(other.conf.get(key, None) == value for key, value in SMALL_PLANS.items()) is applied
+    assert {key: other.conf.get(key, None) for key in SMALL_PLANS} == before
+    assert before[unset] is None
+
+
+@pytest.mark.spark
+def test_spark_starts_and_works_without_a_word() -> None:
+    program = (
+        "from epochaudit.spark.session import session; "
+        "spark = session('local[1]', {'spark.driver.memory': '512m'}); spark.range(3).count(); spark.stop()"
+    )
+    ran = _run(program)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.spark
+def test_a_failed_start_is_one_line() -> None:
+    program = "from epochaudit.spark.session import session; session('local[1]', {'spark.driver.memory': '1k'})"
+    ran = _run(program)
+    assert ran.returncode == 1
+    assert (
+        ran.stderr.strip().splitlines()[-1].startswith("epochaudit.spark.session.SessionError: Spark did not start: ")
+    )
+
+
+def test_the_package_is_imported_without_spark() -> None:
+    ran = _run("import sys, epochaudit, epochaudit.spark.java; sys.exit('pyspark' in sys.modules)")
+    assert ran.returncode == 0

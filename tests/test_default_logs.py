@@ -1,0 +1,85 @@
+"""What every cluster has: server.log, state-change.log, controller.log, checkpoints, the metadata log; no request logs, no clients' logs.
+
+Kafka writes no request log unless it is told to. The losses of the recorded clusters are told without it, with where they begin
+and end, when, and who truncated; and nothing is told of healthy ones.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit.cli import app
+from epochaudit.cli.exit_codes import CLEAN, FINDINGS, INCOMPLETE
+
+ABOUT_LOSSES = ("TR-06", "TR-07", "LD-03")
+
+# topic, partition, the leader epoch that began without the records, first and last of them, the epochs they were written in, who had
+# them and truncated them
+LOST = {
+    "kraft-unclean-truncation-4.1": [("exposed", "u", 0, 2, 10, 29, [0], [1])],
+    "zk-kraft-migration-3.9": [("exposed", "u", 0, 6, 10, 29, [4], [1])],
+    "zk-recreate-unclean-2.5": [("exposed", "u", 0, 3, 10, 29, [1], [1])],
+    "zk-stopreplica-bypass-3.9": [("violation", "ld", 0, 5, 0, 9, [0], [])],
+    "zk-unclean-truncation-2.0": [("exposed", "u", 0, 3, 10, 29, [1], [1])],
+    "zk-unclean-truncation-3.9": [("exposed", "u", 0, 3, 10, 29, [1], [1])],
+}
+
+
+def default_logs(source: Path, target: Path) -> Path:
+    """A copy of a capture without what Kafka does not log by default."""
+
+    def unusual(_: str, names: list[str]) -> set[str]:
+        return {name for name in names if name.startswith("kafka-request.log") or name == "clients"}
+
+    shutil.copytree(source, target, ignore=unusual)
+    return target
+
+
+def report_of(path: Path, output: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit status and JSON report of an audit."""
+    code = app.main(["audit", str(path), "--format", "json", "--output", str(output), *arguments])
+    return code, json.loads(output.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(LOST))
+def test_losses_are_told_without_request_logs(
+    name: str, spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
+) -> None:
+    stripped = default_logs(capture(name), tmp_path / name)
+    selected = [argument for rule in ABOUT_LOSSES for argument in ("--select", rule)]
+    code, report = report_of(stripped, tmp_path / "report.json", *selected)
+    spark.catalog.clearCache()  # a process audits once; here the session lives on
+    assert code == FINDINGS
+    verdicts = {one["finding_id"]: one["verdict"] for one in report["findings"]}
+    told = [
+        (
+            *(verdicts[one["finding_ids"][0]], one["topic"], one["partition"], one["leader_epoch"]),
+            *(one["first_offset"], one["last_offset"], one["epochs"]),
+            sorted({replica["node"] for replica in one["replicas"] if replica["truncated_to"] is not None}),
+        )
+        for one in report["losses"]
+    ]
+    assert told == LOST[name]
+    assert [(one["committed"], one["given_out"]) for one in report["losses"]] == [(True, None)]
+
+
+@pytest.mark.parametrize("name", ["kraft-k1-healthy", "zk-healthy-3.9"])
+def test_healthy_clusters_are_not_accused(
+    name: str, spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
+) -> None:
+    code, report = report_of(default_logs(capture(name), tmp_path / name), tmp_path / "report.json")
+    spark.catalog.clearCache()
+    assert [(one["rule"], one["observed"]) for one in report["findings"]] == []
+    # of a truncation of which nothing recorded tells whether it took committed records, the result is no clean one
+    assert report["capture"]["missing"] == []
+    assert code == (INCOMPLETE if report["unsettled"] else CLEAN)
+    assert all("whether committed is not in the evidence" in reason for reason in report["unsettled"])
+    elections = next(rule for rule in report["rules"] if rule["rule"] == "TR-06")
+    assert elections["pass"] > 30
