@@ -20,10 +20,15 @@ CAPTURES = sorted({mutation.capture for mutation in MUTATIONS})
 
 @pytest.fixture(scope="module")
 def planted(
-    spark: SparkSession, capture: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    capture: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Outcome]:
-    """What one audit of all mutated copies says of each."""
-    found = outcomes(spark, MUTATIONS, capture, tmp_path_factory.mktemp("planted"))
+    """What one audit says of the mutated copies that the selected tests are about; the page is about all."""
+    users = [item for item in request.session.items if "planted" in getattr(item, "fixturenames", ())]
+    selected = [item.callspec.params["mutation"] if hasattr(item, "callspec") else None for item in users]
+    found = outcomes(spark, MUTATIONS if None in selected else selected, capture, tmp_path_factory.mktemp("planted"))
     spark.catalog.clearCache()
     return {outcome.mutation.name: outcome for outcome in found}
 
