@@ -7,7 +7,7 @@ result.findings.show()
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.run_edges import RANGE, ranges_with_edges
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -27,7 +28,8 @@ from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
-from epochaudit.sources.scan.datasource import cores, read_captures
+from epochaudit.sources.scan.datasource import CaptureFrames, cores, read_captures, read_in_full
+from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import unpersist
 from epochaudit.spark.run_metrics import of_run
@@ -56,6 +58,7 @@ class Reading:
 
     rows: the persisted scan, from which events, quarantine and splits are derived.
     clock_steps: how often a node's clock was set back, as a column of `rows`.
+    in_full: of a scan with folded runs (schemas/events.toml, run_rows), the same scan with all rows of some byte ranges.
     """
 
     captures: tuple[Capture, ...]
@@ -64,6 +67,7 @@ class Reading:
     quarantine: DataFrame
     splits: DataFrame
     clock_steps: Column
+    in_full: Callable[[Collection[Place]], Reading] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Audit:
     left_out: rule id -> number of its findings that are not in listed_rows, for rules with such findings.
     failures: rule id -> why the rule could not be computed. A failed rule counts as one unverifiable subject, as the number
     of its subjects is unknown.
+    listed_runs: byte ranges (cluster, file, split) with runs of like rows among the findings: each of their rows is a finding of its own.
     """
 
     captures: tuple[Capture, ...]
@@ -97,6 +102,7 @@ class Audit:
     left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
+    listed_runs: tuple[Place, ...] = ()
 
     def repeated(self) -> list[dict[str, object]]:
         """For rules in left_out: the requesters with the most equal verdicts at one partition, as rows on the driver.
@@ -126,6 +132,11 @@ class Audit:
         rows = self.listed_rows.toArrow().to_pylist(maps_as_pydicts="strict")
         return [render_row(row, self.messages) for row in rows]
 
+    def release_judgements(self) -> None:
+        """Free the findings, but not the events."""
+        for rows in self.persisted[1:]:
+            unpersist_scan(rows)
+
     def release(self) -> None:
         """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
         for rows in self.persisted:
@@ -138,10 +149,13 @@ def audit(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     show: Collection[str] = (),
+    fold: bool = True,
 ) -> Audit:
     """Audit captures: paths or URIs of directories, each with the recorded files of one cluster, or results of `discover`.
 
     `select` and `ignore` take rule ids, families or KIPs. `show` names further verdicts to list among the findings.
+    fold: in `events` of large request logs, runs of like Fetch rows are folded (schemas/events.toml, run_rows); verdicts and
+    findings are the same as without.
     Raises CaptureError for a path that is no capture and UnknownRule for a selection that matches nothing.
     The logs are read once. The rows that were read stay persisted until `Audit.release`.
     """
@@ -151,16 +165,44 @@ def audit(
     with tuned_for(spark, plain_bytes_of(discovered)):
         # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
         with metrics.stage("reading"):
-            read = reading(spark, discovered)
+            read = reading(spark, discovered, fold=fold and not {*show} - {*REPORTED})
         with metrics.stage("judging"):
+            if read.in_full:
+                return _evaluate_folded(read, read.in_full, rules, show)
             return evaluate_rules(read, rules, show)
 
 
-def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
-    """The scan of the captures' logs."""
-    read = read_captures(spark, captures)
+def reading(spark: SparkSession, captures: Sequence[Capture], *, fold: bool = False) -> Reading:
+    """The scan of the captures' logs. fold: runs of like Fetch rows may be folded; see schemas/events.toml, run_rows."""
+    return _reading(captures, read_captures(spark, captures, fold))
+
+
+def _reading(captures: Sequence[Capture], read: CaptureFrames) -> Reading:
     clock_steps = F.size("statistics.clock_steps")
-    return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, clock_steps)
+    in_full = (
+        (lambda places: _reading(captures, read_in_full(read.scan.sparkSession, read, places))) if read.folded else None
+    )
+    return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, clock_steps, in_full)
+
+
+def _evaluate_folded(
+    read: Reading, in_full: Callable[[Collection[Place]], Reading], rules: tuple[Rule, ...], show: Collection[str]
+) -> Audit:
+    """As `evaluate_rules`, for a scan with folded runs. Ranges in which a run stands for rows that differ are read in full.
+
+    These are runs within which a state changed, and runs among the findings: each of their rows is a finding of its own. If a
+    node's clock was set back, all ranges are: the correction moves rows from one span to another.
+    """
+    clock_was_set = read.splits.where(F.size("clock_steps") > 0).limit(1).count() > 0
+    places = read.splits.select(*RANGE) if clock_was_set else ranges_with_edges(read.events)
+    if found := {(row["cluster"], row["file"], row["split"]) for row in places.collect()}:
+        read = in_full(found)
+    audited = evaluate_rules(read, rules, show)
+    while audited.listed_runs and read.in_full:
+        audited.release_judgements()
+        read = read.in_full(audited.listed_runs)
+        audited = evaluate_rules(read, rules, show)
+    return audited
 
 
 def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:
@@ -211,6 +253,7 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
         left_out=left_out,
         failures=failures,
         persisted=(read.rows, *(judgement.rows for judgement in judgements)),
+        listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
     )
 
 

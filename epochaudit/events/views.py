@@ -35,6 +35,11 @@ def client_host() -> Column:
     return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
 
 
+def run_rows() -> Column:
+    """The number of rows that an event row stands for; see schemas/events.toml."""
+    return F.coalesce("run_rows", F.lit(1))
+
+
 def of_types(events: DataFrame, *event_types: str) -> DataFrame:
     """The rows of the given event types; grain and columns unchanged."""
     return events.where(F.col("event_type").isin(*event_types))

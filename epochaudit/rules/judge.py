@@ -24,6 +24,9 @@ columns that the sentences and the evidence of the frame's rules name. first_off
 
 _PARTITION_COLUMNS: Final = ("topic", "topic_id", "partition", "leader_epoch")  # null if the subject is a whole request
 _COUNTS: Final = "counts"
+_LISTED_RUNS: Final = "listed_runs"
+RUN: Final = "run"
+Place = tuple[str, str, int]  # cluster, file and split of a range
 _NO_BRANCH: Final = "-1"
 
 
@@ -60,6 +63,10 @@ class Judgement:
     branches: tuple[tuple[Branch, ...], ...]
     observation: Observation
 
+    def listed_runs(self) -> list[Place]:
+        """The ranges with runs of like rows among `rows`: (cluster, file, split). Blocks until the first action on `rows`."""
+        return [(run["cluster"], run["file"], run["split"]) for run in self.observation.get.get(_LISTED_RUNS) or ()]
+
     def messages(self) -> dict[str, MessageTemplates]:
         """Rule id -> the templates of its findings' sentences."""
         by_rule = zip(self.rules, self.branches, strict=True)
@@ -85,16 +92,24 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) ->
 
     The expressions that grow with the number of rules are SQL text. Spark parses a text in one call to the JVM, while a
     Column takes several calls for each operator, and there are a hundred rules.
+
+    A frame may have a column RUN: a struct of rows, file and split, not null where a row stands for several like rows. Such
+    a row counts as often.
     """
     branches = [rule.verdict() for rule in rules]
     evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n]) for n, rule in enumerate(rules)})
     observation = Observation()
-    observed = evaluated.observe(observation, F.expr(_counts(branches)).alias(_COUNTS))
     requested = {n: indexes for n, of_rule in enumerate(branches) if (indexes := _indexes(of_rule, verdicts))}
     # with a plain `false`, Spark would optimize the observation away together with the rows
     requested = requested or {0: _NO_BRANCH}
     # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
     is_requested = " or ".join(f"{_branch_column(n)} in ({indexes})" for n, indexes in requested.items())
+    has_runs = RUN in frame.columns
+    metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS)]
+    if has_runs:
+        place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
+        metrics.append(F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place)).alias(_LISTED_RUNS))
+    observed = evaluated.observe(observation, *metrics)
     outcomes = ", ".join(
         f"if({_branch_column(n)} in ({indexes}), named_struct('rule', {n}, 'branch', {_branch_column(n)}), null)"
         for n, indexes in requested.items()
@@ -124,10 +139,11 @@ def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
     return F.when(rule.applies(), last if index is None else index.otherwise(last))
 
 
-def _counts(branches: Sequence[Sequence[Branch]]) -> str:
+def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool) -> str:
     """The number of rows of each branch of each rule, as one struct."""
+    count = f"coalesce(sum(if({{}}, coalesce({RUN}.rows, 1), 0)), 0)" if has_runs else "count_if({})"
     counts = (
-        f"count_if({_branch_column(n)} = {index})"
+        count.format(f"{_branch_column(n)} = {index}")
         for n, of_rule in enumerate(branches)
         for index in range(len(of_rule))
     )

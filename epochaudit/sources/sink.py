@@ -132,6 +132,13 @@ class PendingRows(Protocol):
     def halves(self) -> tuple[PendingRows, PendingRows] | None: ...
 
 
+@runtime_checkable
+class HeldRows(PendingRows, Protocol):
+    """Rows of which some become pending only when the range ends."""
+
+    def finish(self) -> None: ...
+
+
 class LineRows:
     """Rows of a fixed set of columns, one tuple each."""
 
@@ -283,13 +290,17 @@ class RowSink:
 
     Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
     file, file_order and split. `drain` empties the lists in place, so a decoder may hold on to one.
-    wanted: the requested part of SCAN. compiled: decoders may use compiled code.
+    wanted: the requested part of SCAN. compiled: decoders may use compiled code. fold: they may fold runs of like Fetch
+    rows; see schemas/events.toml, run_rows.
     """
 
-    def __init__(self, file: CaptureFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False) -> None:
+    def __init__(
+        self, file: CaptureFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False, fold: bool = False
+    ) -> None:
         self._file = file
         self.wanted = wanted
         self.compiled = compiled
+        self.fold = fold
         self._schema = wanted.schema()
         self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file
@@ -349,6 +360,12 @@ class RowSink:
         """Rows waiting for `drain`."""
         return sum(map(len, self._pending.values())) + len(self._quarantined) + len(self._statistics)
 
+    def finish(self) -> None:
+        """The range ends: rows that decoders still hold become pending."""
+        for pending_rows in self._pending.values():
+            if isinstance(pending_rows, HeldRows):
+                pending_rows.finish()
+
     def drain(self) -> list[pa.RecordBatch]:
         """All rows since the last call, as batches of the requested columns of SCAN; empties the lists."""
         batches = []
@@ -377,7 +394,7 @@ class RowSink:
             self._quarantined.append((*pending_rows.place(), (self._file.kind, f"unfit value: {error}", None)))
             self.spoiled_lines += 1
             return []
-        self.event_rows += batch.num_rows
+        self.event_rows += _rows_of_runs(batch)
         if "time_ms" in batch.schema.names:
             self._note_times(batch.column("time_ms"))
         return [batch]
@@ -409,6 +426,14 @@ class RowSink:
         ]
         arrays[ROW_KIND] = pa.repeat(ROW_KINDS[row_kind], count)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _rows_of_runs(batch: pa.RecordBatch) -> int:
+    """The number of rows, with those that the last rows of runs stand for."""
+    if "run_rows" not in batch.schema.names:
+        return int(batch.num_rows)
+    run_rows = batch.column("run_rows")
+    return int(batch.num_rows + (pc.sum(run_rows).as_py() or 0) - (len(run_rows) - run_rows.null_count))
 
 
 @cache

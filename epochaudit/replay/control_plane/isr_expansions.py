@@ -312,6 +312,12 @@ def _with_live_brokers(rows: DataFrame, events: DataFrame) -> DataFrame:
     ).drop("live_changes", "last_change")
 
 
+def join_times(events: DataFrame) -> DataFrame:
+    """One row per new ISR, new member and topic key: between start_ms and until_ms the frame counts the member's fetches."""
+    timed = _joins(events).where(F.col("until_ms").isNotNull())
+    return timed.select("cluster", F.explode(topic_keys()).alias("topic_key"), "partition", "start_ms", "until_ms")
+
+
 def _fetched(events: DataFrame) -> DataFrame:
     """One row per new ISR and new member: what it had fetched from its leader in the epoch.
 

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import of_types, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic
 
@@ -42,7 +42,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
         F.min(unlisted).alias("answered_from"),
         F.max(unlisted).alias("answered_until"),
         *(F.max_by(name, unlisted).alias(name) for name in _PLACE),
-        F.count(F.when(F.col("partition_row") == 0, 1)).alias("requests"),
+        F.coalesce(F.sum(F.when(F.col("partition_row") == 0, run_rows())), F.lit(0)).alias("requests"),
         F.min(epoch).alias("first"),
         F.max(epoch).alias("last"),
     )

@@ -28,7 +28,7 @@ AMBIGUOUS: Final = "mingled"
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
     "session_id", "session_epoch", "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "hinted_leader_epoch",
-    "request_error_code", "records_size",
+    "request_error_code", "records_size", "run",
 )  # fmt: skip
 
 
@@ -52,10 +52,13 @@ def fetches(events: DataFrame) -> DataFrame:
       assigned_known        the evidence covers the request, so that no other replica was assigned by then
       never_existed         as in `with_existence`
       fate                  what happened to the requested replica, in words
+      run                   struct(rows, file, split) of a row that stands for several (schemas/events.toml, run_rows), else null
     """
     mixed = (F.col("request_error_code") == Errors.FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
     answered = F.col("in_response") & F.col("partition").isNotNull()
     rows = of_types(events, "FETCH").where((mixed | answered) & is_user_topic())
+    run = F.when(F.col("run_rows") > 1, F.struct(F.col("run_rows").alias("rows"), "file", "split"))
+    rows = rows.withColumn("run", run)
     listed = rows.where(mixed | F.col("in_request")).select(
         *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source")
     )

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import of_types, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.spark.memo import checkpointed
 
@@ -30,5 +30,5 @@ def broken_sessions(events: DataFrame) -> DataFrame:
         & (F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE)
     )
     expected = F.max("session_epoch") - F.min("session_epoch") + 1
-    sessions = requests.groupBy(*SESSION).agg((F.count(F.lit(1)) < expected).alias("session_broken"))
+    sessions = requests.groupBy(*SESSION).agg((F.sum(run_rows()) < expected).alias("session_broken"))
     return sessions.where("session_broken")

@@ -232,16 +232,6 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
     Nearly all requests arrive and are answered within one of a few such intervals. They need neither the list of epochs nor a
     search in it.
     """
-    edges = F.flatten(
-        F.transform(
-            "held",
-            lambda e: F.array(
-                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + LATE_MS
-            ),
-        )
-    )
-    versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
-    change_times = F.array_sort(F.array_distinct(F.array_compact(F.concat(edges, F.coalesce(versions, F.array())))))
     interval = F.transform(
         "change_times",
         lambda at, i: F.struct(
@@ -249,7 +239,7 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
             (F.coalesce(F.get("change_times", i + 1), F.lit(FOREVER)) - 1).alias("stable_to_ms"),
         ),
     )
-    intervals = held_epochs(events).withColumn("change_times", change_times).select("*", F.inline(interval))
+    intervals = held_epochs(events).withColumn("change_times", _change_times()).select("*", F.inline(interval))
     within = F.col("stable_from_ms")
     intervals = intervals.where(F.col("stable_to_ms") - within >= _STABLE_MS)
     indexes = F.array_compact(F.transform("held", lambda e, i: F.when(_may_meet(e, within, within, LATE_MS), i)))
@@ -265,6 +255,26 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
         .where(own["settled_ms"] <= within)
         .select("cluster", "node", "topic_key", "partition", within, "stable_to_ms", stable.alias("stable"))
     )
+
+
+def change_times(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic_key, partition) and time at which a column of `with_held_epochs` may change: at_ms."""
+    return held_epochs(events).select(
+        "cluster", "node", "topic_key", "partition", F.explode(_change_times()).alias("at_ms")
+    )
+
+
+def _change_times() -> Column:
+    edges = F.flatten(
+        F.transform(
+            "held",
+            lambda e: F.array(
+                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + LATE_MS
+            ),
+        )
+    )
+    versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
+    return F.array_sort(F.array_distinct(F.array_compact(F.concat(edges, F.coalesce(versions, F.array())))))
 
 
 def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:

@@ -30,6 +30,12 @@ def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
+def log_times(events: DataFrame) -> DataFrame:
+    """One row per cluster and time at which `with_existence` begins or ceases to know all topic ids: at_ms."""
+    apart = F.array(F.col("log_begins_ms") + _APART_MS, F.col("log_ends_ms") - _APART_MS)
+    return _log_topics(events).select("cluster", F.explode(apart).alias("at_ms"))
+
+
 def _log_topics(events: DataFrame) -> DataFrame:
     """One row per cluster: the topic ids of its metadata log, and the time that it covers, by its controllers' clocks."""
     log = metadata_log(events)

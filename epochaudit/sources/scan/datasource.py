@@ -11,9 +11,9 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, cast
 
 import pyarrow as pa
@@ -29,7 +29,14 @@ from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.lines.unwrapping import unwrapping
 from epochaudit.sources.request_log import compiled
 from epochaudit.sources.scan.ranges import ByteRange, Lines, cut, lines_of, packed
-from epochaudit.sources.scan.staging import staged, staging_directory, written
+from epochaudit.sources.scan.staging import (
+    Place,
+    directory_of,
+    staged,
+    staged_without,
+    staging_directory,
+    written,
+)
 from epochaudit.sources.sink import (
     EVENT_ROW,
     EVERYTHING,
@@ -56,28 +63,67 @@ EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "parti
 class CaptureFrames:
     """The tables of one scan: schemas/events.toml, quarantine.toml, splits.toml.
 
-    scan: the DataFrame behind them, read once and stored until `staging.release(scan)`.
+    scan: the DataFrame behind them, read once and stored until `staging.release(scan)`. bundles: the ranges of each staged
+    file, and its path. folded: whether runs of like Fetch rows may be folded.
     """
 
     scan: DataFrame
     events: DataFrame
     quarantine: DataFrame
     splits: DataFrame
+    bundles: tuple[Bundle, ...] = ()
+    folded: bool = False
 
 
-def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
+def read_captures(spark: SparkSession, captures: Sequence[Capture], fold: bool = False) -> CaptureFrames:
     """The tables of the captures, whose files are read once; see read_ranges."""
-    return read_ranges(spark, cut(file for capture in captures for file in capture.files))
+    return read_ranges(spark, cut(file for capture in captures for file in capture.files), fold)
 
 
-def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
+def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -> CaptureFrames:
     """The tables of some ranges of files; column `split` is the number of the range.
 
     If executors share this machine's disk, the ranges are read now and staged; else the first action reads and persists.
+    fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows). Only staged ranges are, as `read_in_full`
+    must be able to replace them.
     """
-    scan = (
-        _staged(spark, ranges) if on_this_machine(spark) else _scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK)
-    )
+    if not on_this_machine(spark):
+        return _tables(_scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK))
+    directory = staging_directory(spark)
+    bundles = packed(ranges, TASKS_PER_CORE * cores(spark))
+    share = _scanned_cost(ranges) / cores(spark)
+    folded = fold and compiled.pays_anywhere(share, map(_scanned_cost, bundles))
+    written = _written(spark, [Bundle(tuple(bundle)) for bundle in bundles], directory.name, share, folded)
+    return replace(_tables(staged(spark, [b.path for b in written], directory)), bundles=written, folded=folded)
+
+
+def read_in_full(spark: SparkSession, read: CaptureFrames, places: Collection[Place]) -> CaptureFrames:
+    """The tables with all rows of these ranges, without runs. The tables of `read` can't be used afterwards."""
+    directory = directory_of(read.scan)
+    asked = set(places)
+    affected = [bundle for bundle in read.bundles if asked & {*map(place_of, bundle.ranges)}]
+    share = max((_scanned_cost(bundle.ranges) for bundle in affected), default=0)
+    again = [replace(bundle, again=tuple(p for p in bundle.ranges if place_of(p) in asked)) for bundle in affected]
+    replaced = dict(zip(affected, _written(spark, again, directory.name, share, False), strict=True))
+    bundles = tuple(replaced.get(bundle, bundle) for bundle in read.bundles)
+    return replace(_tables(staged(spark, [b.path for b in bundles], directory)), bundles=bundles, folded=read.folded)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The ranges of a task and the staged file with their rows; again: those of them that are to be read again in full."""
+
+    ranges: tuple[ByteRange, ...]
+    path: str = ""
+    again: tuple[ByteRange, ...] = ()
+
+
+def place_of(part: ByteRange) -> Place:
+    """What identifies a range in the columns of the scan."""
+    return part.file.cluster, part.file.path, part.split
+
+
+def _tables(scan: DataFrame) -> CaptureFrames:
     rows = in_one_partition(scan)
     events = rows.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
     events = events.select(*(c.name for c in columns("events")))
@@ -108,17 +154,20 @@ def read_events(
     return scan.where((F.col("row_kind") == EVENT_ROW) & F.col("event_type").isin(*event_types)).select(*named)
 
 
-def _staged(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrame:
-    """Reads the ranges in an RDD job: for a data source Spark first starts three more Python processes in turn."""
-    directory = staging_directory(spark)
-    bundles = packed(ranges, TASKS_PER_CORE * cores(spark))
+def _written(
+    spark: SparkSession, bundles: Sequence[Bundle], directory: str, share: float, fold: bool
+) -> tuple[Bundle, ...]:
+    """The bundles, written. An RDD job: for a data source Spark first starts three more Python processes in turn."""
     tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
-    write = partial(_write_bundle, directory=directory.name, share=_scanned_cost(ranges) / cores(spark))
-    return staged(spark, tasks.map(write).collect(), directory)
+    write = partial(_write_bundle, directory=directory, share=share, fold=fold)
+    return tuple(replace(b, path=path, again=()) for b, path in zip(bundles, tasks.map(write).collect(), strict=True))
 
 
-def _write_bundle(ranges: Sequence[ByteRange], directory: str, share: float) -> str:
-    return written(batches(ranges, share=share), directory)
+def _write_bundle(bundle: Bundle, directory: str, share: float, fold: bool) -> str:
+    rows = batches(bundle.again or bundle.ranges, share=share, fold=fold)
+    if bundle.again:
+        rows = chain(staged_without(bundle.path, {*map(place_of, bundle.again)}), rows)
+    return written(rows, directory)
 
 
 def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:
@@ -208,16 +257,18 @@ class RangeReader(DataSourceReader):
         return batches(cast(FilePartition, partition).ranges, self._wanted, self._share)
 
 
-def batches(ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0) -> Iterator[pa.RecordBatch]:
+def batches(
+    ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0, fold: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The rows of a task's ranges, as batches of the requested columns of SCAN.
 
-    share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks.
+    share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks. fold: see decoded.
     """
     pays = compiled.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects form no cycles; collection would take a third of the time
     try:
         for part in ranges:
-            yield from decoded(part, wanted, pays)
+            yield from decoded(part, wanted, pays, fold)
     finally:
         gc.enable()
 
@@ -226,12 +277,15 @@ def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
     return sum(part.cost for part in ranges if compiled.scans(part.file))
 
 
-def decoded(part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False) -> Iterator[pa.RecordBatch]:
+def decoded(
+    part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False, fold: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of the requested columns of SCAN.
 
-    by_compiled_code: compiled code scans request logs where possible; the rows are the same.
+    by_compiled_code: compiled code scans request logs where possible; the rows are the same. fold: it folds runs of like
+    Fetch rows.
     """
-    sink = RowSink(part.file, part.split, wanted, by_compiled_code)
+    sink = RowSink(part.file, part.split, wanted, by_compiled_code, fold)
     known = BY_KIND[part.file.kind]
     counts = RequestCounts()
     if known.stream_decoder:
@@ -246,6 +300,7 @@ def decoded(part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool
         tally = [*map(sum, zip(tally, outcome, strict=True))]
         if sink.pending >= ROWS_AT_ONCE:
             yield from sink.drain()
+    sink.finish()
     yield from sink.drain()
     events, ignored, quarantined = tally
     spoiled = sink.spoiled_lines

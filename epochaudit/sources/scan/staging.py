@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
+
+Place = tuple[str, str, int]  # cluster, file and split of a range
 
 ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
@@ -74,6 +77,28 @@ def written(batches: Iterable[pa.RecordBatch], directory: str) -> str:
         if small:
             writer.write_table(pa.concat_tables(small))
     return path
+
+
+def staged_without(path: str, places: Collection[Place]) -> Iterator[pa.RecordBatch]:
+    """The rows of a staged file, but for those of some ranges. The file is deleted at the end."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(ROW_GROUP):
+            for part in _by_row_kind(batch):
+                own = zip(*(part.column(name).to_pylist() for name in ("cluster", "file", "split")), strict=True)
+                yield part.filter(pa.array([place not in places for place in own])).cast(SCAN)
+    Path(path).unlink()
+
+
+def _by_row_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of one event type each, as `written` expects them."""
+    kinds = batch.column("event_type")
+    for kind in kinds.unique():
+        yield batch.filter(pc.is_null(kinds) if kind.as_py() is None else pc.equal(kinds, kind))
+
+
+def directory_of(rows: DataFrame) -> tempfile.TemporaryDirectory[str]:
+    """The directory of staged rows. It is taken from them: what replaces them owns it."""
+    return _DIRECTORIES.pop(rows)
 
 
 def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.TemporaryDirectory[str]) -> DataFrame:

@@ -8,14 +8,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.sources.request_log.compiled import runs
 from epochaudit.sources.request_log.compiled.machine import (
+    FETCH_END,
     LEAST_CODE,
     NONE,
+    PARTITION,
     REGISTER,
     REGISTERS,
     STRINGS,
     TOPIC,
     UNREAD,
+    Array,
     Count,
     Note,
     State,
@@ -23,13 +27,16 @@ from epochaudit.sources.request_log.compiled.machine import (
     scan,
 )
 from epochaudit.sources.request_log.compiled.program import AS_ROWS, Program, json_program, text_program
-from epochaudit.sources.request_log.json import APIS
+from epochaudit.sources.request_log.json import APIS, FETCH
 from epochaudit.sources.sink import Columns, RequestCounts, RowSink
 
 PADDING: Final = 64  # newlines after a text, as comparisons of whole words read past its end
 ROWS: Final = 6_000  # initial rows of each table; a power of two would map all columns of a row to the same cache lines
 CHARACTERS: Final = 200_000  # initial bytes of each column of strings
 NOTES: Final = 4_096  # lines noted before the decoder reads them
+FOLDED_AT_ONCE: Final = 4_000  # so few rows stay in the processor's cache until they are folded into runs
+RUNS: Final = 1 << 13  # open runs
+MOST_REMAINING_ROWS: Final = 1 << 16  # of a range, before all of its runs are closed: memory is bounded
 PARTITIONS: Final = 512  # of a line; joining more would need another algorithm
 DEPTH: Final = 16  # of nested objects
 MINUTE: Final = 18  # bytes of `[YYYY-MM-DD HH:MM:`
@@ -39,6 +46,7 @@ _POSITION, _OFFSET, _LINE, _NOTES, _CLOCK_TIME, _LATEST, _MINUTE = (
     int(name)
     for name in (State.POSITION, State.OFFSET, State.LINE, State.NOTES, State.CLOCK_TIME, State.LATEST, State.MINUTE)
 )
+_FETCHES: Final = AS_ROWS.index(FETCH)  # their table
 _ID: Final = re.compile(r"\{id=(-?\d+)")
 
 
@@ -46,11 +54,14 @@ def load() -> None:
     """Load the compiled code, or compile it. Raises numba's errors."""
     program, none = json_program(), np.zeros(1, np.int64)
     text, rows, notes = np.zeros(PADDING, np.uint8), np.zeros((1, 1, 1), np.int64), np.zeros((1, 1), np.int64)
-    characters, ends = np.zeros((1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.int32)
+    characters, ends = np.zeros((1, len(STRINGS), 1), np.uint8), np.zeros((1, len(STRINGS), 1), np.int32)
     scan(
         text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
         none, notes, none, none, rows, characters, ends, notes, notes,
     )  # fmt: skip
+    folded = Runs()
+    folded.add(rows[0], characters[0], ends[0], 0)
+    folded.close()
 
 
 def of_json(sink: RowSink) -> RequestScanner:
@@ -69,8 +80,13 @@ class RequestScanner:
     def __init__(self, program: Program, sink: RowSink) -> None:
         self._program, self._clock = program, sink.clock
         tables = sum(api in AS_ROWS for api in program.apis)
+        self._runs: Runs | None = None
         for number, api in enumerate(AS_ROWS[:tables]):
-            sink.register(f"scanned {api}", ScannedRows(self, number, api, sink.wanted.schema()))
+            if api == FETCH and sink.fold:
+                self._runs = Runs()
+                sink.register(f"scanned {api}", FoldedRows(self, number, api, sink.wanted.schema(), self._runs))
+            else:
+                sink.register(f"scanned {api}", ScannedRows(self, number, api, sink.wanted.schema()))
         self._state = np.zeros(len(State), np.int64)
         self._state[_CLOCK_TIME] = NONE
         self._registers = np.zeros(len(REGISTERS), np.int64)
@@ -117,7 +133,16 @@ class RequestScanner:
             elif not (stop == Stop.MINUTE and self._read_minute()) and not (stop == Stop.LATE and self._ask_clock()):
                 break
         self._set_clock()
+        if self.filled[_FETCHES] >= FOLDED_AT_ONCE:
+            self.fold()
         return int(state[_POSITION]), int(state[_LINE]), self._notes[: state[_NOTES]].tolist()
+
+    def fold(self) -> None:
+        """Fold the Fetch rows scanned so far into runs, if the sink asks for it."""
+        if self._runs:
+            table = _FETCHES
+            self._runs.add(self.rows[table], self.characters[table], self.ends[table], int(self.filled[table]))
+            self.filled[table] = 0
 
     def _follow_clock(self) -> None:
         if self._pace != (pace := self._clock.pace):
@@ -198,21 +223,18 @@ class ScannedRows:
 
     def columns(self) -> Columns:
         """The requested columns that the rows fill."""
-        count = len(self)
-        filled: Columns = {name: self._column(name, kind, count) for name, kind in self._columns.items()}
-        return {**filled, "event_type": pa.repeat(self._event_type, count)}
+        table = self._table
+        return self._filled(
+            self._scanner.rows[table], self._scanner.characters[table], self._scanner.ends[table], len(self)
+        )
 
-    def _column(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
-        values = self._scanner.rows[self._table, REGISTER[name], :count]
-        null = values == NONE
-        if name not in STRINGS:
-            return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=null)
-        number = STRINGS.index(name)
-        ends = self._scanner.ends[self._table, number, : count + 1]
-        text = self._scanner.characters[self._table, number, : ends[-1]].tobytes()
-        known = pa.array(~null).buffers()[1]
-        strings = pa.StringArray.from_buffers(count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text), known)
-        return _lists(strings, kind) if pa.types.is_list(kind) else strings
+    def _filled(self, rows: Array, characters: Array, ends: Array, count: int) -> Columns:
+        """rows: a row per register. characters, ends: a row per column of strings."""
+        filled: Columns = {
+            name: _column(rows[REGISTER[name]], characters, ends, name, kind, count)
+            for name, kind in self._columns.items()
+        }
+        return {**filled, "event_type": pa.repeat(self._event_type, count)}
 
     def halves(self) -> None:
         """None: the scanner takes only values that fit their columns."""
@@ -221,6 +243,115 @@ class ScannedRows:
         """byte_offset and line_in_split of the first row."""
         first = self._scanner.rows[self._table, :, 0]
         return first[REGISTER["byte_offset"]].item(), first[REGISTER["line_in_split"]].item()
+
+
+class FoldedRows(ScannedRows):
+    """The scanned rows of Fetch, folded into runs: they are pending once the runs are closed."""
+
+    def __init__(self, scanner: RequestScanner, table: int, api: str, wanted: pa.Schema, folded: Runs) -> None:
+        super().__init__(scanner, table, api, wanted)
+        self._runs = folded
+
+    def __len__(self) -> int:
+        return self._runs.closed
+
+    def finish(self) -> None:
+        """Close all runs: the range ends."""
+        self._scanner.fold()
+        self._runs.close()
+
+    def clear(self) -> None:
+        """Remove the rows."""
+        self._runs.clear()
+
+    def columns(self) -> Columns:
+        """The requested columns that the rows fill, in the order of their lines. Closes all runs."""
+        self._runs.close()
+        rows, count = self._runs.rows[: len(self)], len(self)
+        at, row_of_line = rows[:, REGISTER["byte_offset"]], rows[:, PARTITION]
+        order = pa.array(np.lexsort((row_of_line, at)))
+        filled = self._filled(rows.T, self._runs.characters, self._runs.ends, count)
+        filled |= {"run_rows": _integers(rows[:, -2], pa.int32()), "run_arrival_ms": _integers(rows[:, -1], pa.int64())}
+        return {name: column.take(order) for name, column in filled.items()}
+
+    def place(self) -> tuple[object, object]:
+        """byte_offset and line_in_split of the first row."""
+        first = self._runs.rows[0]
+        return first[REGISTER["byte_offset"]].item(), first[REGISTER["line_in_split"]].item()
+
+
+class Runs:
+    """Folds rows of Fetch into runs; see runs.py. closed: the number of rows of closed runs.
+
+    rows: the rows that remain, with the registers of Fetch and run_rows and run_arrival_ms. characters, ends: their strings.
+    """
+
+    def __init__(self) -> None:
+        self._of = np.array([REGISTER[name] for name in runs.VALUES], np.int64)
+        self._same = np.array([REGISTER[name] for name in runs.SAME], np.int64)
+        self._strings = np.array([REGISTER[name] for name in runs.STRINGS], np.int64)
+        self.rows = np.empty((ROWS, FETCH_END + 2), np.int64)
+        self.characters = np.empty((len(runs.STRINGS), CHARACTERS), np.uint8)
+        self.ends = np.zeros((len(runs.STRINGS), ROWS + 1), np.int32)
+        self._slots = np.full(4 * RUNS, -1, np.int64)
+        self._runs = np.zeros((RUNS, runs.Run.END), np.int64)
+        self._kept = np.empty((RUNS, 3, FETCH_END), np.int64)
+        self._open = self._filled = self.closed = 0
+
+    def add(self, rows: Array, characters: Array, ends: Array, count: int) -> None:
+        """Fold `count` rows; see RequestScanner.rows."""
+        start, strings = 0, len(runs.STRINGS)
+        while True:
+            start, self._open, self._filled = runs.fold(
+                rows, characters[:strings], ends[:strings], start, count, self._of, self._same, self._strings,
+                self._slots, self._runs, self._kept, self._open, self.rows, self.characters, self.ends, self._filled,
+            )  # fmt: skip
+            if start == count:
+                break
+            if self._open == len(self._runs):
+                self.close()
+            else:
+                self._grow_output()
+        if self._filled >= MOST_REMAINING_ROWS:
+            self.close()
+
+    def _grow_output(self) -> None:
+        self.rows = np.concatenate((self.rows, np.empty_like(self.rows)))
+        self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=1)
+        self.characters = np.concatenate((self.characters, np.empty_like(self.characters)), axis=1)
+
+    def close(self) -> None:
+        """Close all runs: their rows are final."""
+        while self._filled + 3 * self._open > len(self.rows) or (
+            4 * self.ends[:, self._filled].max() + 1024 * self._open > self.characters.shape[1]
+        ):
+            self._grow_output()
+        self._filled = runs.close_all(
+            self._runs, self._kept, self._open, self._of, self.rows, self.characters, self.ends, self._filled
+        )
+        self._slots[:] = -1
+        self._open, self.closed = 0, self._filled
+
+    def clear(self) -> None:
+        """Remove the rows. All runs must be closed."""
+        self._filled = self.closed = 0
+
+
+def _column(
+    values: Array, characters: Array, ends: Array, name: str, kind: pa.DataType, count: int
+) -> pa.Array:  # fmt: skip
+    if name not in STRINGS:
+        return _integers(values[:count], kind)
+    number = STRINGS.index(name)
+    of_rows = ends[number, : count + 1]
+    text = characters[number, : of_rows[-1]].tobytes()
+    known = pa.array(values[:count] != NONE).buffers()[1]
+    strings = pa.StringArray.from_buffers(count, pa.py_buffer(of_rows.tobytes()), pa.py_buffer(text), known)
+    return _lists(strings, kind) if pa.types.is_list(kind) else strings
+
+
+def _integers(values: Array, kind: pa.DataType) -> pa.Array:
+    return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=values == NONE)
 
 
 def _lists(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
