@@ -7,18 +7,18 @@ result.findings.show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.run_edges import RANGE, ranges_with_edges
+from epochaudit.replay.run_edges import borders, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -28,10 +28,11 @@ from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
-from epochaudit.sources.scan.datasource import CaptureFrames, cores, read_captures, read_in_full
+from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, place_of, read_again, scan, tables
+from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.scan.staging import release as unpersist_scan
-from epochaudit.spark.memo import unpersist
+from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import in_one_partition, storage_level, tuned_for
 
@@ -58,7 +59,6 @@ class Reading:
 
     rows: the persisted scan, from which events, quarantine and splits are derived.
     clock_steps: how often a node's clock was set back, as a column of `rows`.
-    in_full: of a scan with folded runs (schemas/events.toml, run_rows), the same scan with all rows of some byte ranges.
     """
 
     captures: tuple[Capture, ...]
@@ -67,7 +67,6 @@ class Reading:
     quarantine: DataFrame
     splits: DataFrame
     clock_steps: Column
-    in_full: Callable[[Collection[Place]], Reading] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,47 +161,56 @@ def audit(
     rules = selected(select, ignore)
     discovered = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
     metrics = of_run()
-    with tuned_for(spark, plain_bytes_of(discovered)):
-        # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
-        with metrics.stage("reading"):
-            read = reading(spark, discovered, fold=fold and not {*show} - {*REPORTED})
-        with metrics.stage("judging"):
-            if read.in_full:
-                return _evaluate_folded(read, read.in_full, rules, show)
-            return evaluate_rules(read, rules, show)
+    # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
+    with metrics.stage("reading"):
+        scanned = scan(spark, _ranges(discovered), fold and not {*show} - {*REPORTED})
+    with tuned_for(spark, scanned.plain_bytes or plain_bytes_of(discovered)), metrics.stage("judging"):
+        if scanned.folded:
+            return _evaluate_folded(spark, discovered, scanned, rules, show)
+        return evaluate_rules(_reading(discovered, tables(spark, scanned)), rules, show)
 
 
-def reading(spark: SparkSession, captures: Sequence[Capture], *, fold: bool = False) -> Reading:
-    """The scan of the captures' logs. fold: runs of like Fetch rows may be folded; see schemas/events.toml, run_rows."""
-    return _reading(captures, read_captures(spark, captures, fold))
+def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
+    """The scan of the captures' logs."""
+    return _reading(captures, tables(spark, scan(spark, _ranges(captures))))
+
+
+def _ranges(captures: Iterable[Capture]) -> list[ByteRange]:
+    return cut(file for capture in captures for file in capture.files)
 
 
 def _reading(captures: Sequence[Capture], read: CaptureFrames) -> Reading:
     clock_steps = F.size("statistics.clock_steps")
-    in_full = (
-        (lambda places: _reading(captures, read_in_full(read.scan.sparkSession, read, places))) if read.folded else None
-    )
-    return Reading(tuple(captures), read.scan, read.events, read.quarantine, read.splits, clock_steps, in_full)
+    return Reading(tuple(captures), read.rows, read.events, read.quarantine, read.splits, clock_steps)
 
 
 def _evaluate_folded(
-    read: Reading, in_full: Callable[[Collection[Place]], Reading], rules: tuple[Rule, ...], show: Collection[str]
+    spark: SparkSession, captures: Sequence[Capture], scanned: Scan, rules: tuple[Rule, ...], show: Collection[str]
 ) -> Audit:
-    """As `evaluate_rules`, for a scan with folded runs. Ranges in which a run stands for rows that differ are read in full.
+    """As `evaluate_rules`, for a scan with folded runs. Ranges in which a run stands for rows that differ are read again.
 
-    These are runs within which a state changed, and runs among the findings: each of their rows is a finding of its own. If a
-    node's clock was set back, all ranges are: the correction moves rows from one span to another.
+    These are runs across an edge, and runs among the findings: each of their rows is a finding of its own. If a node's clock
+    was set back, all ranges are read in full, as the correction moves rows from one span of ten seconds to another.
     """
-    clock_was_set = read.splits.where(F.size("clock_steps") > 0).limit(1).count() > 0
-    places = read.splits.select(*RANGE) if clock_was_set else ranges_with_edges(read.events)
-    if found := {(row["cluster"], row["file"], row["split"]) for row in places.collect()}:
-        read = in_full(found)
-    audited = evaluate_rules(read, rules, show)
-    while audited.listed_runs and read.in_full:
+    read = tables(spark, scanned)
+    if read.splits.where(F.size("clock_steps") > 0).limit(1).count():
+        scanned = read_again(spark, scanned, set(map(place_of, scanned.ranges)))
+    elif split := set(map(_place, ranges_to_read_again(read.events).collect())):
+        scanned = read_again(spark, scanned, split, borders(read.events))
+    while True:
+        again = tables(spark, scanned)
+        if again.scan is not read.scan:
+            share(read.events, again.events)
+            read = again
+        audited = evaluate_rules(_reading(captures, read), rules, show)
+        if not audited.listed_runs:
+            return audited
         audited.release_judgements()
-        read = read.in_full(audited.listed_runs)
-        audited = evaluate_rules(read, rules, show)
-    return audited
+        scanned = read_again(spark, scanned, audited.listed_runs)
+
+
+def _place(row: Row) -> Place:
+    return row["cluster"], row["file"], row["split"]
 
 
 def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:

@@ -207,7 +207,7 @@ class EventCounts:
 def event_groups(events: DataFrame) -> DataFrame:
     """One row per kind of event, from which all counts are computed: a single aggregation of the events.
 
-    Needs event_type, source, cluster, node, partition, in_request, error_code, name, value, time_ms, file, file_order,
+    Needs run_rows, event_type, source, cluster, node, partition, in_request, error_code, name, value, time_ms, file, file_order,
     byte_offset, metadata_offset, in_snapshot. Grain: (source, event_type, cluster, node, error_code, requested, name, value, time_ms).
     error_code and requested are null except for requests, name and value except for statements of a node about itself, time_ms
     except for events that show its mode. Adds `rows` and the last log position of the statements. A record of the metadata log
@@ -232,7 +232,7 @@ def event_groups(events: DataFrame) -> DataFrame:
     record = F.when(is_record, F.struct(snapshot, "metadata_offset"))
     place = F.when(statement, F.struct("file_order", "byte_offset"))
     each = events.groupBy(*(column.alias(name) for name, column in kind.items()), record.alias("record")).agg(
-        F.count("*").alias("copies"), F.max(place).alias("last")
+        F.sum(F.coalesce("run_rows", F.lit(1))).alias("copies"), F.max(place).alias("last")
     )
     rows = F.sum(F.when(F.col("record").isNull(), F.col("copies")).otherwise(1)).alias("rows")
     return each.groupBy(*kind).agg(rows, F.max("last").alias("last"))

@@ -1,8 +1,9 @@
-"""Where runs of like Fetch rows must be read row by row: something that the frames compare times with happened within one.
+"""Edges of runs: times across which the rows of a run may have met different states.
 
-The reader folds runs (schemas/events.toml, run_rows). A frame treats the last row of a run like the rows that it stands for.
-That is right if all of them met the same state: then each comparison of their times gives the same result. The times that
-frames compare are collected here, as edges; a run across an edge is read again in full.
+The reader folds runs of like Fetch rows (schemas/events.toml, run_rows). A frame treats the last row of a run like the rows
+that it stands for. That is right if all of them met the same state: then each comparison of their times gives the same
+result. The times that frames compare with are collected here. Ranges with a run across such an edge are read again, with
+runs that end at each edge.
 """
 
 from __future__ import annotations
@@ -31,36 +32,46 @@ _SESSION: Final = ("cluster", "node", "session_id", "topic_key", "partition")
 
 
 def folded(events: DataFrame) -> DataFrame:
-    """One row per row that stands for others, and per range, partition and session.
+    """One row per row that stands for others.
 
-    Needs: the events table. Columns: RANGE, node, session_id, topic_key, partition, listed (the requests list the partition),
-    from_ms and to_ms, between which the rows arrived and were answered.
+    Needs: the events table. Columns: RANGE, node, topic_key, partition, from_ms and to_ms, between which the rows arrived and
+    were answered.
     """
     rows = of_types(events, "FETCH").where(F.col("run_rows") > 1)
-    return rows.groupBy(*RANGE, "node", "session_id", topic_key().alias("topic_key"), "partition", F.col("in_request").alias("listed")).agg(
-        F.min("run_arrival_ms").alias("from_ms"), F.max("time_ms").alias("to_ms")
+    return rows.select(
+        *RANGE, "node", topic_key().alias("topic_key"), "partition",
+        F.col("run_arrival_ms").alias("from_ms"), F.col("time_ms").alias("to_ms"),
     )  # fmt: skip
 
 
-def ranges_with_edges(events: DataFrame) -> DataFrame:
+def ranges_to_read_again(events: DataFrame) -> DataFrame:
     """One row per byte range with a run across an edge: cluster, file, split. Needs: the events table."""
     rows = folded(events)
-    for key, edges in _edges(events).items():
+    for key, edges in edges_by_subject(events).items():
         name = f"edges_{len(key)}"
         of_key = edges.where(F.col("at_ms").isNotNull()).groupBy(*key).agg(F.collect_set("at_ms").alias(name))
         rows = rows.join(F.broadcast(of_key), list(key), "left")
-    rows = rows.join(F.broadcast(_sessions_of_several_epochs(events)), list(_SESSION), "left")
     crossed = (F.exists(name, _within) for name in ("edges_1", "edges_2", "edges_3"))
-    several = ~F.col("listed") & F.col("of_several")
-    found = reduce(lambda one, other: one | other, (F.coalesce(c, F.lit(False)) for c in (*crossed, several)))
+    found = reduce(lambda one, other: one | other, (F.coalesce(c, F.lit(False)) for c in crossed))
     return rows.where(found).select(*RANGE).distinct()
+
+
+def borders(events: DataFrame) -> list[int]:
+    """Times in order, between two of which a run has no edge and is none nearer than GRAIN_MS; see sources.sink.RowSink.
+
+    Of the milliseconds about an edge, each is an interval of its own.
+    """
+    tables = (edges.select("at_ms") for edges in edges_by_subject(events).values())
+    rows = reduce(DataFrame.union, tables).where(F.col("at_ms").isNotNull()).distinct().collect()
+    about = range(-GRAIN_MS - 1, GRAIN_MS + 1)
+    return sorted({row["at_ms"] + ms for row in rows for ms in about})
 
 
 def _within(at_ms: Column) -> Column:
     return (at_ms >= F.col("from_ms") - GRAIN_MS) & (at_ms <= F.col("to_ms") + GRAIN_MS)
 
 
-def _edges(events: DataFrame) -> dict[tuple[str, ...], DataFrame]:
+def edges_by_subject(events: DataFrame) -> dict[tuple[str, ...], DataFrame]:
     """The edges, by what they are about: a cluster, a node or a partition. Column at_ms, and those of the key."""
     nodes = ("cluster", "node")
     log = cluster_history(events).select("cluster", F.col("log_end_ms").alias("at_ms"))
@@ -83,6 +94,7 @@ def _edges(events: DataFrame) -> dict[tuple[str, ...], DataFrame]:
         F.explode(F.array(F.col("start_ms"), F.col("until_ms"), F.col("until_ms") + SLACK_MS)).alias("at_ms"),
     )
     of_partition = change_times(events).select(*_PARTITION, "at_ms").unionByName(refused).unionByName(joins)
+    of_partition = of_partition.unionByName(_listing_times(events))
     return {
         ("cluster",): of_cluster,
         nodes: deletions.unionByName(strays),
@@ -90,13 +102,15 @@ def _edges(events: DataFrame) -> dict[tuple[str, ...], DataFrame]:
     }
 
 
-def _sessions_of_several_epochs(events: DataFrame) -> DataFrame:
-    """One row per session and partition that requests list with several leader epochs: of_several is true.
+def _listing_times(events: DataFrame) -> DataFrame:
+    """The times at which a session's requests begin and cease to list a partition with a leader epoch, if there are several.
 
-    Which of them a later answer belongs to depends on the session epoch of its request.
+    Which of the epochs a later answer belongs to depends on the session epoch of its request.
     """
     rows = of_types(events, "FETCH").where(F.col("in_request") & (F.col("session_id") > 0))
-    counted = rows.groupBy("cluster", "node", "session_id", topic_key().alias("topic_key"), "partition").agg(
-        (F.min("current_leader_epoch") < F.max("current_leader_epoch")).alias("of_several")
+    by_epoch = rows.groupBy(*_SESSION[:3], topic_key().alias("topic_key"), "partition", "current_leader_epoch").agg(
+        F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms")
     )
-    return counted.where("of_several")
+    times = F.flatten(F.collect_list(F.array("since_ms", "until_ms"))).alias("times")
+    several = by_epoch.groupBy(*_SESSION).agg(F.count("*").alias("epochs"), times).where(F.col("epochs") > 1)
+    return several.select(*_PARTITION, F.explode("times").alias("at_ms"))

@@ -111,6 +111,7 @@ class StreamDecoder(Protocol):
 
 Values = Any  # a column: a sequence of Python values or an Arrow array
 Columns = dict[str, Values]  # by name
+Edges = Sequence[int] | None  # times in order, between which runs of like Fetch rows may be folded
 Row = tuple[object, ...]
 
 
@@ -290,17 +291,22 @@ class RowSink:
 
     Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
     file, file_order and split. `drain` empties the lists in place, so a decoder may hold on to one.
-    wanted: the requested part of SCAN. compiled: decoders may use compiled code. fold: they may fold runs of like Fetch
-    rows; see schemas/events.toml, run_rows.
+    wanted: the requested part of SCAN. compiled: decoders may use compiled code. edges: they may then fold runs of like Fetch
+    rows that are between two of these times (schemas/events.toml, run_rows); None: they must not.
     """
 
     def __init__(
-        self, file: CaptureFile, split: int, wanted: Wanted = EVERYTHING, compiled: bool = False, fold: bool = False
+        self,
+        file: CaptureFile,
+        split: int,
+        wanted: Wanted = EVERYTHING,
+        compiled: bool = False,
+        edges: Edges = None,
     ) -> None:
         self._file = file
         self.wanted = wanted
         self.compiled = compiled
-        self.fold = fold
+        self.edges = edges
         self._schema = wanted.schema()
         self._types = tuple((column.name, column.type) for column in self._schema)
         self.clock = LogClock(file.time_zone)  # one for all logs of a file

@@ -49,6 +49,12 @@ def checkpointed(table: Table) -> Table:
     return once
 
 
+def share(events: DataFrame, others: DataFrame) -> None:
+    """Let `others` use the checkpoints of `events`, which must be computed of rows that both have."""
+    with _ASKING:
+        _TABLES.setdefault(others, {}).update(_TABLES.pop(events, {}))
+
+
 def unpersist(events: DataFrame) -> None:
     """Let Spark free the checkpoints of these events; call it after their frames have been computed.
 

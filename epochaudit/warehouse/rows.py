@@ -76,7 +76,7 @@ def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
         if quarantined:
             directory.append("quarantine", read.quarantine.select(number, "*"))
     finally:
-        release(read.scan)
+        release(read.rows)
     size = {row["split"]: row["bytes"] for row in counted}
     return Written(
         tuple(Part(first + number, part.split, size[number]) for number, part in enumerate(ranges)),

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, groupby
+from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 import pyarrow as pa
@@ -31,7 +32,6 @@ from epochaudit.sources.request_log import compiled
 from epochaudit.sources.scan.ranges import ByteRange, Lines, cut, lines_of, packed
 from epochaudit.sources.scan.staging import (
     Place,
-    directory_of,
     staged,
     staged_without,
     staging_directory,
@@ -46,6 +46,7 @@ from epochaudit.sources.sink import (
     SPLIT_ROW,
     BlockDecoder,
     BlockTally,
+    Edges,
     LineDecoder,
     RequestCounts,
     RowSink,
@@ -56,66 +57,92 @@ from epochaudit.spark.session import in_one_partition, on_this_machine
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
 TASKS_PER_CORE: Final = 2
+BYTES_OF_A_ROW: Final = 500  # of a busy cluster's request log
 EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The ranges of a task, the staged file with their rows, and its number of rows. again: the ranges to read again."""
+
+    ranges: tuple[ByteRange, ...]
+    path: str = ""
+    rows: int = 0
+    again: tuple[ByteRange, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Ranges that are read: staged in `directory`, or, if that is None, still to be read by the first action.
+
+    folded: runs of like Fetch rows may be folded.
+    """
+
+    ranges: tuple[ByteRange, ...]
+    bundles: tuple[Bundle, ...] = ()
+    directory: TemporaryDirectory[str] | None = None
+    folded: bool = False
+
+    @property
+    def plain_bytes(self) -> int | None:
+        """The size of logs that give as many rows without folding; None if the rows are not known."""
+        return BYTES_OF_A_ROW * sum(bundle.rows for bundle in self.bundles) if self.directory else None
 
 
 @dataclass(frozen=True)
 class CaptureFrames:
     """The tables of one scan: schemas/events.toml, quarantine.toml, splits.toml.
 
-    scan: the DataFrame behind them, read once and stored until `staging.release(scan)`. bundles: the ranges of each staged
-    file, and its path. folded: whether runs of like Fetch rows may be folded.
+    rows: the DataFrame behind them, stored until `staging.release(rows)`.
     """
 
-    scan: DataFrame
+    scan: Scan
+    rows: DataFrame
     events: DataFrame
     quarantine: DataFrame
     splits: DataFrame
-    bundles: tuple[Bundle, ...] = ()
-    folded: bool = False
 
 
-def read_captures(spark: SparkSession, captures: Sequence[Capture], fold: bool = False) -> CaptureFrames:
+def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
     """The tables of the captures, whose files are read once; see read_ranges."""
-    return read_ranges(spark, cut(file for capture in captures for file in capture.files), fold)
+    return read_ranges(spark, cut(file for capture in captures for file in capture.files))
 
 
-def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -> CaptureFrames:
-    """The tables of some ranges of files; column `split` is the number of the range.
+def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
+    """The tables of some ranges of files; column `split` is the number of the range."""
+    return tables(spark, scan(spark, ranges))
 
-    If executors share this machine's disk, the ranges are read now and staged; else the first action reads and persists.
-    fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows). Only staged ranges are, as `read_in_full`
-    must be able to replace them.
+
+def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -> Scan:
+    """Read the ranges and stage their rows, if executors share this machine's disk.
+
+    fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows), if they are staged: only then `read_again` can
+    replace them.
     """
     if not on_this_machine(spark):
-        return _tables(_scan(spark, ranges).persist(StorageLevel.MEMORY_AND_DISK))
-    directory = staging_directory(spark)
+        return Scan(tuple(ranges))
     bundles = packed(ranges, TASKS_PER_CORE * cores(spark))
     share = _scanned_cost(ranges) / cores(spark)
     folded = fold and compiled.pays_anywhere(share, map(_scanned_cost, bundles))
-    written = _written(spark, [Bundle(tuple(bundle)) for bundle in bundles], directory.name, share, folded)
-    return replace(_tables(staged(spark, [b.path for b in written], directory)), bundles=written, folded=folded)
+    directory = staging_directory(spark)
+    edges = () if folded else None
+    written = _written(spark, [Bundle(tuple(bundle)) for bundle in bundles], directory.name, share, edges)
+    return Scan(tuple(ranges), written, directory, folded)
 
 
-def read_in_full(spark: SparkSession, read: CaptureFrames, places: Collection[Place]) -> CaptureFrames:
-    """The tables with all rows of these ranges, without runs. The tables of `read` can't be used afterwards."""
-    directory = directory_of(read.scan)
+def read_again(spark: SparkSession, read: Scan, places: Collection[Place], edges: Edges = None) -> Scan:
+    """The scan with other rows of these ranges: all rows, or those of runs between these edges (RowSink).
+
+    `read` can't be used afterwards.
+    """
+    if read.directory is None:
+        raise ValueError("only staged ranges can be read again")
     asked = set(places)
     affected = [bundle for bundle in read.bundles if asked & {*map(place_of, bundle.ranges)}]
     share = max((_scanned_cost(bundle.ranges) for bundle in affected), default=0)
     again = [replace(bundle, again=tuple(p for p in bundle.ranges if place_of(p) in asked)) for bundle in affected]
-    replaced = dict(zip(affected, _written(spark, again, directory.name, share, False), strict=True))
-    bundles = tuple(replaced.get(bundle, bundle) for bundle in read.bundles)
-    return replace(_tables(staged(spark, [b.path for b in bundles], directory)), bundles=bundles, folded=read.folded)
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """The ranges of a task and the staged file with their rows; again: those of them that are to be read again in full."""
-
-    ranges: tuple[ByteRange, ...]
-    path: str = ""
-    again: tuple[ByteRange, ...] = ()
+    replaced = dict(zip(affected, _written(spark, again, read.directory.name, share, edges), strict=True))
+    return replace(read, bundles=tuple(replaced.get(bundle, bundle) for bundle in read.bundles))
 
 
 def place_of(part: ByteRange) -> Place:
@@ -123,13 +150,18 @@ def place_of(part: ByteRange) -> Place:
     return part.file.cluster, part.file.path, part.split
 
 
-def _tables(scan: DataFrame) -> CaptureFrames:
-    rows = in_one_partition(scan)
+def tables(spark: SparkSession, read: Scan) -> CaptureFrames:
+    """The tables of a scan. Without staged rows, the first action reads the ranges and persists them."""
+    if read.directory:
+        scanned = staged(spark, [bundle.path for bundle in read.bundles], read.directory)
+    else:
+        scanned = _scan(spark, read.ranges).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = in_one_partition(scanned)
     events = rows.where(F.col("row_kind") == EVENT_ROW).withColumn("event_id", event_id())
     events = events.select(*(c.name for c in columns("events")))
     quarantine = rows.where(F.col("row_kind") == QUARANTINE_ROW).select(*_unpacked("quarantine", "quarantined"))
     splits = rows.where(F.col("row_kind") == SPLIT_ROW).select(*_unpacked("splits", "statistics"))
-    return CaptureFrames(scan, events, quarantine, splits)
+    return CaptureFrames(read, scanned, events, quarantine, splits)
 
 
 def event_id() -> Column:
@@ -155,16 +187,17 @@ def read_events(
 
 
 def _written(
-    spark: SparkSession, bundles: Sequence[Bundle], directory: str, share: float, fold: bool
+    spark: SparkSession, bundles: Sequence[Bundle], directory: str, share: float, edges: Edges
 ) -> tuple[Bundle, ...]:
     """The bundles, written. An RDD job: for a data source Spark first starts three more Python processes in turn."""
     tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
-    write = partial(_write_bundle, directory=directory, share=share, fold=fold)
-    return tuple(replace(b, path=path, again=()) for b, path in zip(bundles, tasks.map(write).collect(), strict=True))
+    write = partial(_write_bundle, directory=directory, share=share, edges=edges)
+    results = tasks.map(write).collect()
+    return tuple(replace(b, path=path, rows=rows, again=()) for b, (path, rows) in zip(bundles, results, strict=True))
 
 
-def _write_bundle(bundle: Bundle, directory: str, share: float, fold: bool) -> str:
-    rows = batches(bundle.again or bundle.ranges, share=share, fold=fold)
+def _write_bundle(bundle: Bundle, directory: str, share: float, edges: Edges) -> tuple[str, int]:
+    rows = batches(bundle.again or bundle.ranges, share=share, edges=edges)
     if bundle.again:
         rows = chain(staged_without(bundle.path, {*map(place_of, bundle.again)}), rows)
     return written(rows, directory)
@@ -258,17 +291,17 @@ class RangeReader(DataSourceReader):
 
 
 def batches(
-    ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0, fold: bool = False
+    ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0, edges: Edges = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task's ranges, as batches of the requested columns of SCAN.
 
-    share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks. fold: see decoded.
+    share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks. edges: see RowSink.
     """
     pays = compiled.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects form no cycles; collection would take a third of the time
     try:
         for part in ranges:
-            yield from decoded(part, wanted, pays, fold)
+            yield from decoded(part, wanted, pays, edges)
     finally:
         gc.enable()
 
@@ -278,14 +311,13 @@ def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
 
 
 def decoded(
-    part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False, fold: bool = False
+    part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False, edges: Edges = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of the requested columns of SCAN.
 
-    by_compiled_code: compiled code scans request logs where possible; the rows are the same. fold: it folds runs of like
-    Fetch rows.
+    by_compiled_code: compiled code scans request logs where possible; the rows are the same. edges: see RowSink.
     """
-    sink = RowSink(part.file, part.split, wanted, by_compiled_code, fold)
+    sink = RowSink(part.file, part.split, wanted, by_compiled_code, edges)
     known = BY_KIND[part.file.kind]
     counts = RequestCounts()
     if known.stream_decoder:

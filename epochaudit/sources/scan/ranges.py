@@ -19,7 +19,10 @@ from epochaudit.sources.formats import BY_KIND, is_read
 from epochaudit.sources.lines.layouts import CRI
 
 MEBIBYTE: Final = 1 << 20
-BLOCK: Final = 8 * MEBIBYTE  # bytes of a range of a JSON request log; less for formats that take longer to decode
+BLOCK: Final = (
+    64 * MEBIBYTE
+)  # bytes of a range of a JSON request log, within which runs are folded; less for formats that take
+# longer to decode
 LARGEST_BUNDLE: Final = 32 * MEBIBYTE
 SMALLEST_BUNDLE: Final = 4 * MEBIBYTE
 FEWEST_TASKS: Final = 2

@@ -56,15 +56,17 @@ class _RowGroup:
         return pa.Table.from_batches([*self._merged, *self._few])
 
 
-def written(batches: Iterable[pa.RecordBatch], directory: str) -> str:
-    """Write batches of the scan into a new file of the directory; returns its path.
+def written(batches: Iterable[pa.RecordBatch], directory: str) -> tuple[str, int]:
+    """Write batches of the scan into a new file of the directory; returns its path and its number of rows.
 
     Batches of one event type share row groups; types with few rows share the last one.
     """
     path = str(Path(directory) / f"{uuid4().hex}.parquet")
+    rows = 0
     groups: dict[str | None, _RowGroup] = defaultdict(_RowGroup)
     with pq.ParquetWriter(path, SCAN, compression="zstd", write_statistics=SKIPPED_BY) as writer:
         for batch in batches:
+            rows += batch.num_rows
             if batch.num_rows:
                 kind = batch.column("event_type")[0].as_py()
                 groups[kind].add(batch)
@@ -76,17 +78,16 @@ def written(batches: Iterable[pa.RecordBatch], directory: str) -> str:
                 writer.write_table(group.table())
         if small:
             writer.write_table(pa.concat_tables(small))
-    return path
+    return path, rows
 
 
 def staged_without(path: str, places: Collection[Place]) -> Iterator[pa.RecordBatch]:
-    """The rows of a staged file, but for those of some ranges. The file is deleted at the end."""
+    """The rows of a staged file, but for those of some ranges."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(ROW_GROUP):
             for part in _by_row_kind(batch):
                 own = zip(*(part.column(name).to_pylist() for name in ("cluster", "file", "split")), strict=True)
                 yield part.filter(pa.array([place not in places for place in own])).cast(SCAN)
-    Path(path).unlink()
 
 
 def _by_row_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -94,11 +95,6 @@ def _by_row_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     kinds = batch.column("event_type")
     for kind in kinds.unique():
         yield batch.filter(pc.is_null(kinds) if kind.as_py() is None else pc.equal(kinds, kind))
-
-
-def directory_of(rows: DataFrame) -> tempfile.TemporaryDirectory[str]:
-    """The directory of staged rows. It is taken from them: what replaces them owns it."""
-    return _DIRECTORIES.pop(rows)
 
 
 def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.TemporaryDirectory[str]) -> DataFrame:

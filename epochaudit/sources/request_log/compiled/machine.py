@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy import int64, ndarray, uint64
+from numpy import int64, ndarray, searchsorted, uint64
 
 Array = ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -187,6 +187,65 @@ class Stop(IntEnum):
     LATE = 5
 
 
+class Run(IntEnum):
+    """The columns of a run. FIRST: its first row in the output. ROWS: their number. KEPT: of the rows that remain, those before
+    the last. ARRIVAL: the earliest.
+    """
+
+    FIRST = 0
+    ROWS = 1
+    KEPT = 2
+    ARRIVAL = 3
+    END = 4
+
+
+class Peak(IntEnum):
+    """The columns of the lowest and the highest high watermark of a partition in a span. *_RUN: the run of the row that had it
+    last; *_KEPT: that row is the first one of its run. HAS: the entry is used.
+    """
+
+    LOW = 0
+    LOW_RUN = 1
+    LOW_KEPT = 2
+    HIGH = 3
+    HIGH_RUN = 4
+    HIGH_KEPT = 5
+    SPAN = 6
+    INTERVAL = 7
+    END = 8
+
+
+class Filled(IntEnum):
+    """The numbers of rows, of runs and of peaks. ACTIVE: whether rows of Fetch are folded."""
+
+    ROWS = 0
+    RUNS = 1
+    PEAKS = 2
+    ACTIVE = 3
+
+
+class Folded(NamedTuple):
+    """Where runs of like Fetch rows are folded; see scanner.Runs.
+
+    filled: see Filled. rows, texts, ends: the output, with a row per Fetch row that remains, and its strings; the last two
+    columns are run_rows and run_arrival_ms. slots, peak_slots: hash tables of indexes of runs and peaks, -1 for none. last: the
+    last row of each run. peak_rows: the rows with the lowest and the highest high watermark of each peak. edges: times, in
+    order; the rows of a run arrived and were answered between two of them.
+    """
+
+    filled: Array
+    rows: Array
+    texts: Array
+    ends: Array
+    slots: Array
+    runs: Array
+    last: Array
+    peak_slots: Array
+    peaks: Array
+    peak_rows: Array
+    edges: Array
+
+
 _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
 (
     _NOTHING, _INTEGER, _DECIMAL, _MILLISECONDS, _QUOTED, _PLAIN, _PLAIN_OR_NULL, _OBJECT, _LIST, _LIST_OR_NULL,
@@ -220,6 +279,35 @@ _API_NUMBER, _TREATMENT = REGISTER["api"], REGISTER["treatment"]
 _TABLE, _TABLE_END = REGISTER["table"], REGISTER["table's end"]
 _LISTED, _HEADER_END = REGISTER["partitions_listed"], REGISTER["header_end"]
 
+_REQUEST_ERROR, _LAST_FETCHED, _CURRENT_EPOCH = (
+    REGISTER["request_error_code"], REGISTER["last_fetched_epoch"], REGISTER["current_leader_epoch"],
+)  # fmt: skip
+_FETCH_OFFSET, _HIGH_WATERMARK, _LAST_STABLE, _LOG_START = (
+    REGISTER["fetch_offset"], REGISTER["high_watermark"], REGISTER["last_stable_offset"], REGISTER["log_start_offset"],
+)  # fmt: skip
+_CORRELATION, _RECORDS_SIZE = REGISTER["correlation_id"], REGISTER["records_size"]
+_CHANGES = tuple(
+    REGISTER[name] for name in ("diverging_epoch", "hinted_leader", "hinted_leader_epoch", "preferred_read_replica")
+)
+_RISING = (_TIME, _BYTE_OFFSET, _SESSION_EPOCH, _CORRELATION, _FETCH_OFFSET, _HIGH_WATERMARK)
+_LIKE = tuple(
+    REGISTER[name]
+    for name in (
+        "api_version", "request_error_code", "replica_id", "replica_epoch", "isolation_level", "session_id",
+        "answered_session_id", "partition", "in_request", "in_response", "forgotten", "current_leader_epoch",
+        "last_fetched_epoch", "requester_log_start_offset", "error_code", "log_start_offset", "diverging_epoch",
+        "diverging_end_offset", "hinted_leader", "hinted_leader_epoch", "preferred_read_replica",
+    )
+)  # fmt: skip
+FETCH_STRINGS: Final = STRINGS[:6]
+_FETCH_STRINGS = tuple(REGISTER[name] for name in FETCH_STRINGS)
+_TOPIC_STRINGS = tuple(number for number, name in enumerate(FETCH_STRINGS) if name in ("topic", "topic_id"))
+_RUN_MS = 60_000  # a run has rows of one minute
+_SPAN_MS = 10_000  # as high_watermarks.SPAN_MS
+_WAITED_US = 100_000  # as follower_epochs._WAITED_US
+_RUN_FIRST, _RUN_ROWS, _RUN_KEPT, _RUN_ARRIVAL, _ = map(int, Run)
+_PEAK_LOW, _PEAK_LOW_RUN, _, _PEAK_HIGH, _PEAK_HIGH_RUN, _, _PEAK_SPAN, _PEAK_INTERVAL, _ = map(int, Peak)
+_FILLED_ROWS, _FILLED_RUNS, _FILLED_PEAKS, _FOLDS = map(int, Filled)
 _LATE_MS = 2_000  # as log_time.LATE_MS
 _TAGGED_FIELDS = 12  # as api_versions.DIVERGING_EPOCH_FETCH_VERSION
 _REPLICA_STATE = 15  # as api_versions.REPLICA_STATE_FETCH_VERSION
@@ -743,13 +831,333 @@ def _write_row(
             end += size
         ends[number, row + 1] = end
     registers[PARTITION] = ordinal
+    _fill_hints(registers)
+    for number in range(registers[_TABLE_END]):
+        rows[number, row] = registers[number]
+    return True
+
+
+@compiled
+def _fill_hints(registers: Array) -> None:
+    """Fill the tagged fields of an answer that hold their defaults, as fetch.rows does."""
     if registers[_API_VERSION] >= _TAGGED_FIELDS and registers[_IN_RESPONSE]:
         for number in range(_HINTS, _AFTER_HINTS):
             if registers[number] == NONE:
                 registers[number] = -1
-    for number in range(registers[_TABLE_END]):
-        rows[number, row] = registers[number]
+
+
+@compiled
+def _is_like_others(registers: Array) -> bool:
+    """The row may belong to a run: it was served as requests are that change nothing.
+
+    An incremental Fetch whose answer leaves the partition out was accepted and had nothing to deliver.
+    """
+    answered, asked = registers[_IN_RESPONSE] == 1, registers[_IN_REQUEST] == 1
+    if registers[_REQUEST_ERROR] != 0 or registers[_IS_FORGOTTEN] == 1 or registers[_PARTITION_ID] < 0:
+        return False
+    high = registers[_HIGH_WATERMARK]
+    if answered:
+        if registers[_ANSWER] != 0 or high < 0 or registers[_LAST_STABLE] > high or registers[_LOG_START] > high:
+            return False
+    elif not asked or registers[_SESSION_EPOCH] <= 0:
+        return False
+    if asked and registers[_FETCH_OFFSET] < 0:
+        return False
+    for register in _CHANGES:
+        if registers[register] >= 0:
+            return False
+    last = registers[_LAST_FETCHED]
+    if last >= 0 and last != registers[_CURRENT_EPOCH]:
+        return False
+    # such an answer may be the one whose high watermark is furthest above its follower's log end
+    ahead = answered and asked and registers[_REPLICA] >= 0 and high > registers[_FETCH_OFFSET]
+    return not (ahead and registers[_TOTAL_TIME] < _WAITED_US)
+
+
+@compiled
+def _mixed(value: int, other: int) -> int:
+    mixed = (value ^ other) * -7046029254386353131  # odd, and half of its bits are set
+    return mixed ^ (mixed >> 29)
+
+
+@compiled
+def _hash_of_string(value: int, text: int, registers: Array, string: int) -> int:
+    start, size = registers[string], registers[string + 1]
+    if start == NONE:
+        return _mixed(value, -1)
+    for at in range(text + start, text + start + size - 7, 8):
+        value = _mixed(value, int64(_word(at)))
+    for at in range(text + start + (size & -8), text + start + size):
+        value = value * 31 + _byte(at)
+    return _mixed(value, size)
+
+
+@compiled
+def _same_string(text: int, registers: Array, string: int, output: int, start: int, size: int) -> bool:
+    """Whether a string of the row has these characters of the output; an absent one is empty there."""
+    if registers[string] == NONE:
+        return size == 0
+    if registers[string + 1] != size:
+        return False
+    own, other = text + registers[string], output + start
+    for at in range(0, size - 7, 8):
+        if _word(own + at) != _word(other + at):
+            return False
+    for at in range(size & -8, size):
+        if _byte(own + at) != _byte(other + at):
+            return False
     return True
+
+
+@compiled
+def _same_strings(text: int, registers: Array, folded: Folded, row: int, strings: Any) -> bool:
+    """Whether the row has the strings of a row of the output, by their numbers."""
+    for number in strings:
+        ends = folded.ends[number]
+        at = folded.texts[number].ctypes.data
+        if not _same_string(text, registers, _FETCH_STRINGS[number], at, ends[row], ends[row + 1] - ends[row]):
+            return False
+        null = folded.rows[row, _FETCH_STRINGS[number]] == NONE
+        if null != (registers[_FETCH_STRINGS[number]] == NONE):
+            return False
+    return True
+
+
+@compiled
+def _flags(registers: Array) -> int:
+    """What differs by partition and is equal in a run beside _LIKE: whether the row is the request's first, and has records."""
+    return int64(registers[PARTITION] == 0) * 2 + int64(registers[_RECORDS_SIZE] > 0)
+
+
+@compiled
+def _find_run(
+    text: int, registers: Array, folded: Folded, line_hash: int, partition_hash: int, interval: int
+) -> int:  # fmt: skip
+    """The slot of the row's run, or a free one."""
+    value = _mixed(line_hash ^ partition_hash, interval * 4 + _flags(registers))
+    for register in (_IN_REQUEST, _IN_RESPONSE, _CURRENT_EPOCH):
+        value = _mixed(value, registers[register])
+    mask = len(folded.slots) - 1
+    slot = value & mask
+    minute = registers[_TIME] // _RUN_MS
+    while folded.slots[slot] >= 0:
+        first = folded.runs[folded.slots[slot], _RUN_FIRST]
+        row = folded.rows[first]
+        same = row[_TIME] // _RUN_MS == minute and _flags(row) == _flags(registers)
+        if same and len(folded.edges):
+            same = searchsorted(folded.edges, row[_TIME]) == interval
+        if same:
+            for register in _LIKE:
+                if row[register] != registers[register]:
+                    same = False
+                    break
+        if same and _same_strings(text, registers, folded, first, (0, 1, 2, 3, 4, 5)):
+            break
+        slot = (slot + 1) & mask
+    return slot
+
+
+@compiled
+def _find_peak(text: int, registers: Array, folded: Folded, partition_hash: int, interval: int) -> int:
+    """The slot of the peak of the row's partition and span, or a free one. Nothing else divides the rows of an interval."""
+    span = registers[_TIME] // _SPAN_MS
+    value = _mixed(_mixed(partition_hash, span), interval)
+    mask = len(folded.peak_slots) - 1
+    slot = value & mask
+    while folded.peak_slots[slot] >= 0:
+        index = folded.peak_slots[slot]
+        peak, row = folded.peaks[index], folded.peak_rows[index, 0]
+        same = peak[_PEAK_SPAN] == span and peak[_PEAK_INTERVAL] == interval
+        same = same and row[_PARTITION_ID] == registers[_PARTITION_ID] and row[_LOG_START] == registers[_LOG_START]
+        first = folded.runs[peak[_PEAK_LOW_RUN], _RUN_FIRST]
+        if same and _same_strings(text, registers, folded, first, _TOPIC_STRINGS):
+            break
+        slot = (slot + 1) & mask
+    return slot
+
+
+@compiled
+def _copy(registers: Array, row: Array) -> None:
+    for number in range(FETCH_END):
+        row[number] = registers[number]
+
+
+@compiled
+def _note_peak(
+    text: int, registers: Array, folded: Folded, run: int, partition_hash: int, interval: int, is_first: bool
+) -> None:  # fmt: skip
+    """Remember the row if it has the lowest or the highest high watermark of its span so far, or has it again."""
+    slot = _find_peak(text, registers, folded, partition_hash, interval)
+    index, high = folded.peak_slots[slot], registers[_HIGH_WATERMARK]
+    is_new = index < 0
+    if is_new:
+        index = folded.filled[_FILLED_PEAKS]
+        folded.filled[_FILLED_PEAKS] += 1
+        folded.peak_slots[slot] = index
+        folded.peaks[index, _PEAK_SPAN] = registers[_TIME] // _SPAN_MS
+        folded.peaks[index, _PEAK_INTERVAL] = interval
+    peak = folded.peaks[index]
+    for column, number, beyond in (
+        (_PEAK_LOW, 0, is_new or high <= peak[_PEAK_LOW]),
+        (_PEAK_HIGH, 1, is_new or high >= peak[_PEAK_HIGH]),
+    ):
+        if beyond:
+            peak[column], peak[column + 1], peak[column + 2] = high, run, is_first
+            _copy(registers, folded.peak_rows[index, number])
+
+
+@compiled
+def _put_row(text: int, registers: Array, folded: Folded) -> int:
+    """Append a row of the line to the output; returns its index."""
+    row = folded.filled[_FILLED_ROWS]
+    folded.filled[_FILLED_ROWS] += 1
+    _copy(registers, folded.rows[row])
+    folded.rows[row, FETCH_END] = folded.rows[row, FETCH_END + 1] = NONE
+    for number, string in enumerate(_FETCH_STRINGS):
+        end = folded.ends[number, row]
+        if registers[string] != NONE:
+            for at in range(registers[string + 1]):
+                folded.texts[number, end + at] = _byte(text + registers[string] + at)
+            end += registers[string + 1]
+        folded.ends[number, row + 1] = end
+    return row
+
+
+@compiled
+def _fold(text: int, registers: Array, folded: Folded, line_hash: int) -> None:
+    """Add a row to its run, or to the output."""
+    interval = 0
+    if len(folded.edges):
+        interval = searchsorted(folded.edges, registers[_TIME])
+    if not _is_like_others(registers) or (
+        len(folded.edges) and searchsorted(folded.edges, registers[_ARRIVAL]) != interval
+    ):
+        _put_row(text, registers, folded)
+        return
+    partition_hash = _mixed(registers[_PARTITION_ID], registers[_LOG_START])
+    for number in _TOPIC_STRINGS:
+        partition_hash = _hash_of_string(partition_hash, text, registers, _FETCH_STRINGS[number])
+    slot = _find_run(text, registers, folded, line_hash, partition_hash, interval)
+    index = folded.slots[slot]
+    goes_on = index >= 0
+    if goes_on:
+        last = folded.last[index]
+        for register in _RISING:
+            goes_on = goes_on and registers[register] >= last[register]
+    if goes_on:
+        run = folded.runs[index]
+        run[_RUN_ROWS] += 1
+        run[_RUN_ARRIVAL] = min(run[_RUN_ARRIVAL], registers[_ARRIVAL])
+    else:
+        index = folded.filled[_FILLED_RUNS]
+        folded.filled[_FILLED_RUNS] += 1
+        folded.slots[slot] = index
+        run = folded.runs[index]
+        run[_RUN_FIRST] = _put_row(text, registers, folded)
+        run[_RUN_ROWS] = run[_RUN_KEPT] = 1
+        run[_RUN_ARRIVAL] = registers[_ARRIVAL]
+    _copy(registers, folded.last[index])
+    if registers[_IN_RESPONSE] == 1:
+        _note_peak(text, registers, folded, index, partition_hash, interval, not goes_on)
+
+
+@compiled
+def _has_space(registers: Array, parts: Array, folded: Folded, partition_count: int) -> bool:
+    """Whether all rows of a line can be folded: then none of them is lost or folded twice."""
+    more = max(partition_count, 1)
+    filled = folded.filled
+    if filled[_FILLED_ROWS] + more > len(folded.rows) or filled[_FILLED_PEAKS] + more > len(folded.peaks):
+        return False
+    if filled[_FILLED_RUNS] + more > len(folded.runs):
+        return False
+    for number, string in enumerate(_FETCH_STRINGS):
+        longest = max(registers[string + 1], 0)
+        if string >= TOPIC:
+            longest = 0
+            for part in range(partition_count):
+                longest = max(longest, parts[part, string + 1 - TOPIC])
+        if folded.ends[number, filled[_FILLED_ROWS]] + more * longest > folded.texts.shape[1]:
+            return False
+    return True
+
+
+@compiled
+def _fold_rows(text: int, registers: Array, parts: Array, partition_count: int, folded: Folded) -> bool:
+    """Fold a line's rows, in the order of _write_rows; False without space."""
+    if not _has_space(registers, parts, folded, partition_count):
+        return False
+    line_hash = _mixed(registers[_SESSION], registers[_API_VERSION])
+    for string in _FETCH_STRINGS:
+        if string < TOPIC:
+            line_hash = _hash_of_string(line_hash, text, registers, string)
+    line_hash = _mixed(line_hash, registers[_TIME] // _RUN_MS)
+    ordinal = 0
+    for turn in (_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN):
+        for partition in range(partition_count):
+            if parts[partition, turn - TOPIC] != 1 or (
+                turn == _IN_RESPONSE and parts[partition, _IN_REQUEST - TOPIC] == 1
+            ):
+                continue
+            for number in range(TOPIC, FETCH_END):
+                registers[number] = parts[partition, number - TOPIC]
+            registers[PARTITION] = ordinal
+            _fill_hints(registers)
+            _fold(text, registers, folded, line_hash)
+            ordinal += 1
+    if ordinal == 0:
+        for number in range(TOPIC, FETCH_END):
+            registers[number] = NONE
+        registers[PARTITION] = registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
+        _put_row(text, registers, folded)
+    return True
+
+
+@compiled
+def _put_again(row: Array, of: int, folded: Folded) -> int:
+    """Append a row to the output, with the strings of the output's row `of`; returns its index."""
+    to = folded.filled[_FILLED_ROWS]
+    folded.filled[_FILLED_ROWS] += 1
+    _copy(row, folded.rows[to])
+    folded.rows[to, FETCH_END] = folded.rows[to, FETCH_END + 1] = NONE
+    for number in range(len(folded.ends)):
+        end = folded.ends[number, to]
+        for at in range(folded.ends[number, of], folded.ends[number, of + 1]):
+            folded.texts[number, end] = folded.texts[number, at]
+            end += 1
+        folded.ends[number, to + 1] = end
+    return to
+
+
+@compiled
+def _same_place(row: Array, other: Array) -> bool:
+    return row[_BYTE_OFFSET] == other[_BYTE_OFFSET] and row[PARTITION] == other[PARTITION]
+
+
+@cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))
+def close_runs(folded: Folded) -> None:
+    """Append what remains of the runs besides their first rows, and empty them.
+
+    Needs space for a row per run and two per peak.
+    """
+    for index in range(folded.filled[_FILLED_PEAKS]):
+        peak, rows = folded.peaks[index], folded.peak_rows[index]
+        for column, number in ((_PEAK_LOW, 0), (_PEAK_HIGH, 1)):
+            run = folded.runs[peak[column + 1]]
+            is_last = _same_place(rows[number], folded.last[peak[column + 1]])
+            if peak[column + 2] or is_last or (number == 1 and _same_place(rows[0], rows[1])):
+                continue
+            _put_again(rows[number], run[_RUN_FIRST], folded)
+            run[_RUN_KEPT] += 1
+    for index in range(folded.filled[_FILLED_RUNS]):
+        run = folded.runs[index]
+        if run[_RUN_ROWS] > 1:
+            row = _put_again(folded.last[index], run[_RUN_FIRST], folded)
+            if run[_RUN_ROWS] - run[_RUN_KEPT] > 1:
+                folded.rows[row, FETCH_END] = run[_RUN_ROWS] - run[_RUN_KEPT]
+                folded.rows[row, FETCH_END + 1] = run[_RUN_ARRIVAL]
+    folded.slots[:] = -1
+    folded.peak_slots[:] = -1
+    folded.filled[_FILLED_RUNS] = folded.filled[_FILLED_PEAKS] = 0
 
 
 @compiled
@@ -818,13 +1226,13 @@ def _in_time(state: Array, time: int) -> bool:
 def scan(
     data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
     registers: Array, parts: Array, opened: Array, filled: Array, rows: Array, characters: Array, ends: Array,
-    counts: Array, notes: Array,
+    counts: Array, notes: Array, folded: Folded,
 ) -> int:  # fmt: skip
     """Scan lines from state[POSITION] to `size`, up to the first that the scanner does not take; returns a Stop.
 
     Needs 64 newlines after the text. Each row of the result fills a column of its table in `rows`, from the table's count
     in `filled` on; its strings are appended to the table's `characters`, and their ends to `ends`. Noted lines fill rows of
-    `notes` from state[NOTES] on. `counts` has a row per API.
+    `notes` from state[NOTES] on. `counts` has a row per API. folded: where rows of Fetch go instead, if it is active.
     """
     text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
     at, end = text + state[_POSITION], text + size
@@ -872,11 +1280,19 @@ def scan(
                 registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
                 if table == _FETCHES:
                     _fill_fetch_defaults(registers)
-                row = _write_rows(
-                    text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
-                )
-                if row < 0:
-                    return _FULL
+                if table == _FETCHES and folded.filled[_FOLDS]:
+                    if not has_clock_time and not _in_time(state, time):
+                        return _LATE
+                    has_clock_time = True  # its time is read: the line must not be folded twice
+                    if not _fold_rows(text, registers, parts, partition_count, folded):
+                        return _FULL
+                    row = 0
+                else:
+                    row = _write_rows(
+                        text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
+                    )
+                    if row < 0:
+                        return _FULL
             if not has_clock_time and not _in_time(state, time):
                 return _LATE
             state[_CLOCK_TIME] = NONE

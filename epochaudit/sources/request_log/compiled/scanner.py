@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from epochaudit.sources.request_log.compiled import runs
 from epochaudit.sources.request_log.compiled.machine import (
     FETCH_END,
+    FETCH_STRINGS,
     LEAST_CODE,
     NONE,
     PARTITION,
@@ -21,9 +22,14 @@ from epochaudit.sources.request_log.compiled.machine import (
     UNREAD,
     Array,
     Count,
+    Filled,
+    Folded,
     Note,
+    Peak,
+    Run,
     State,
     Stop,
+    close_runs,
     scan,
 )
 from epochaudit.sources.request_log.compiled.program import AS_ROWS, Program, json_program, text_program
@@ -34,8 +40,7 @@ PADDING: Final = 64  # newlines after a text, as comparisons of whole words read
 ROWS: Final = 6_000  # initial rows of each table; a power of two would map all columns of a row to the same cache lines
 CHARACTERS: Final = 200_000  # initial bytes of each column of strings
 NOTES: Final = 4_096  # lines noted before the decoder reads them
-FOLDED_AT_ONCE: Final = 4_000  # so few rows stay in the processor's cache until they are folded into runs
-RUNS: Final = 1 << 13  # open runs
+RUNS: Final = 1 << 14  # open runs, and peaks
 MOST_REMAINING_ROWS: Final = 1 << 16  # of a range, before all of its runs are closed: memory is bounded
 PARTITIONS: Final = 512  # of a line; joining more would need another algorithm
 DEPTH: Final = 16  # of nested objects
@@ -46,7 +51,6 @@ _POSITION, _OFFSET, _LINE, _NOTES, _CLOCK_TIME, _LATEST, _MINUTE = (
     int(name)
     for name in (State.POSITION, State.OFFSET, State.LINE, State.NOTES, State.CLOCK_TIME, State.LATEST, State.MINUTE)
 )
-_FETCHES: Final = AS_ROWS.index(FETCH)  # their table
 _ID: Final = re.compile(r"\{id=(-?\d+)")
 
 
@@ -54,14 +58,13 @@ def load() -> None:
     """Load the compiled code, or compile it. Raises numba's errors."""
     program, none = json_program(), np.zeros(1, np.int64)
     text, rows, notes = np.zeros(PADDING, np.uint8), np.zeros((1, 1, 1), np.int64), np.zeros((1, 1), np.int64)
-    characters, ends = np.zeros((1, len(STRINGS), 1), np.uint8), np.zeros((1, len(STRINGS), 1), np.int32)
+    characters, ends = np.zeros((1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.int32)
+    runs = Runs()
     scan(
         text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
-        none, notes, none, none, rows, characters, ends, notes, notes,
+        none, notes, none, none, rows, characters, ends, notes, notes, runs.folded,
     )  # fmt: skip
-    folded = Runs()
-    folded.add(rows[0], characters[0], ends[0], 0)
-    folded.close()
+    runs.close()
 
 
 def of_json(sink: RowSink) -> RequestScanner:
@@ -80,10 +83,9 @@ class RequestScanner:
     def __init__(self, program: Program, sink: RowSink) -> None:
         self._program, self._clock = program, sink.clock
         tables = sum(api in AS_ROWS for api in program.apis)
-        self._runs: Runs | None = None
+        self._runs = Runs(sink.edges or (), active=sink.edges is not None)
         for number, api in enumerate(AS_ROWS[:tables]):
-            if api == FETCH and sink.fold:
-                self._runs = Runs()
+            if api == FETCH and sink.edges is not None:
                 sink.register(f"scanned {api}", FoldedRows(self, number, api, sink.wanted.schema(), self._runs))
             else:
                 sink.register(f"scanned {api}", ScannedRows(self, number, api, sink.wanted.schema()))
@@ -126,23 +128,14 @@ class RequestScanner:
             stop = scan(
                 self._text, len(self._data), program.roots, program.fields, program.literals, state,
                 self._registers, self._parts, self._opened, self.filled, self.rows, self.characters, self.ends,
-                self._counts, self._notes,
+                self._counts, self._notes, self._runs.folded,
             )  # fmt: skip
             if stop == Stop.FULL:
                 self._grow()
             elif not (stop == Stop.MINUTE and self._read_minute()) and not (stop == Stop.LATE and self._ask_clock()):
                 break
         self._set_clock()
-        if self.filled[_FETCHES] >= FOLDED_AT_ONCE:
-            self.fold()
         return int(state[_POSITION]), int(state[_LINE]), self._notes[: state[_NOTES]].tolist()
-
-    def fold(self) -> None:
-        """Fold the Fetch rows scanned so far into runs, if the sink asks for it."""
-        if self._runs:
-            table = _FETCHES
-            self._runs.add(self.rows[table], self.characters[table], self.ends[table], int(self.filled[table]))
-            self.filled[table] = 0
 
     def _follow_clock(self) -> None:
         if self._pace != (pace := self._clock.pace):
@@ -199,7 +192,9 @@ class RequestScanner:
         self._state[_MINUTE:] = NO_MINUTE
 
     def _grow(self) -> None:
-        """Double the space for rows and strings."""
+        """Make more space for rows and strings."""
+        if self._runs.filled[Filled.ACTIVE]:
+            self._runs.make_space()
         self.rows = np.concatenate((self.rows, np.zeros_like(self.rows)), axis=2)
         self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=2)
         self.characters = np.concatenate((self.characters, np.zeros_like(self.characters)), axis=2)
@@ -248,16 +243,15 @@ class ScannedRows:
 class FoldedRows(ScannedRows):
     """The scanned rows of Fetch, folded into runs: they are pending once the runs are closed."""
 
-    def __init__(self, scanner: RequestScanner, table: int, api: str, wanted: pa.Schema, folded: Runs) -> None:
+    def __init__(self, scanner: RequestScanner, table: int, api: str, wanted: pa.Schema, runs: Runs) -> None:
         super().__init__(scanner, table, api, wanted)
-        self._runs = folded
+        self._runs = runs
 
     def __len__(self) -> int:
         return self._runs.closed
 
     def finish(self) -> None:
         """Close all runs: the range ends."""
-        self._scanner.fold()
         self._runs.close()
 
     def clear(self) -> None:
@@ -270,7 +264,7 @@ class FoldedRows(ScannedRows):
         rows, count = self._runs.rows[: len(self)], len(self)
         at, row_of_line = rows[:, REGISTER["byte_offset"]], rows[:, PARTITION]
         order = pa.array(np.lexsort((row_of_line, at)))
-        filled = self._filled(rows.T, self._runs.characters, self._runs.ends, count)
+        filled = self._filled(rows.T, self._runs.texts, self._runs.ends, count)
         filled |= {"run_rows": _integers(rows[:, -2], pa.int32()), "run_arrival_ms": _integers(rows[:, -1], pa.int64())}
         return {name: column.take(order) for name, column in filled.items()}
 
@@ -281,60 +275,71 @@ class FoldedRows(ScannedRows):
 
 
 class Runs:
-    """Folds rows of Fetch into runs; see runs.py. closed: the number of rows of closed runs.
+    """Runs of like Fetch rows: of each run only the rows that an audit can need become rows of the scan.
 
-    rows: the rows that remain, with the registers of Fetch and run_rows and run_arrival_ms. characters, ends: their strings.
+    Nearly all rows of a busy cluster's request log are alike: a client at the same leader goes on where it was and is served.
+    A run is the rows of one range and minute, of one connection, session, partition and leader epoch, that were served, state
+    the same in all other columns, and whose offsets and high watermarks do not fall. Its rows need not be adjacent.
+
+    Its first and last rows remain. The last one stands for those that are left out: run_rows is their number and its own,
+    run_arrival_ms the earliest arrival of the run. The rows with the lowest and the highest high watermark of a partition in
+    ten seconds remain, too. So minima and maxima of the columns are the same with and without the rows that are left out.
+
+    closed: the number of rows of closed runs. edges: see machine.Folded.
     """
 
-    def __init__(self) -> None:
-        self._of = np.array([REGISTER[name] for name in runs.VALUES], np.int64)
-        self._same = np.array([REGISTER[name] for name in runs.SAME], np.int64)
-        self._strings = np.array([REGISTER[name] for name in runs.STRINGS], np.int64)
-        self.rows = np.empty((ROWS, FETCH_END + 2), np.int64)
-        self.characters = np.empty((len(runs.STRINGS), CHARACTERS), np.uint8)
-        self.ends = np.zeros((len(runs.STRINGS), ROWS + 1), np.int32)
-        self._slots = np.full(4 * RUNS, -1, np.int64)
-        self._runs = np.zeros((RUNS, runs.Run.END), np.int64)
-        self._kept = np.empty((RUNS, 3, FETCH_END), np.int64)
-        self._open = self._filled = self.closed = 0
+    def __init__(self, edges: Sequence[int] = (), active: bool = True) -> None:
+        space = 1 if active else 0
+        self.filled = np.zeros(len(Filled), np.int64)
+        self.filled[Filled.ACTIVE] = active
+        self.rows = np.empty((ROWS * space, FETCH_END + 2), np.int64)
+        self.texts = np.empty((len(FETCH_STRINGS), CHARACTERS * space), np.uint8)
+        self.ends = np.zeros((len(FETCH_STRINGS), ROWS * space + 1), np.int32)
+        self._slots = np.full(4 * RUNS * space, -1, np.int64)
+        self._runs = np.zeros((RUNS * space, Run.END), np.int64)
+        self._last = np.empty((RUNS * space, FETCH_END), np.int64)
+        self._peak_slots = np.full(4 * RUNS * space, -1, np.int64)
+        self._peaks = np.zeros((RUNS * space, Peak.END), np.int64)
+        self._peak_rows = np.empty((RUNS * space, 2, FETCH_END), np.int64)
+        self._edges = np.array(edges, np.int64)
+        self.closed = 0
 
-    def add(self, rows: Array, characters: Array, ends: Array, count: int) -> None:
-        """Fold `count` rows; see RequestScanner.rows."""
-        start, strings = 0, len(runs.STRINGS)
-        while True:
-            start, self._open, self._filled = runs.fold(
-                rows, characters[:strings], ends[:strings], start, count, self._of, self._same, self._strings,
-                self._slots, self._runs, self._kept, self._open, self.rows, self.characters, self.ends, self._filled,
-            )  # fmt: skip
-            if start == count:
-                break
-            if self._open == len(self._runs):
-                self.close()
-            else:
-                self._grow_output()
-        if self._filled >= MOST_REMAINING_ROWS:
+    @property
+    def folded(self) -> Folded:
+        """The arrays, for compiled code."""
+        return Folded(
+            self.filled, self.rows, self.texts, self.ends, self._slots, self._runs, self._last, self._peak_slots,
+            self._peaks, self._peak_rows, self._edges,
+        )  # fmt: skip
+
+    def make_space(self) -> None:
+        """Make space for the rows of any line."""
+        if max(self.filled[Filled.RUNS], self.filled[Filled.PEAKS]) + PARTITIONS > RUNS:
             self.close()
+        if self.filled[Filled.ROWS] >= MOST_REMAINING_ROWS:
+            self.close()
+        self._grow()
 
-    def _grow_output(self) -> None:
+    def _grow(self) -> None:
+        """Double the space for rows and strings."""
         self.rows = np.concatenate((self.rows, np.empty_like(self.rows)))
         self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=1)
-        self.characters = np.concatenate((self.characters, np.empty_like(self.characters)), axis=1)
+        self.texts = np.concatenate((self.texts, np.empty_like(self.texts)), axis=1)
 
     def close(self) -> None:
         """Close all runs: their rows are final."""
-        while self._filled + 3 * self._open > len(self.rows) or (
-            4 * self.ends[:, self._filled].max() + 1024 * self._open > self.characters.shape[1]
-        ):
-            self._grow_output()
-        self._filled = runs.close_all(
-            self._runs, self._kept, self._open, self._of, self.rows, self.characters, self.ends, self._filled
-        )
-        self._slots[:] = -1
-        self._open, self.closed = 0, self._filled
+        filled, runs, peaks = self.filled[: Filled.ACTIVE].tolist()
+        run_of = np.concatenate((np.arange(runs), self._peaks[:peaks, [Peak.LOW_RUN, Peak.HIGH_RUN]].ravel()))
+        first = self._runs[run_of, Run.FIRST]
+        sizes = (self.ends[:, first + 1] - self.ends[:, first]).sum(axis=1)
+        while filled + len(first) > len(self.rows) or (self.ends[:, filled] + sizes).max() > self.texts.shape[1]:
+            self._grow()
+        close_runs(self.folded)
+        self.closed = int(self.filled[Filled.ROWS])
 
     def clear(self) -> None:
         """Remove the rows. All runs must be closed."""
-        self._filled = self.closed = 0
+        self.filled[Filled.ROWS] = self.closed = 0
 
 
 def _column(
