@@ -886,7 +886,7 @@ def _hash_of_string(value: int, text: int, registers: Array, string: int) -> int
     if start == NONE:
         return _mixed(value, -1)
     for at in range(text + start, text + start + size - 7, 8):
-        value = _mixed(value, int64(_word(at)))
+        value = _mixed(value, int64(_word(at)))  # type: ignore[arg-type]
     for at in range(text + start + (size & -8), text + start + size):
         value = value * 31 + _byte(at)
     return _mixed(value, size)
@@ -926,7 +926,8 @@ def _same_strings(text: int, registers: Array, folded: Folded, row: int, strings
 @compiled
 def _flags(registers: Array) -> int:
     """What differs by partition and is equal in a run beside _LIKE: whether the row is the request's first, and has records."""
-    return int64(registers[PARTITION] == 0) * 2 + int64(registers[_RECORDS_SIZE] > 0)
+    is_first, has_records = registers[PARTITION] == 0, registers[_RECORDS_SIZE] > 0
+    return 2 * is_first + has_records  # type: ignore[no-any-return]
 
 
 @compiled
@@ -1009,7 +1010,7 @@ def _note_peak(
 @compiled
 def _put_row(text: int, registers: Array, folded: Folded) -> int:
     """Append a row of the line to the output; returns its index."""
-    row = folded.filled[_FILLED_ROWS]
+    row: int = folded.filled[_FILLED_ROWS]
     folded.filled[_FILLED_ROWS] += 1
     _copy(registers, folded.rows[row])
     folded.rows[row, FETCH_END] = folded.rows[row, FETCH_END + 1] = NONE
@@ -1115,7 +1116,7 @@ def _fold_rows(text: int, registers: Array, parts: Array, partition_count: int, 
 @compiled
 def _put_again(row: Array, of: int, folded: Folded) -> int:
     """Append a row to the output, with the strings of the output's row `of`; returns its index."""
-    to = folded.filled[_FILLED_ROWS]
+    to: int = folded.filled[_FILLED_ROWS]
     folded.filled[_FILLED_ROWS] += 1
     _copy(row, folded.rows[to])
     folded.rows[to, FETCH_END] = folded.rows[to, FETCH_END + 1] = NONE
@@ -1130,7 +1131,7 @@ def _put_again(row: Array, of: int, folded: Folded) -> int:
 
 @compiled
 def _same_place(row: Array, other: Array) -> bool:
-    return row[_BYTE_OFFSET] == other[_BYTE_OFFSET] and row[PARTITION] == other[PARTITION]
+    return bool(row[_BYTE_OFFSET] == other[_BYTE_OFFSET] and row[PARTITION] == other[PARTITION])
 
 
 @cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))
