@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from epochaudit.inventory.inventory import METADATA_LOG, REQUEST_LOG, SERVER_LOG, STATE_CHANGE_LOG, Inventory
+from epochaudit.sources.formats import BY_KIND
 
 if TYPE_CHECKING:
     from epochaudit.report.contents import RuleResult
@@ -134,7 +135,7 @@ def cost_of(source: str, inventory: Inventory, span_ms: int) -> str:
     """
     if source != REQUEST_LOG:
         return COSTS[source]
-    logs = [file for file in inventory.files if file.kind.startswith("request-log") and file.lines]
+    logs = [file for file in inventory.files if BY_KIND[file.kind].source == REQUEST_LOG and file.lines]
     requests, size = sum(file.lines for file in logs), sum(file.bytes for file in logs)
     settings = f"conf/kafka-log4j*-light.*, on busy clusters about {LIGHT_SHARE:.0%} of it (docs/collecting.md)"
     if not requests or span_ms < SHORTEST_SPAN_MS:

@@ -1,12 +1,17 @@
-"""The recorded formats: what each one is, how content identifies it, and its decoder."""
+"""The recorded formats: what each one is, how content identifies it, and its decoder.
+
+A plug-in is a package with entry points of the group `epochaudit.formats`, each of which names a Format.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import ClassVar, Final
 
 from epochaudit.sources import checkpoints, client_log, state_change_log
@@ -24,6 +29,7 @@ from epochaudit.sources.request_log import text as text_request_log
 from epochaudit.sources.server_log import decoder as server_log
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDecoder
 
+PLUG_INS: Final = "epochaudit.formats"
 HEAD: Final = 1 << 16  # first bytes that identify a file's format
 UNKNOWN: Final = "unknown"
 EMPTY: Final = "empty"
@@ -35,6 +41,10 @@ MANIFEST: Final = stated_versions.DECODER.kind
 _INDEX_NAME: Final = re.compile(
     r"(?:^|/)\d{20}(?:-[\w-]{22})?\.(?:index|timeindex|txnindex|snapshot)(?:\.deleted)?$|(?:^|/)\.kafka_cleanshutdown$"
 )
+
+
+class FormatError(ValueError):
+    """A format can't be used: its plug-in fails, two formats share a kind, or no installed format has a kind."""
 
 
 class Identity(Enum):
@@ -221,17 +231,66 @@ FORMATS: Final = (
     Format(LOG_INDEX, lambda _: False),  # known by its name; the segment holds all of its content
     Format(EMPTY, lambda head: not head, decoder=IgnoredLines, collected_as=CollectedAs.WHOLE),
 )
-BY_KIND: Final[Mapping[str, Format]] = {**{known.kind: known for known in FORMATS}, UNKNOWN: Format(UNKNOWN, bool)}
+
+
+class _ByKind(dict[str, Format]):
+    """kind -> format. Plug-ins are loaded only for a kind that is not built in: most Spark tasks load none."""
+
+    def __missing__(self, kind: str) -> Format:
+        self.update({known.kind: known for known in formats()})
+        if kind not in self:
+            raise FormatError(f"no installed format has the kind {kind!r}; install the package that reads such files")
+        return self[kind]
+
+
+BY_KIND: Final[Mapping[str, Format]] = _ByKind(
+    {**{known.kind: known for known in FORMATS}, UNKNOWN: Format(UNKNOWN, bool)}
+)
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats in the order in which they are tried: those of plug-ins by the entry points' names, then FORMATS.
+
+    Raises FormatError.
+    """
+    plug_ins = tuple(_loaded(plug_in) for plug_in in sorted(entry_points(group=PLUG_INS), key=lambda found: found.name))
+    uses = Counter(known.kind for known in (*plug_ins, *FORMATS))
+    doubled = sorted(kind for kind, count in uses.items() if count > 1 or kind == UNKNOWN)
+    if doubled:
+        raise FormatError(f"two formats share the kind {', '.join(doubled)}")
+    return (*plug_ins, *FORMATS)
+
+
+def _loaded(plug_in: EntryPoint) -> Format:
+    try:
+        loaded = plug_in.load()
+    except Exception as error:  # whatever its code does
+        raise FormatError(f"plug-in {plug_in.name} can't be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(loaded, Format):
+        raise FormatError(f"plug-in {plug_in.name} can't be used: {plug_in.value} is no Format, but {loaded!r}")
+    return loaded
 
 
 def recognised(head: bytes, path: str = "") -> str:
     """The kind of a file by its first plain bytes, or by its path: an empty or damaged segment, an index."""
-    kind = next((known.kind for known in FORMATS if known.recognise(head)), UNKNOWN)
+    kind = next((known.kind for known in formats() if _recognises(known, head, path)), UNKNOWN)
     if kind not in (EMPTY, UNKNOWN):
         return kind
     if is_segment(path):
         return DATA_SEGMENT
     return LOG_INDEX if kind == UNKNOWN and _INDEX_NAME.search(path) else kind
+
+
+def _recognises(known: Format, head: bytes, path: str) -> bool:
+    try:
+        return known.recognise(head)
+    except Exception as error:  # whatever a plug-in's code does
+        if known in FORMATS:
+            raise
+        raise FormatError(
+            f"the format {known.kind} fails on {path}: {type(error).__name__}: {error}; correct or remove its plug-in"
+        ) from error
 
 
 def is_read(file: CaptureFile) -> bool:

@@ -30,7 +30,7 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.formats import BY_KIND, EMPTY, FORMATS, HEAD, MANIFEST, UNKNOWN, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
 
@@ -77,7 +77,8 @@ def discover(path: str) -> Capture:
     """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
 
     Archives in it are read as directories. If one directory holds everything in an archive, it is the root. Raises
-    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml.
+    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml, and FormatError
+    for a plug-in's format that can't be used.
     """
     return capture_of(inspected(path))
 
@@ -233,7 +234,7 @@ def _nothing_known(path: str, found: Sequence[FoundFile]) -> str:
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in FORMATS if known.sufficient)
+    expected = ", ".join(known.kind for known in formats() if known.sufficient)
     return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
 
 
