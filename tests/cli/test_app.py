@@ -188,12 +188,20 @@ def test_the_command_line_goes_before_the_configuration_file(
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        ('fial-on = "never"', "did you mean 'fail-on'"),
-        ('fail-on = "often"', "choose from violation"),
-        ('select = "SR-01"', "list of strings"),
-        ('format = ["pdf"]', "choose from text, json"),
-        ("master = 4", "has to be a string"),
-        ("conf = 4", "table of strings"),
+        ('fial-on = "never"', "unknown key 'fial-on'; did you mean 'fail-on'?"),
+        ("zone = 3", "unknown key 'zone'; known keys: format, output, select"),
+        (
+            'fail-on = "often"',
+            "fail-on has to be one of exposed, never, unverifiable, violation, found 'often'",
+        ),
+        ("fail-on = 3", "fail-on has to be one of exposed, never, unverifiable, violation, found 3"),
+        ('select = "SR-01"', "select has to be a list of strings, found 'SR-01'"),
+        ("select = [1]", "select has to be a list of strings, found [1]"),
+        ('format = ["pdf"]', "format has to be a list of any of html, json, junit, sarif, text, found ['pdf']"),
+        ("allow-incomplete = 1", "allow-incomplete has to be true or false, found 1"),
+        ("master = 4", "master has to be a string, found 4"),
+        ("conf = 4", "conf has to be a table of strings, found 4"),
+        ("[conf]\na = 4", "conf has to be a table of strings, found {'a': 4}"),
         ("conf = ", "not valid TOML"),
     ],
 )

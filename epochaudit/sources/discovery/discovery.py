@@ -306,7 +306,7 @@ def _nodes(found: Sequence[FoundFile], files: Sequence[CaptureFile], manifest: M
     nodes = []
     for number in sorted({*roles, *stated}):
         node = stated.get(number)
-        stated_roles = (node.roles if node else ()) or tuple(sorted(roles[number]))
+        stated_roles: tuple[str, ...] = node.roles if node and node.roles else tuple(sorted(roles[number]))
         zone = (node.time_zone if node else None) or manifest.time_zone
         nodes.append(Node(number, stated_roles, node.kafka if node else None, zone))
     return tuple(nodes)
