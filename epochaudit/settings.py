@@ -33,7 +33,7 @@ SHOWN_ON_REQUEST: Final[tuple[str, ...]] = get_args(ShownOnRequest)
 
 
 class UsageError(Exception):
-    """The command can't be run as given; the message says what was found and what to do."""
+    """The command can't be run as given; the message states what was found and what to do."""
 
 
 class ConfigError(Exception):

@@ -67,9 +67,11 @@ class Baseline:
     def applied(self, report: Report, today: date) -> Report:
         """The report with findings accepted by the entries. An entry is still valid on the day it expires."""
         found = {one.finding_id for one in with_consequences(report.findings)}
-        met = {id: entry for id, entry in self.entries.items() if id in found}
-        accepted = {id: entry for id, entry in met.items() if today <= entry.expires}
-        return report.accepting(accepted, expired=met.keys() - accepted.keys(), unmet=self.entries.keys() - met.keys())
+        matched = {id: entry for id, entry in self.entries.items() if id in found}
+        accepted = {id: entry for id, entry in matched.items() if today <= entry.expires}
+        return report.accepting(
+            accepted, expired=matched.keys() - accepted.keys(), unmet=self.entries.keys() - matched.keys()
+        )
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -93,14 +95,14 @@ def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
 def _table(finding: Finding, acceptance: Acceptance) -> str:
     node = "" if finding.node is None else f" at node {finding.node}"
     about = f"{finding.verdict}: {finding.subject or 'cluster'}{node} of {finding.cluster}: {finding.observed}"
-    told = {
+    values = {
         "finding_id": finding.finding_id,
         "rule": finding.rule,
         "about": about,
         "reason": acceptance.reason,
         "owner": acceptance.owner,
     }
-    lines = (f"{key} = {_quoted(value)}" for key, value in told.items())
+    lines = (f"{key} = {_quoted(value)}" for key, value in values.items())
     return "\n".join(["[[accepted]]", *lines, f"expires = {acceptance.expires.isoformat()}", ""])
 
 

@@ -1,6 +1,6 @@
 """Remedies for unverifiable subjects: which log of which nodes would settle how many, and what writing it costs.
 
-A reason for `unverifiable` names what is not in the evidence. The table below tells which log would have it; a reason that no
+A reason for `unverifiable` names what is not in the evidence. The table below names the log that would have it; a reason that no
 log could settle (two requests that overlap, several clients of one name) is no reason to log more.
 """
 
@@ -37,7 +37,7 @@ BYTES_OF_A_REQUEST: Final = 1_500  # of a request log in JSON, on average
 LIGHT_SHARE: Final = 0.03
 """Of the bytes of a busy cluster's request log, what conf/kafka-log4j*-light.* let through, as measured: docs/collecting.md."""
 DAY_MS: Final = 86_400_000
-SHORTEST_SPAN_MS: Final = 1_000  # of which a rate can be told
+SHORTEST_SPAN_MS: Final = 1_000  # from which a rate can be computed
 
 # The first pattern that a reason matches decides; `test_remedies` holds that each reason of the catalogue matches one.
 _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (

@@ -96,7 +96,7 @@ def lines_about(recorded: EventLog) -> list[tuple[str, str | None, str, int | No
     """The timeline of t-0."""
     return [
         (row.host, row.time, row.event["file"], row.line)
-        for life in timeline(recorded, "t", 0).lives
+        for life in timeline(recorded, "t", 0).topics
         for row in (*(row for section in life.sections for row in section.rows), *life.silent)
     ]
 

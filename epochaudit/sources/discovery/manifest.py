@@ -3,7 +3,7 @@
 cluster = "payments"
 time_zone = "Europe/Berlin"      # of all nodes that do not name their own
 pattern = "%d %p %c: %m%n"       # log4j conversion pattern of the logs, or "json"; detected if not stated
-metadata_version = 25            # level of metadata.version, where no metadata log tells it
+metadata_version = 25            # level of metadata.version, where no metadata log states it
 request_log = "light"            # routine answers were filtered on purpose, and the lines do not show it
 
 [[nodes]]
