@@ -58,7 +58,7 @@ def test_losses_are_told_without_request_logs(
     spark.catalog.clearCache()  # a process audits once; here the session lives on
     assert code == FINDINGS
     verdicts = {one["finding_id"]: one["verdict"] for one in report["findings"]}
-    told = [
+    losses = [
         (
             *(verdicts[one["finding_ids"][0]], one["topic"], one["partition"], one["leader_epoch"]),
             *(one["first_offset"], one["last_offset"], one["epochs"]),
@@ -66,7 +66,7 @@ def test_losses_are_told_without_request_logs(
         )
         for one in report["losses"]
     ]
-    assert told == LOST[name]
+    assert losses == LOST[name]
     assert [(one["committed"], one["given_out"]) for one in report["losses"]] == [(True, None)]
 
 

@@ -43,11 +43,11 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
 
 
 def complaint(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was said on stderr: exactly one line, and nothing on stdout."""
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err
+    """What was printed on stderr: exactly one line, and nothing on stdout."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
 
 
 LACKING = Inventory(missing=(Missing("west", 1, "the request log of node 1", None, 4_100),))
@@ -75,9 +75,9 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "audited", lambda *_, **__: replace(report_with(verdict), inventory=LACKING))
     assert app.main(["audit", "capture", *arguments]) == code
-    said = capsys.readouterr()
-    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(said.out.split())
-    assert ("--allow-incomplete accepts that" in said.err) == (code == INCOMPLETE)
+    printed = capsys.readouterr()
+    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(printed.out.split())
+    assert ("--allow-incomplete accepts that" in printed.err) == (code == INCOMPLETE)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_configuration_file_is_checked_key_by_key(
 ) -> None:
     (tmp_path / "mine.toml").write_text(content)
     assert app.main(["audit", "c", "--config", "mine.toml"]) == COULD_NOT_RUN
-    said = complaint(capsys)
-    assert hint in said
-    assert "mine.toml" in said
+    printed = complaint(capsys)
+    assert hint in printed
+    assert "mine.toml" in printed
 
 
 def test_the_catalogue_is_listed_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,12 +51,12 @@ def recorded(capture: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def told_locally(spark: SparkSession, recorded: Path) -> str:
+def local_report(spark: SparkSession, recorded: Path) -> str:
     """What an audit on one machine reports, as JSON."""
     found = audit(spark, str(recorded), select=SELECT[1:])
-    told = json_report.render(report_of(found))
+    report = json_report.render(report_of(found))
     found.release()
-    return told
+    return report
 
 
 def properties(packages: Packages) -> dict[str, str]:

@@ -112,11 +112,11 @@ def test_the_version_is_that_of_the_jar_where_no_line_tells_it(host: Path, tmp_p
 def test_an_archive_holds_what_the_folder_would(host: Path, tmp_path: Path, name: str) -> None:
     collect([str(host)], str(tmp_path / "folder"))
     collect([str(host)], str(tmp_path / name))
-    told = [
+    results = [
         {file.path: (file.kind, file.node, file.size) for file in discover(str(tmp_path / at)).files}
         for at in ("folder", name)
     ]
-    assert told[0] == told[1]
+    assert results[0] == results[1]
     assert not list(tmp_path.glob("*.partial"))
 
 
@@ -232,13 +232,13 @@ def test_a_recorded_capture_is_judged_as_before(
     original = tmp_path / "original"
     shutil.copytree(capture("zk-unclean-truncation-3.9"), original)
     collect([str(original)], str(tmp_path / "collected.tar.zst"))
-    told = [
+    documents = [
         json.loads(render(report_of(audit(spark, discover(str(path))))))
         for path in (original, tmp_path / "collected.tar.zst")
     ]
-    assert told[0]["findings"]
-    assert told[0]["findings"] == told[1]["findings"]
-    assert told[0]["rules"] == told[1]["rules"]
+    assert documents[0]["findings"]
+    assert documents[0]["findings"] == documents[1]["findings"]
+    assert documents[0]["rules"] == documents[1]["rules"]
 
 
 def test_nothing_to_collect_is_a_mistake(tmp_path: Path) -> None:
@@ -291,6 +291,6 @@ def log_batches(folder: Path) -> list[tuple[Any, ...]]:
                     for number, line in enumerate(stream.read().splitlines(), 1):
                         decoder.line(line, number, number)
                     decoder.finish()  # type: ignore[attr-defined]
-            told = [row for batch in sink.drain() for row in batch.to_pylist()]
-            rows += [tuple(row[name] for name in names) for row in told]
+            drained_rows = [row for batch in sink.drain() for row in batch.to_pylist()]
+            rows += [tuple(row[name] for name in names) for row in drained_rows]
     return rows

@@ -104,10 +104,10 @@ def test_a_record_of_a_raw_metadata_log_reads_as_a_dump_prints_it() -> None:
 
 
 def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:
-    def gone(place: Place) -> BinaryIO:
+    def missing_file(place: Place) -> BinaryIO:
         raise FileNotFoundError(place.file)
 
-    assert read_lines([Place("c", "gone.log", 0)], gone) == {}
+    assert read_lines([Place("c", "gone.log", 0)], missing_file) == {}
 
 
 def test_line_numbers_add_the_lines_of_earlier_splits() -> None:

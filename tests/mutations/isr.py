@@ -201,10 +201,10 @@ def member_in_shutdown_accepted(copy: Copy) -> Place:
     """
     for leaving in copy.metadata.records(REGISTRATION_CHANGE, inControlledShutdown=1):
         member, epoch = leaving.data["brokerId"], leaving.data["brokerEpoch"]
-        gone = copy.metadata.record(REGISTRATION_CHANGE, leaving.offset, brokerId=member, fenced=1)
+        fencing = copy.metadata.record(REGISTRATION_CHANGE, leaving.offset, brokerId=member, fenced=1)
         for change in changes(copy):
             record = written_by(copy, change) if change.changed else leaving
-            if leaving.offset < record.offset < gone.offset:
+            if leaving.offset < record.offset < fencing.offset:
                 isr = [*change.isr, member]
                 change.asked["newIsrWithEpochs"].append({"brokerId": member, "brokerEpoch": epoch})
                 change.answered["isr"] = isr

@@ -59,8 +59,8 @@ def controller_repeats_a_partition_epoch(copy: Copy) -> Place:
     for lines in states_by_partition(copy):
         if len(lines) > 2:
             before, line = lines[1], lines[2]
-            told = f"partitionEpoch={before.match['partition_epoch']}"
-            line.replace(line.text.replace(f"partitionEpoch={line.match['partition_epoch']}", told))
+            former_epoch = f"partitionEpoch={before.match['partition_epoch']}"
+            line.replace(line.text.replace(f"partitionEpoch={line.match['partition_epoch']}", former_epoch))
             return _place(line, int(line.match["epoch"]))
     raise NotThereError("no partition with three states")
 
@@ -78,8 +78,8 @@ def two_leaders_named(copy: Copy) -> Place:
         state = one_state(request)
         others = [b for b in state["isr"] if b not in (state["leader"], request.node)]
         if state["leader"] not in (request.node, -1, -2) and others and not state["isNew"]:
-            told = rf"Follower {topic_of(request)}-{state['partitionIndex']} starts at leader epoch {state['leaderEpoch']} .*leader is"
-            for line in copy.lines(STATE_CHANGE_LOG, told, request.node):
+            pattern = rf"Follower {topic_of(request)}-{state['partitionIndex']} starts at leader epoch {state['leaderEpoch']} .*leader is"
+            for line in copy.lines(STATE_CHANGE_LOG, pattern, request.node):
                 line.replace(
                     line.text.replace(f"Current leader is {state['leader']}.", f"Current leader is {others[0]}.")
                 )

@@ -83,14 +83,14 @@ def test_logs_that_are_missing_are_told(report: Report, lacking: Report) -> None
 
 def test_a_finding_is_told_with_its_lines(report: Report) -> None:
     text = Page(html.render(report)).text
-    for told in (
+    for expected in (
         "SR-01 Stale StopReplica accepted",
         "partition error 74 FENCED_LEADER_EPOCH",
         "broker 2 had installed leader epoch 3",
         "broker-2/state-change.log:264",
         "Follower orders-0 starts at leader epoch 3",
     ):
-        assert told in text
+        assert expected in text
 
 
 def test_what_could_not_be_judged_has_its_reasons(report: Report) -> None:

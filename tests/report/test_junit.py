@@ -61,9 +61,9 @@ def test_unverifiable_is_no_pass(report: Report) -> None:
     only = RuleResult("SR-02", "n", "t", "KIP-570", "low", {UNVERIFIABLE: 2}, {"no log": 2})
     suite = suite_of(replace(report, rules=(only,), findings=()))
     assert outcomes(suite) == {"SR-02": "skipped"}
-    told = suite.find("testcase/skipped")
-    assert told is not None
-    assert told.attrib["message"] == "2 unverifiable: no log"
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "2 unverifiable: no log"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
 
 def _removed(finding: Finding, **fields: object) -> Finding:
-    told = {
+    fields_of_loss = {
         "finding_id": "e",
         "rule": "TR-06",
         "verdict": EXPOSED,
@@ -23,12 +23,12 @@ def _removed(finding: Finding, **fields: object) -> Finding:
         "first_offset": 10,
         "last_offset": 29,
     }
-    return replace(finding, **{**told, **fields})
+    return replace(finding, **{**fields_of_loss, **fields})
 
 
 def _skipped(finding: Finding, client: str, **fields: object) -> Finding:
-    told = {"finding_id": client, "rule": "TR-01", "client": client, "first_offset": 10, "last_offset": 24}
-    return replace(finding, **{**told, **fields})
+    fields_of_skip = {"finding_id": client, "rule": "TR-01", "client": client, "first_offset": 10, "last_offset": 24}
+    return replace(finding, **{**fields_of_skip, **fields})
 
 
 @pytest.fixture
@@ -162,17 +162,17 @@ def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding,
 
 
 @pytest.mark.parametrize(
-    ("given_out", "told"),
+    ("given_out", "sentence"),
     [
         (False, "1 truncation took records that clients had not been told of: harmless"),
         (None, "1 truncation took records of which the evidence does not tell"),
         (True, "1 truncation took records from below a high watermark that clients had been told; no finding"),
     ],
 )
-def test_the_page_tells_truncations_apart(judged: Report, given_out: bool | None, told: str) -> None:
+def test_the_page_tells_truncations_apart(judged: Report, given_out: bool | None, sentence: str) -> None:
     one = replace(REMOVED, given_out=given_out, last_offset=10, epochs=(2,), replicas=(Replica(1, 11, 10),), read_by=())
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
-    assert told in page
+    assert sentence in page
     assert (
         "orders-0 of west: offset 10, gone since leader epoch 3; written in leader epoch 2; truncated by broker 1"
         in page

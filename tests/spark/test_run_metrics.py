@@ -49,9 +49,9 @@ def test_a_run_that_fails_tells_why(
     monkeypatch.setattr(app, "audited", broken)
     assert app.main(["audit", "c", "--metrics", "-"]) == 2
     error, line = capsys.readouterr().err.splitlines()
-    told = json.loads(line)
-    assert error == f"epochaudit: {told['error']}"
-    assert (told["exit_code"], told["judged"]) == (2, None)
+    written = json.loads(line)
+    assert error == f"epochaudit: {written['error']}"
+    assert (written["exit_code"], written["judged"]) == (2, None)
 
 
 def test_a_file_that_cannot_be_written_is_told(

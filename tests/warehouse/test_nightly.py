@@ -42,7 +42,7 @@ def night(spark: SparkSession, tmp_path: Path) -> Night:
     return run
 
 
-def told(report: Report) -> tuple[list[str], list[int]]:
+def summary(report: Report) -> tuple[list[str], list[int]]:
     """Ids of the findings, and counts."""
     read = report.inventory
     return [f.finding_id for f in report.findings], [read.lines, read.events, read.ignored, read.quarantined]
@@ -53,7 +53,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     first = appended(1, 4, 100) + appended(2, 5, 120)
     put("broker-1/server.log", first[:-70])
     put("broker-2/server.log", appended(3, 7, 10, partition=1))
-    assert told(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
+    assert summary(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
 
     # it grew and was rotated; of another one comes an earlier copy; another broker's is gone
     put("broker-1/server.log.1", first)
@@ -66,7 +66,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     put("broker-2/server.log", appended(3, 7, 10, partition=1))  # nothing new
     one = report_of(audit(spark, str(folder), select=SELECT))
     third = night(folder)
-    assert told(third) == told(one)
+    assert summary(third) == summary(one)
     assert [(r.rule, r.verdicts) for r in third.rules] == [(r.rule, r.verdicts) for r in one.rules]
 
     # a night with nothing new changes nothing, and gives the report again
@@ -135,7 +135,7 @@ def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pyte
     monkeypatch.setattr(nightly, "write", and_meanwhile_another)
     with pytest.raises(warehouse.WarehouseError, match=r"another run wrote to the warehouse .* at the same time"):
         night(folder)
-    assert told(night(folder)) == ([], [2, 1, 1, 0])
+    assert summary(night(folder)) == ([], [2, 1, 1, 0])
 
 
 def test_a_warehouse_that_cannot_be_used_is_told(spark: SparkSession, put: Put, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "message"),
     [
         ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 2\); upgrade"),
         ({LAYOUT: "2", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
@@ -166,20 +166,20 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
     ],
 )
 def test_a_warehouse_of_another_version_is_never_misread(
-    spark: SparkSession, put: Put, tmp_path: Path, properties: dict[str, str], told: str
+    spark: SparkSession, put: Put, tmp_path: Path, properties: dict[str, str], message: str
 ) -> None:
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/w/horizon` (path string) USING delta TBLPROPERTIES ({listed})")
-    with pytest.raises(warehouse.WarehouseError, match=told):
+    with pytest.raises(warehouse.WarehouseError, match=message):
         warehouse.audited(spark, f"{tmp_path}/w", [inspected(str(put("broker-1/server.log", "")))])
-    with pytest.raises(warehouse.WarehouseError, match=told):
+    with pytest.raises(warehouse.WarehouseError, match=message):
         warehouse.reported(spark, f"{tmp_path}/w")
 
 
 def test_all_that_is_read_is_stored() -> None:
-    told_by_horizon = {"event_id", "file_order", "split"}
+    from_horizon = {"event_id", "file_order", "split"}
     stored = {c.name for c in described("events")}
-    assert {c.name for c in columns("events")} - stored == told_by_horizon
+    assert {c.name for c in columns("events")} - stored == from_horizon
 
 
 def test_a_warehouse_gets_the_columns_that_it_lacks(

@@ -1,4 +1,4 @@
-"""What a directory of recorded files turns out to be, told by content."""
+"""What a directory of recorded files turns out to be by its content."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_settings_tell_the_end_points_of_their_node_and_of_controllers(tmp_path:
 
 def test_ports_alone_tell_the_node_only_where_each_has_its_own(tmp_path: Path) -> None:
     properties = "node.id=%d\nprocess.roles=broker\nlisteners=PLAINTEXT://:%d\n"
-    told = capture(
+    with_evidence = capture(
         tmp_path / "1",
         {
             "a.properties": properties % (4, 9092),
@@ -204,12 +204,12 @@ def test_ports_alone_tell_the_node_only_where_each_has_its_own(tmp_path: Path) -
             "more/y": request(port=9092),
         },
     )
-    assert (nodes(told)["logs/x"], nodes(told)["more/y"]) == (5, 4)
-    untold = capture(
+    assert (nodes(with_evidence)["logs/x"], nodes(with_evidence)["more/y"]) == (5, 4)
+    without_evidence = capture(
         tmp_path / "2",
         {"a.properties": properties % (4, 9092), "b.properties": properties % (5, 9092), "logs/x": request(port=9092)},
     )
-    assert nodes(untold)["logs/x"] is None
+    assert nodes(without_evidence)["logs/x"] is None
 
 
 @pytest.mark.parametrize(

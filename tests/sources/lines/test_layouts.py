@@ -54,9 +54,9 @@ def laid_out(show: Callable[[Printed], str], *, closes: bool = False) -> list[st
     """The lines in another layout; `closes`: it prints the logger at the end of the message, as stock does."""
     lines = []
     for line in STOCK_LINES:
-        told = printed(line)
-        if told is not None:
-            lines.append(show(told))
+        message = printed(line)
+        if message is not None:
+            lines.append(show(message))
         elif closes or line != " (kafka.server.KafkaConfig)":
             lines.append(line)
     return lines
@@ -71,9 +71,9 @@ def in_json(names: dict[str, str], *, time: Callable[[str, str], object]) -> lis
     """One object per message, whose further lines are inside it."""
     messages: list[tuple[Printed, list[str]]] = []
     for line in STOCK_LINES:
-        told = printed(line)
-        if told is not None:
-            messages.append((told, [told[3]]))
+        parts = printed(line)
+        if parts is not None:
+            messages.append((parts, [parts[3]]))
         elif line != " (kafka.server.KafkaConfig)":
             messages[-1][1].append(line)
     return [

@@ -77,7 +77,7 @@ def test_every_control_record_round_trips(layout: Layout, data: st.DataObject) -
 
 def test_the_table_names_each_key_once() -> None:
     for kind in ("records", "control"):
-        keys = [told["key"] for told in LAYOUTS[kind].values()]
+        keys = [layout["key"] for layout in LAYOUTS[kind].values()]
         assert len(set(keys)) == len(keys)
         assert set(record_types(kind)) == set(keys)
     assert set(record_types("records")) == set(range(30)) - {13}

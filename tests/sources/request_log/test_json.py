@@ -151,12 +151,12 @@ def test_codes_of_two_topics_without_ids_are_told_only_where_they_agree() -> Non
         ],
     }
     errors = [{"partitionIndex": p, "errorCode": code} for p, code in ((0, 0), (0, 0), (1, 0), (1, 11))]
-    told = rows(
+    found = rows(
         "LEADER_AND_ISR", 5, request, {"errorCode": 0, "topics": [{"topicId": ZERO, "partitionErrors": errors}]}
     )
-    codes = {(r["topic"], r["partition"]): r.get("error_code") for r in told}
+    codes = {(r["topic"], r["partition"]): r.get("error_code") for r in found}
     assert codes == {("a", 0): 0, ("b", 0): 0, ("a", 1): None, ("b", 1): None}
-    assert not any("topic_id" in r for r in told)
+    assert not any("topic_id" in r for r in found)
 
 
 def test_a_refused_request_lists_no_partitions_in_its_answer() -> None:
@@ -328,13 +328,13 @@ def test_fetch_in_2_8_calls_its_answers_otherwise() -> None:
 
 
 def test_tagged_fields_are_kept_and_unknown_below_their_version() -> None:
-    told = {
+    answered = {
         **FETCHED,
         "errorCode": 74,
         "currentLeader": {"leaderId": 2, "leaderEpoch": 6},
         "divergingEpoch": {"epoch": 3, "endOffset": 7},
     }
-    response = answer([{"topicId": ID, "partitions": [{"partitionIndex": 0, **told}]}])
+    response = answer([{"topicId": ID, "partitions": [{"partitionIndex": 0, **answered}]}])
     hinted = row("FETCH", 16, fetch([{"topicId": ID, "partitions": [POSITION]}]), response)
     assert {
         "hinted_leader": 2,
@@ -577,10 +577,10 @@ def test_settings_of_topics_and_brokers_that_are_changed(api: str, version: int)
         "resources": [{"resourceType": kind, "resourceName": name, "configs": [setting]} for kind, name in owners]
     }
     answer = {"responses": [{"errorCode": kind, "resourceType": kind, "resourceName": name} for kind, name in owners]}
-    told = [
+    found = [
         (r.get("topic"), r.get("broker_id"), r["error_code"], r["value"]) for r in rows(api, version, asked, answer)
     ]
-    assert told == [("t", None, 2, "true"), (None, 3, 4, "true"), (None, None, 4, "true")]
+    assert found == [("t", None, 2, "true"), (None, 3, 4, "true"), (None, None, 4, "true")]
     assert "name" not in row(api, version, {**asked, "validateOnly": True}, answer)
     taken_away = {"resourceType": 2, "resourceName": "t", "configs": [{**setting, "configOperation": 1, "value": None}]}
     assert "value" not in row(api, version, {"resources": [taken_away]}, answer)
