@@ -49,7 +49,7 @@ def report_of(path: Path, output: Path, *arguments: str) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize("name", sorted(LOST))
-def test_losses_are_told_without_request_logs(
+def test_losses_are_reported_without_request_logs(
     name: str, spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
 ) -> None:
     stripped = default_logs(capture(name), tmp_path / name)

@@ -139,7 +139,7 @@ def test_formats_and_outputs_are_paired_in_order(
         (["nonsense"], "nonsense"),
     ],
 )
-def test_a_mistake_gets_one_line_that_says_what_to_do(
+def test_a_mistake_gets_one_line_with_what_to_do(
     audits: object, capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
 ) -> None:
     assert app.main(arguments) == COULD_NOT_RUN

@@ -82,7 +82,7 @@ def test_a_new_consequence_of_an_accepted_finding_is_shown_and_counts(
     assert "so also" in text.render(applied)
 
 
-def test_json_tells_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:
+def test_json_states_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:
     document = json_report.document(report)
     assert document["findings"][0]["accepted"] is None
     assert document["baseline"] == {"expired": [], "unmet": []}
@@ -135,7 +135,7 @@ def test_a_baseline_that_was_written_makes_the_same_audit_clean(
     assert "expired, and counted again: 1" in capsys.readouterr().out
 
 
-def test_a_baseline_that_is_not_there_is_told_before_anything_runs(
+def test_a_missing_baseline_is_reported_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(app, "audited", lambda *_, **__: pytest.fail("it ran"))

@@ -122,7 +122,7 @@ def test_the_driver_runs_on_a_worker_if_the_submission_server_is_asked(
     assert output.read_text() == local_report
 
 
-def test_what_could_not_run_is_told_by_the_exit_code(submit: Submit) -> None:
+def test_the_exit_code_states_that_a_run_failed(submit: Submit) -> None:
     run = submit("/nowhere")
     printed, _ = run.communicate()  # spark-submit gives out on its stdout what Python says on stderr
     assert (run.returncode, printed.count("/nowhere"), printed.count("\n")) == (2, 1, 1), printed

@@ -76,7 +76,7 @@ def test_logs_checkpoints_and_properties_are_taken_and_everything_else_is_left_a
     assert done.examples[OF_NO_KIND] == ["logs/kafkaServer-gc.log"]
 
 
-def test_several_paths_are_folders_and_the_manifest_says_whose(host: Path, tmp_path: Path) -> None:
+def test_several_paths_are_folders_and_the_manifest_states_whose(host: Path, tmp_path: Path) -> None:
     collect([str(host / "logs"), str(host / "data")], str(tmp_path / "capture"), time_zone="Europe/Berlin")
     assert tomllib.loads((tmp_path / "capture" / "capture.toml").read_text()) == {
         "cluster": "1ZzHL5ZuQM6HUL59PDWJag",
@@ -86,14 +86,14 @@ def test_several_paths_are_folders_and_the_manifest_says_whose(host: Path, tmp_p
     assert {file.node for file in discover(str(tmp_path / "capture")).files if file.kind != "capture-manifest"} == {1}
 
 
-def test_folders_of_the_same_name_are_told_apart(host: Path, tmp_path: Path) -> None:
+def test_folders_of_the_same_name_are_distinguished(host: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     write(other / "logs" / "server.log", SERVER_LOG.format(node=2))
     collect([str(host / "logs"), str(other / "logs")], str(tmp_path / "capture"))
     assert paths_in(tmp_path / "capture") >= {"host-logs/server.log", "other-logs/server.log"}
 
 
-def test_what_a_manifest_states_is_kept(host: Path, tmp_path: Path) -> None:
+def test_what_a_manifest_states_is_copied(host: Path, tmp_path: Path) -> None:
     write(host / "capture.toml", 'cluster = "payments"\ntime_zone = "Asia/Tokyo"\n[[nodes]]\nid = 1\npath = "logs"\n')
     collect([str(host)], str(tmp_path / "capture"))
     stated = tomllib.loads((tmp_path / "capture" / "capture.toml").read_text())
@@ -101,7 +101,7 @@ def test_what_a_manifest_states_is_kept(host: Path, tmp_path: Path) -> None:
     assert {"id": 1, "path": "logs"} in stated["nodes"]
 
 
-def test_the_version_is_that_of_the_jar_where_no_line_tells_it(host: Path, tmp_path: Path) -> None:
+def test_the_version_is_that_of_the_jar_where_no_line_states_it(host: Path, tmp_path: Path) -> None:
     write(host / "libs" / "kafka_2.13-3.9.1.jar", "PK")
     write(host / "logs" / "server.log", SERVER_LOG.format(node=1).partition("\n")[2])
     collect([str(host)], str(tmp_path / "capture"))
@@ -198,7 +198,7 @@ def test_what_cannot_be_read_is_named_and_nothing_is_collected(
     assert {path.name for path in tmp_path.iterdir()} == {"host"}
 
 
-def test_the_command_says_what_it_did_and_fails_on_what_it_cannot_read(
+def test_the_command_lists_what_it_did_and_fails_on_what_it_cannot_read(
     host: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert app.main(["collect", str(host), "--output", str(tmp_path / "capture")]) == 0

@@ -105,7 +105,7 @@ def test_the_epoch_cache_is_named_as_the_release_names_it(versions: tuple[str, .
     assert ("the Kafka version of node 1 is not known" in gaps(found)) == (not versions)
 
 
-def test_holes_in_correlation_ids_are_told_worst_first() -> None:
+def test_holes_in_correlation_ids_are_listed_worst_first() -> None:
     holes = tuple(
         {"cluster": "c", "node": 1, "client_id": f"broker-{n}-fetcher-0", "connection": f"x-{n}", "missing": n}
         for n in range(1, 8)
@@ -159,7 +159,7 @@ def test_segments_that_would_tell_more_are_recommended() -> None:
     assert [one["partition"] for one in json.loads(render_json(found))["segments"]] == [3, 0]
 
 
-def test_the_page_says_it_all_and_json_too() -> None:
+def test_the_page_and_json_hold_it_all() -> None:
     found = diagnosed("a/kafka-request.log", missing=(3,), spans={"a/kafka-request.log": (0, 86_400_000)})
     page = render(found)
     assert "1 gap in the evidence" in page

@@ -23,7 +23,7 @@ def cells(text: str) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize("name", ["zk-unclean-truncation-2.0", "kraft-ineligible-isr-4.1"])
-def test_the_page_says_what_default_logs_give(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
+def test_the_page_states_what_default_logs_give(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
     variants = ("all", "default logs")
     documented = cells(PAGE.read_text("utf-8"))
     now = cells(page(measured(spark, capture, [name], variants), [name], []))

@@ -73,7 +73,7 @@ def test_a_nodes_roles_are_those_it_states() -> None:
     }
 
 
-def test_what_there_is_of_a_node_is_told_by_its_events() -> None:
+def test_a_nodes_events_show_which_of_its_logs_are_there() -> None:
     counts = counted(
         group("request_log", "FETCH", 1, node=1),
         group("request_log", "METADATA", 1, node=1),
@@ -113,7 +113,7 @@ def migration() -> tuple[Migration, ...]:
     ).migrations
 
 
-def test_a_migration_from_zookeeper_is_told_by_its_records_and_by_how_each_process_registered() -> None:
+def test_a_migration_from_zookeeper_shows_in_its_records_and_in_how_each_process_registered() -> None:
     states = (("before the migration", 3_100), ("dual-write", 7_000), ("KRaft", 12_000))
     modes = (
         Mode(1, "zookeeper", 1_000), Mode(1, "zookeeper_in_migration", 4_000), Mode(1, "kraft", 8_000),

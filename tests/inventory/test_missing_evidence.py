@@ -95,7 +95,7 @@ def ending(
     )
 
 
-def test_a_request_log_that_ends_while_its_node_lives_on_is_cut_off() -> None:
+def test_a_request_log_that_ends_while_its_node_still_runs_is_cut_off() -> None:
     (gap,) = ending(10, 20)
     assert gap == (
         "the end of the request log of node 1: it stops at 1970-01-01T00:10:00.000, its other logs go on until "
@@ -105,7 +105,7 @@ def test_a_request_log_that_ends_while_its_node_lives_on_is_cut_off() -> None:
     assert "others answered its fetches until 1970-01-01T00:12:00.000 (about 1,200 answers)" in gap
 
 
-def test_what_tells_nothing_of_a_cut_log_is_not_taken_for_one() -> None:
+def test_what_proves_no_cut_log_is_not_taken_for_one() -> None:
     assert ending(10, 11) == [], "a process that ends writes more lines than it answers requests"
     assert ending(10, 20, answers=60) == [], "it seldom answered anything"
     assert ending(10, 20, roles=("controller",)) == [], "a controller may have nothing to answer"

@@ -12,7 +12,7 @@ from tests.mutations.offsets import BY_EPOCH
 from tests.mutations.planting import Place, mutation
 
 COMMIT: Final = "OFFSET_COMMIT"
-TOLD: Final = "OFFSET_FETCH"
+OFFSET_FETCH: Final = "OFFSET_FETCH"
 _APART: Final = timedelta(seconds=1)
 _SETTLED: Final = timedelta(seconds=31)
 _FAR: Final = 50
@@ -29,7 +29,7 @@ def committed(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any]]]:
 
 def resumed_offsets(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], Request, dict[str, Any]]]:
     """The committed offsets that consumers resumed from: request, topic, partition, and their first fetch there with its own."""
-    for request in copy.requests(TOLD):
+    for request in copy.requests(OFFSET_FETCH):
         for group in request.answered["groups"]:
             for topic in group["topics"]:
                 for partition in topic["partitions"]:
@@ -143,7 +143,7 @@ def deleted_topics_offset_told(copy: Copy) -> Place:
     """A coordinator tells a group the offset that it had committed of a topic that was deleted and created again since."""
     deletion = copy.request("DELETE_TOPICS", lambda r: r.answered["responses"][0]["errorCode"] == 0)
     name = deletion.answered["responses"][0]["name"]
-    for answer in copy.requests(TOLD, lambda r: r.answered_at < deletion.answered_at):
+    for answer in copy.requests(OFFSET_FETCH, lambda r: r.answered_at < deletion.answered_at):
         for commit, _, partition in committed(copy):
             if (commit.client, commit.node) == (
                 answer.client,

@@ -39,13 +39,13 @@ def controller_lowers_a_leader_epoch(copy: Copy) -> Place:
         for first, second, third in zip(lines, lines[1:], lines[2:], strict=False):
             epochs = [int(line.match["epoch"]) for line in (first, second, third)]
             same = first.match["leader"] == third.match["leader"] and first.match["leader"] != "-1"
-            if same and epochs[0] < epochs[1] < epochs[2] and not _told_again(copy, third):
+            if same and epochs[0] < epochs[1] < epochs[2] and not _epoch_repeated(copy, third):
                 third.replace(third.text.replace(f"leaderEpoch={epochs[2]}", f"leaderEpoch={epochs[0]}"))
                 return _place(third, epochs[0])
     raise NotThereError("no partition that went back to its former leader")
 
 
-def _told_again(copy: Copy, line: Line) -> bool:
+def _epoch_repeated(copy: Copy, line: Line) -> bool:
     """A later line of a controller repeats the leader epoch, as when a broker leaves the ISR."""
     partition = f"{re.escape(line.match['topic'])}-{line.match['partition']}"
     return any(

@@ -38,7 +38,7 @@ def test_rules_fail_pass_or_are_skipped(report: Report) -> None:
     }  # fmt: skip
 
 
-def test_a_failure_tells_the_finding_with_its_lines(report: Report, finding: Finding) -> None:
+def test_a_failure_holds_the_finding_with_its_lines(report: Report, finding: Finding) -> None:
     failure = suite_of(report).find("testcase/failure")
     assert failure is not None
     assert failure.attrib["type"] == "violation"

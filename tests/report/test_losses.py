@@ -37,7 +37,7 @@ def judged(report: Report) -> Report:
     return replace(report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", counts),))
 
 
-def test_consumers_that_skipped_what_an_election_removed_are_told_with_it(judged: Report, finding: Finding) -> None:
+def test_consumers_that_skipped_what_an_election_removed_are_listed_with_it(judged: Report, finding: Finding) -> None:
     (loss,) = losses_of(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g"))))
     assert (loss.first_offset, loss.last_offset, loss.records, loss.leader_epoch) == (10, 29, 20, 3)
     assert loss.committed
@@ -50,13 +50,13 @@ def test_a_consequence_of_a_finding_counts_as_well(judged: Report, finding: Find
     assert [consumer.client for consumer in loss.skipped] == ["a"]
 
 
-def test_a_consumer_that_two_rules_tell_of_is_told_once(judged: Report, finding: Finding) -> None:
+def test_a_consumer_that_two_rules_report_is_listed_once(judged: Report, finding: Finding) -> None:
     twice = (_skipped(finding, "a"), _skipped(finding, "a", rule="CO-04", finding_id="b"))
     (loss,) = losses_of(replace(judged, findings=(_removed(finding), *twice)))
     assert [consumer.finding_id for consumer in loss.skipped] == ["a"]
 
 
-def test_losses_that_only_consumers_show_are_told_once(judged: Report, finding: Finding) -> None:
+def test_losses_that_only_consumers_show_are_listed_once(judged: Report, finding: Finding) -> None:
     found = (_skipped(finding, "a"), _skipped(finding, "b", first_offset=8))
     (loss,) = losses_of(replace(judged, findings=found))
     assert not loss.committed
@@ -96,7 +96,7 @@ def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Re
     assert "not known: no leader epoch of 2 could be judged" in render(unjudged)
 
 
-def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_told(
+def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_listed(
     judged: Report, finding: Finding
 ) -> None:
     skipped = [
@@ -154,7 +154,7 @@ def test_a_loss_that_only_a_consumer_shows_may_be_of_an_earlier_epoch(judged: Re
 @pytest.mark.parametrize(
     "other", [{"partition": 1}, {"topic": "bills"}, {"cluster": "east"}, {"leader_epoch": 4}, {"first_offset": 11}]
 )
-def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding, other: dict[str, object]) -> None:
+def test_another_truncation_is_listed_by_itself(judged: Report, finding: Finding, other: dict[str, object]) -> None:
     another = replace(REMOVED, **other)  # type: ignore[arg-type]
     report = replace(judged, findings=(_removed(finding),), removals=(another,))
     assert truncations_of(report) == (another,)
@@ -169,7 +169,7 @@ def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding,
         (True, "1 truncation took records from below a high watermark that clients had been told; no finding"),
     ],
 )
-def test_the_page_tells_truncations_apart(judged: Report, given_out: bool | None, sentence: str) -> None:
+def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | None, sentence: str) -> None:
     one = replace(REMOVED, given_out=given_out, last_offset=10, epochs=(2,), replicas=(Replica(1, 11, 10),), read_by=())
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
     assert sentence in page

@@ -30,7 +30,7 @@ def unwrapped(page: str) -> str:
     return re.sub(r"\s+", " ", page)
 
 
-def test_a_clean_headline_says_what_was_judged_and_what_could_not_be() -> None:
+def test_a_clean_headline_states_what_was_judged_and_what_could_not_be() -> None:
     report = report_of(judged(**{PASS: 41_000, FENCED: 233, UNVERIFIABLE: 212}))
     assert text.headline(report) == (
         "✓ 0 violations, 0 exposed over 41,233 judged; 212 unverifiable: no state-change.log for node 3"
@@ -51,7 +51,7 @@ def test_nothing_judged_is_not_presented_as_clean() -> None:
     assert "✓" not in text.render(report_of())
 
 
-def test_a_node_without_its_logs_is_told_first_and_by_name(lacking: Report) -> None:
+def test_a_node_without_its_logs_is_listed_first_and_by_name(lacking: Report) -> None:
     page = text.render(replace(lacking, findings=(), rules=(judged(**{PASS: 7}),)))
     assert unwrapped(page).startswith(
         "? 0 violations, 0 exposed over 7 judged; evidence is missing: all logs of node 3, which others name "
@@ -187,7 +187,7 @@ def test_escape_sequences_and_bidi_controls_are_shown_not_sent(report: Report, f
     assert "[red]" in page
 
 
-def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
+def test_findings_that_are_too_many_to_be_listed_are_counted(report: Report) -> None:
     assert "listed in no format" not in text.render(report)
     page = unwrapped(text.render(replace(report, left_out={"SR-01": 990_000})))
     assert "SR-01: 990,000 more are counted, but listed in no format" in page

@@ -41,7 +41,7 @@ def test_an_old_java_is_named(printed: str, found: str, tmp_path: Path, monkeypa
         require_java()
 
 
-def test_a_java_home_without_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaError, match="where there is no bin/java; correct or unset it"):
         require_java()

@@ -111,7 +111,7 @@ def assert_described(spark: SparkSession, location: Path) -> None:
         assert comments == {c.name: c.doc for c in described(table)}
 
 
-def test_a_line_that_was_read_once_is_shown_when_its_file_is_gone(
+def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
     spark: SparkSession, put: Put, night: Night, tmp_path: Path
 ) -> None:
     folder = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120))
@@ -138,7 +138,7 @@ def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pyte
     assert summary(night(folder)) == ([], [2, 1, 1, 0])
 
 
-def test_a_warehouse_that_cannot_be_used_is_told(spark: SparkSession, put: Put, tmp_path: Path) -> None:
+def test_a_warehouse_that_cannot_be_used_is_reported(spark: SparkSession, put: Put, tmp_path: Path) -> None:
     folder = put("broker-1/server.log", appended(1, 4, 100))
     seen = [inspected(str(folder))]
     (tmp_path / "file").touch()

@@ -19,5 +19,5 @@ FULL = "java.io.IOException: No space left on device"
         ("", "ValueError"),
     ],
 )
-def test_the_cause_of_a_failure_is_told(message: str, cause: str) -> None:
+def test_the_cause_of_a_failure_is_reported(message: str, cause: str) -> None:
     assert str(failed("can't", ValueError(message))) == f"can't: {cause}"

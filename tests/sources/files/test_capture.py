@@ -61,7 +61,7 @@ CONTENTS: dict[str, str | bytes] = {
 }  # fmt: skip
 
 
-def test_kinds_are_told_by_content_not_by_name(tmp_path: Path) -> None:
+def test_kinds_are_recognised_by_content_not_by_name(tmp_path: Path) -> None:
     found = capture(tmp_path, {f"file-{number}": content for number, content in enumerate(CONTENTS.values())})
     assert [file.kind for file in sorted(found.files, key=lambda file: int(file.path[5:]))] == list(CONTENTS)
 
@@ -69,7 +69,7 @@ def test_kinds_are_told_by_content_not_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "compress", [gzip.compress, bz2.compress, lzma.compress, lambda text: pa.Codec("zstd").compress(text).to_pybytes()]
 )
-def test_compressed_files_are_told_by_what_is_in_them(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_compressed_files_are_recognised_by_what_is_in_them(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     [file] = capture(tmp_path, {"log": compress(request().encode())}).files
     assert file.kind == "request-log-json"
     assert file.compression is not None
@@ -127,7 +127,7 @@ def test_who_speaks_in_a_log(tmp_path: Path, message: str, roles: tuple[str, ...
     assert capture(tmp_path, {"x/server.log": line}).nodes == (Node(4, roles),)
 
 
-def test_what_a_message_quotes_tells_no_node(tmp_path: Path) -> None:
+def test_what_a_message_quotes_names_no_node(tmp_path: Path) -> None:
     quoted = "[2026-11-21 01:00:00,000] INFO App info of client [Broker id=9] registered (kafka.server.KafkaServer)\n"
     found = capture(tmp_path, {"x/server.log": (SERVER % 4) + quoted})
     assert nodes(found) == {"x/server.log": 4}
@@ -168,7 +168,7 @@ def test_meta_properties_below_or_beside_the_logs_tell_the_node(tmp_path: Path) 
     assert (nodes(found)["x/request.log"], nodes(found)["y/logs/request.log"]) == (4, 5)
 
 
-def test_a_neighbour_in_a_folder_of_several_nodes_tells_nothing(tmp_path: Path) -> None:
+def test_a_neighbour_in_a_folder_of_several_nodes_is_no_evidence(tmp_path: Path) -> None:
     found = capture(
         tmp_path,
         {"dc/a/request.log": request(), "dc/a/meta.properties": META % (4, "c"), "dc/b/request.log": request()},
@@ -252,7 +252,7 @@ def test_files_of_two_clusters_are_refused(tmp_path: Path) -> None:
         capture(tmp_path, {"a/m": META % (1, "abc"), "b/m": META % (2, "xyz"), "request.log": request()})
 
 
-def test_roles_are_told_by_configuration_and_by_the_logs(tmp_path: Path) -> None:
+def test_roles_are_read_from_configuration_and_from_the_logs(tmp_path: Path) -> None:
     properties = "node.id=3\nprocess.roles=broker, controller\nlisteners=PLAINTEXT://:1\n"
     found = capture(
         tmp_path, {"x/server.log": SERVER % 4, "y/server.properties": properties, "y/request.log": request()}

@@ -104,7 +104,7 @@ def test_an_object_that_is_an_archive_is_a_capture(s3: str) -> None:
     assert read(discover(f"{s3}/night/old/broker-3.tar")) == {"state-change.log": 60}
 
 
-def test_what_is_not_there_is_said(s3: str) -> None:
+def test_a_missing_object_is_reported(s3: str) -> None:
     with pytest.raises(CaptureError, match="no such file or directory"):
         discover(f"{s3}/morning")
 

@@ -160,7 +160,7 @@ def test_a_new_raft_leader_is_an_event() -> None:
 
 
 @pytest.mark.parametrize("path", ["00000000000000000120-0000000003.checkpoint", "x.checkpoint.gz", "renamed"])
-def test_records_of_a_snapshot_are_told_from_records_of_the_log(path: str) -> None:
+def test_records_of_a_snapshot_are_distinguished_from_records_of_the_log(path: str) -> None:
     found = read((snapshot_header() if path == "renamed" else b"") + batch(1, TOPIC), path)
     assert all(event["in_snapshot"] for event in found.events)
     assert not any(event["in_snapshot"] for event in read(LOG[0] + LOG[1]).events)
