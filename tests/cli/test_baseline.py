@@ -1,4 +1,4 @@
-"""Accepted findings: what the file may say, until when it counts, and that nothing else is accepted with them."""
+"""Accepted findings: what the file may hold, until when it counts, and that nothing else is accepted with them."""
 
 from __future__ import annotations
 

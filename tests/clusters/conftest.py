@@ -80,7 +80,7 @@ Submit = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture(scope="session")
 def submit(cluster: Standalone, packages: Packages) -> Iterator[Submit]:
-    """submit(argument, ...): spark-submit of jobs/audit.py, as docs/clusters.md tells it, with nothing but what is shipped."""
+    """submit(argument, ...): spark-submit of jobs/audit.py, as docs/clusters.md describes it, with nothing but what is shipped."""
     started = []
     settings = [part for item in properties(packages).items() for part in ("--conf", "=".join(item))]
     command = [

@@ -124,5 +124,5 @@ def test_the_driver_runs_on_a_worker_if_the_submission_server_is_asked(
 
 def test_the_exit_code_states_that_a_run_failed(submit: Submit) -> None:
     run = submit("/nowhere")
-    printed, _ = run.communicate()  # spark-submit gives out on its stdout what Python says on stderr
+    printed, _ = run.communicate()  # spark-submit copies Python's stderr to its own stdout
     assert (run.returncode, printed.count("/nowhere"), printed.count("\n")) == (2, 1, 1), printed

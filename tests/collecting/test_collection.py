@@ -267,7 +267,7 @@ def test_of_a_segment_headers_are_taken_which_give_the_same_events(host: Path, t
 
 
 def log_batches(folder: Path) -> list[tuple[Any, ...]]:
-    """What the segments and dumps below a folder tell."""
+    """The rows of the segments and dumps below a folder."""
     names = (
         "topic",
         "partition",

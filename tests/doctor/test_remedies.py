@@ -1,4 +1,4 @@
-"""The doctor ranks what is missing by what it would settle, and says what it costs."""
+"""The doctor ranks what is missing by what it would settle, and states what it costs."""
 
 from __future__ import annotations
 

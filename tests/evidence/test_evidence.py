@@ -1,4 +1,4 @@
-"""The page docs/evidence.md tells what audits of captures without some of their files judge."""
+"""The page docs/evidence.md states what audits of captures without some of their files judge."""
 
 from __future__ import annotations
 

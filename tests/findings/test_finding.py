@@ -283,7 +283,7 @@ def test_what_shares_nothing_with_a_breach_stays_a_finding_of_its_own(apart: dic
 
 
 def related(cause: Finding, finding: Finding) -> bool:
-    """The relation by which consequences are told, said plainly."""
+    """The relation by which consequences are listed, as a plain definition."""
     if cause.rule not in CAUSED_BY.get(finding.rule, ()) or cause.cluster != finding.cluster:
         return False
     if "fenced" in (cause.verdict, finding.verdict):

@@ -91,7 +91,7 @@ def about(copy: Copy, request: Request, pattern: str) -> Line:
 
 
 def handled(copy: Copy, request: Request, api: str) -> None:
-    """Let state-change.log tell that the request was handled, which it does not of one that was refused as a whole."""
+    """Add the lines by which state-change.log records the handling of the request; a refused request has none."""
     before = [
         line for line in copy.lines(STATE_CHANGE_LOG, r"^\[", request.node) if line.written_at <= request.arrived_at
     ]
@@ -225,7 +225,7 @@ def _ignored(request: Request) -> str:
 
 
 def _skip(copy: Copy, request: Request, reason: str) -> None:
-    """Replace the line about ignoring the partition by one about skipping it; Received tells what now came."""
+    """Replace the line about ignoring the partition by one about skipping it; the Received line states the new content."""
     state = print_state(copy, request)
     line = copy.line(STATE_CHANGE_LOG, _ignored(request), request.node)
     partition, topic_id = partition_of(request), request.asked["topicStates"][0]["topicId"]

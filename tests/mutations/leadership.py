@@ -1,4 +1,4 @@
-"""Leaders, leader epochs and what they lose: what controllers and brokers of a ZooKeeper cluster say about them."""
+"""Leaders, leader epochs and what they lose: what controllers and brokers of a ZooKeeper cluster log about them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def partitions(copy: Copy) -> Iterator[tuple[Record, dict[str, Any]]]:
 
 
 def fenced_at(copy: Copy, offset: int) -> set[int]:
-    """Brokers that the log had last said to be fenced."""
+    """Brokers whose last record in the log is that they are fenced."""
     fenced = set()
     for batch in copy.metadata.batches:
         for record in batch.records:

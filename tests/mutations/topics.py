@@ -118,7 +118,7 @@ def topic_id_used_twice(copy: Copy) -> Place:
 
 
 def _last_published(copy: Copy) -> Request:
-    """The last UpdateMetadata of one partition, of a topic that was created once and lives."""
+    """The last UpdateMetadata of one partition, of a topic that was created once and never deleted."""
     once = {name for name, ids in ids_by_name(copy).items() if len(ids) == 1}
     deleted = {place_of(r).topic for r in published(copy) if one_state(r)["leader"] < -1}
     found = [r for r in published(copy) if place_of(r).topic in once - deleted]
@@ -139,7 +139,7 @@ def epochs_start_again(copy: Copy) -> Place:
 
 
 def _last(copy: Copy, line: Line, lines: list[Line]) -> bool:
-    """No controller tells the line's leader epoch again."""
+    """No controller logs the line's leader epoch again."""
     pattern = rf"Partition {line.match['topic']}-{line.match['partition']} state changed to .*LeaderEpoch:{line.match['epoch']},"
     return not any(copy.lines(STATE_CHANGE_LOG, pattern))
 
@@ -195,7 +195,7 @@ def enter_successor(copy: Copy, fetch: Request, former: str, name: str) -> None:
 
 
 def high_watermark(fetch: Request, topic_id: str, partition: int) -> int:
-    """The one that an answer tells of the partition; -1 if it tells none."""
+    """The one that an answer states of the partition; -1 if it states none."""
     listed = (p for t in fetch.answered["responses"] if t.get("topicId") == topic_id for p in t["partitions"])
     return next((p["highWatermark"] for p in listed if p["partitionIndex"] == partition), -1)
 

@@ -1,4 +1,4 @@
-"""The HTML page: what it tells, that others' text cannot act in it, that it needs nothing else, that it is well formed."""
+"""The HTML page: what it shows, that others' text cannot act in it, that it needs nothing else, that it is well formed."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_page_needs_nothing_from_elsewhere(report: Report, finding: Finding)
 
 
 def test_it_can_be_walked_without_eyes(report: Report) -> None:
-    """One h1, no level of headings left out, headers that say of what they are one, links that lead somewhere."""
+    """One h1, no level of headings left out, headers that state what they head, links that lead somewhere."""
     page = Page(html.render(report))
     levels = [int(tag[1]) for tag, _ in page.seen if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1

@@ -1,4 +1,4 @@
-"""Java is looked for before anything is started, and what is missing is told in one line."""
+"""Java is looked for before anything is started, and what is missing is reported in one line."""
 
 from __future__ import annotations
 

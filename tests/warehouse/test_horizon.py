@@ -55,7 +55,7 @@ class Memory:
         return self
 
     def rows(self) -> list[Row]:
-        """What an audit would be given, as horizon tells it."""
+        """The rows that an audit would get, with the values of horizon."""
         assert self.capture is not None
         rows = []
         for file, known in zip([file for file in self.capture.files if is_read(file)], self.horizon, strict=True):

@@ -38,7 +38,7 @@ def run(spark: SparkSession, location: Path, capture: Path) -> Report:
 
 
 def contents(spark: SparkSession, location: Path) -> list[tuple[object, ...]]:
-    """What the tables say beside ids and times of runs."""
+    """The content of the tables without ids and times of runs."""
     compared = {
         "findings": ("finding_id", "state", "observed", "evidence"),
         "horizon": ("path", "node", "file_order", "read_to", "end"),

@@ -55,7 +55,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     put("broker-2/server.log", appended(3, 7, 10, partition=1))
     assert summary(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
 
-    # it grew and was rotated; of another one comes an earlier copy; another broker's is gone
+    # it grew and was rotated; of another one comes an earlier copy; another broker's is missing
     put("broker-1/server.log.1", first)
     put("broker-1/copy-of-server.log", first[:200])
     folder = put("broker-1/server.log", appended(10, 3, 90))
@@ -74,7 +74,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     assert night(folder) == third
     assert {table: sorted(map(str, rows(spark, location, table))) for table in TABLES} == before
 
-    # a late file tells that the log was truncated in between
+    # a late file shows that the log was truncated in between
     assert night(put("broker-1/server.log.late", truncated(5, 80))).findings == ()
     [finding] = rows(spark, location, "findings")
     assert finding["state"] == "overturned"
@@ -102,7 +102,7 @@ def lines_about(recorded: EventLog) -> list[tuple[str, str | None, str, int | No
 
 
 def assert_described(spark: SparkSession, location: Path) -> None:
-    """Each table tells what it holds."""
+    """Each table's comment describes its content."""
     for table in TABLES:
         detail = spark.sql(f"DESCRIBE DETAIL delta.`{location / table}`").collect()[0]
         assert detail["description"] == contract(table).grain
