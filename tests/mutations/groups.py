@@ -38,13 +38,13 @@ def resumed_offsets(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], 
                             yield request, topic["name"], partition, fetch, asked
 
 
-def fetches_at(copy: Copy, client: str, committed: dict[str, Any]) -> Iterator[tuple[Request, dict[str, Any]]]:
+def fetches_at(copy: Copy, client: str, committed_offset: dict[str, Any]) -> Iterator[tuple[Request, dict[str, Any]]]:
     """The client's fetches that begin a session with the partition at the offset that it received."""
     for fetch in copy.requests("FETCH", lambda r: r.client == client and r.asked["sessionEpoch"] == 0):
         for topic in fetch.asked["topics"]:
             for asked in topic["partitions"]:
                 key = (asked["partition"], asked["fetchOffset"])
-                if key == (committed["partitionIndex"], committed["committedOffset"]):
+                if key == (committed_offset["partitionIndex"], committed_offset["committedOffset"]):
                     yield fetch, asked
 
 
@@ -164,9 +164,9 @@ def _answer_again(name: str, commit: Request, partition: dict[str, Any], answer:
     (group,) = answer.answered["groups"]
     (asked,) = answer.asked["groups"]
     asked["topics"] = [{"name": name, "partitionIndexes": [0]}]
-    committed = {key: partition[key] for key in ("committedOffset", "committedLeaderEpoch")}
+    committed_offset = {key: partition[key] for key in ("committedOffset", "committedLeaderEpoch")}
     group["topics"] = [
-        {"name": name, "partitions": [committed | {"partitionIndex": 0, "metadata": "", "errorCode": 0}]}
+        {"name": name, "partitions": [committed_offset | {"partitionIndex": 0, "metadata": "", "errorCode": 0}]}
     ]
     answer.write_behind(later)
     return place_of(answer, name, 0, group["groupId"])
