@@ -282,6 +282,11 @@ def test_files_of_its_format_are_audited(with_format: Path, tmp_path: Path) -> N
             "the format house fails on broker-1/deletions.log: AttributeError: 'bytes' object has no attribute "
             "'no_such_name'; correct or remove its plug-in",
         ),
+        (
+            "house:FORMAT",
+            "from epochaudit.sources.formats import Format\nFORMAT = Format('house', bool, node_hints=lambda head: 1 / 0)",
+            "the format house fails on broker-1/deletions.log: ZeroDivisionError: division by zero; correct or remove its plug-in",
+        ),
     ],
 )
 def test_a_format_that_cannot_be_used_is_named(tmp_path: Path, entry_point: str, module: str, message: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from epochaudit.sources import checkpoints, client_log, state_change_log
 from epochaudit.sources.data_log import dump as data_dump
@@ -28,6 +28,8 @@ from epochaudit.sources.request_log import stated_versions
 from epochaudit.sources.request_log import text as text_request_log
 from epochaudit.sources.server_log import decoder as server_log
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink, StreamDecoder
+
+T = TypeVar("T")
 
 PLUG_INS: Final = "epochaudit.formats"
 HEAD: Final = 1 << 16  # first bytes that identify a file's format
@@ -274,7 +276,7 @@ def _loaded(plug_in: EntryPoint) -> Format:
 
 def recognised(head: bytes, path: str = "") -> str:
     """The kind of a file by its first plain bytes, or by its path: an empty or damaged segment, an index."""
-    kind = next((known.kind for known in formats() if _recognises(known, head, path)), UNKNOWN)
+    kind = next((known.kind for known in formats() if applied(known, known.recognise, head, path)), UNKNOWN)
     if kind not in (EMPTY, UNKNOWN):
         return kind
     if is_segment(path):
@@ -282,9 +284,10 @@ def recognised(head: bytes, path: str = "") -> str:
     return LOG_INDEX if kind == UNKNOWN and _INDEX_NAME.search(path) else kind
 
 
-def _recognises(known: Format, head: bytes, path: str) -> bool:
+def applied(known: Format, function: Callable[[bytes], T], head: bytes, path: str) -> T:
+    """The result of a format's function for a file's first bytes. Raises FormatError if the function of a plug-in fails."""
     try:
-        return known.recognise(head)
+        return function(head)
     except Exception as error:  # whatever a plug-in's code does
         if known in FORMATS:
             raise

@@ -30,7 +30,7 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, formats, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
 
@@ -206,9 +206,9 @@ def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: 
         kind,
         compression,
         recorded[:BEGINNING],
-        known.node_hints(head),
+        applied(known, known.node_hints, head, file.path),
         _first_time(head),
-        known.cluster_id(head),
+        applied(known, known.cluster_id, head, file.path),
         layout if known.has_layout else STOCK,
         zoned,
     )
