@@ -2,11 +2,11 @@
 
     python benchmarks/parse_speed.py [--megabytes 100]
 
-The logs are those of tests/captures, repeated. What is told is CPU time, in a process of its own for each measurement,
+The logs are those of tests/captures, repeated. What is measured is CPU time, in a process of its own for each measurement,
 the best of three after one to warm up; of Spark that of its JVM and its Python workers. Peers read the fields of Fetch
 requests that FETCH_FIELDS names, one row per partition that a request or its response lists; so does `ours, these fields`. Logs
 below 100 MB, and 50 MB of text, are decoded without compiled code. The captures in text have five times as much beside Fetches
-as those in JSON: the two syntaxes compare by the lines of one kind, which are told as well.
+as those in JSON: the two syntaxes compare by the lines of one kind, which are listed as well.
 """
 
 from __future__ import annotations

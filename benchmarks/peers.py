@@ -4,7 +4,7 @@
 
 The checks: a StopReplica accepted with an older leader epoch than the broker had installed, an accepted ISR with a broker
 that was not live, a consumer's first fetch of a leader epoch above the offset where that epoch starts. The scripts are as
-good as scripts are: they trust times of two hosts, know no sessions, no restarts, no exceptions, and tell no evidence.
+good as scripts are: they trust times of two hosts, know no sessions, no restarts, no exceptions, and show no evidence.
 The audit judges all rules. Told are CPU seconds with those of child processes, wall seconds and the most memory that the
 process and its children had resident; of several captures also the CPU seconds that one more gigabyte takes.
 """

@@ -4,10 +4,10 @@
 finding when the rule is in `any_rule`, the verdict in `verdict` (if the entry has one), and every field of the entry
 that is not null is equal. A finding without a correlation id of its own matches if an evidence line carries it.
 
-What must be flagged must be a finding of its own; consequences told inside another must be allowed all the same.
+What must be flagged must be a finding of its own; consequences listed inside another must be allowed all the same.
 
 Only rules that exist can fire: an entry of `must_flag` or `must_fence` none of whose `any_rule` is in the catalogue
-is not required. `not_required` names those entries, so that a test can say how much of the truth it held the tool to.
+is not required. `not_required` names those entries, so that a test can state how much of the truth it held the tool to.
 """
 
 from __future__ import annotations

@@ -47,6 +47,6 @@ def light_copy(source: Path, target: Path, settings: str) -> Path:
     shutil.copytree(source, target)
     for log in target.rglob("kafka-request.log*"):
         lines = log.read_text("utf-8", errors="surrogateescape").splitlines(keepends=True)
-        kept = "".join(as_light(line) for line in lines if is_logged(line, filters))
-        log.write_text(kept, "utf-8", errors="surrogateescape")
+        light = "".join(as_light(line) for line in lines if is_logged(line, filters))
+        log.write_text(light, "utf-8", errors="surrogateescape")
     return target

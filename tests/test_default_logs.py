@@ -1,7 +1,7 @@
 """What every cluster has: server.log, state-change.log, controller.log, checkpoints, the metadata log; no request logs, no clients' logs.
 
-Kafka writes no request log unless it is told to. The losses of the recorded clusters are told without it, with where they begin
-and end, when, and who truncated; and nothing is told of healthy ones.
+Kafka writes no request log unless it is configured to. The losses of the recorded clusters are reported without it, with where they begin
+and end, when, and who truncated; and none of healthy ones.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def report_of(path: Path, output: Path, *arguments: str) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize("name", sorted(LOST))
-def test_losses_are_told_without_request_logs(
+def test_losses_are_reported_without_request_logs(
     name: str, spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
 ) -> None:
     stripped = default_logs(capture(name), tmp_path / name)
     selected = [argument for rule in ABOUT_LOSSES for argument in ("--select", rule)]
     code, report = report_of(stripped, tmp_path / "report.json", *selected)
-    spark.catalog.clearCache()  # a process audits once; here the session lives on
+    spark.catalog.clearCache()  # a process audits once; here the session goes on
     assert code == FINDINGS
     verdicts = {one["finding_id"]: one["verdict"] for one in report["findings"]}
-    told = [
+    losses = [
         (
             *(verdicts[one["finding_ids"][0]], one["topic"], one["partition"], one["leader_epoch"]),
             *(one["first_offset"], one["last_offset"], one["epochs"]),
@@ -66,7 +66,7 @@ def test_losses_are_told_without_request_logs(
         )
         for one in report["losses"]
     ]
-    assert told == LOST[name]
+    assert losses == LOST[name]
     assert [(one["committed"], one["given_out"]) for one in report["losses"]] == [(True, None)]
 
 
@@ -77,7 +77,7 @@ def test_healthy_clusters_are_not_accused(
     code, report = report_of(default_logs(capture(name), tmp_path / name), tmp_path / "report.json")
     spark.catalog.clearCache()
     assert [(one["rule"], one["observed"]) for one in report["findings"]] == []
-    # of a truncation of which nothing recorded tells whether it took committed records, the result is no clean one
+    # if nothing recorded shows whether a truncation took committed records, the result is no clean one
     assert report["capture"]["missing"] == []
     assert code == (INCOMPLETE if report["unsettled"] else CLEAN)
     assert all("whether committed is not in the evidence" in reason for reason in report["unsettled"])

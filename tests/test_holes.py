@@ -1,6 +1,6 @@
 """Evidence that is missing in the middle of a log accuses nobody: of a healthy cluster's logs, parts are taken out at random.
 
-Held to it are the rules that judge by what a broker held, or a controller knew, for as long as its log said nothing else.
+Held to it are the rules that judge by what a broker held, or a controller knew, for as long as its log stated nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an audit of light request logs finds: all that they can tell, and nothing false.
+"""What an audit of light request logs finds: all that they can prove, and nothing false.
 
 One audit of three clusters, one for each file of settings, whose request logs were filtered as these settings do it.
 """
@@ -25,7 +25,7 @@ RECORDED_WITH = {
     "kraft-k1-healthy": LOG4J2,
 }
 
-# What is told by nothing but calm Fetches: librdkafka by Fetch 8 states no leader epochs, opens no sessions, and commits none.
+# What only routine Fetches show: librdkafka by Fetch 8 states no leader epochs, opens no sessions, and commits none.
 LOST = {
     "zk-unclean-truncation-2.0": {"silent-rd-earliest", "silent-rd-error", "silent-grd-restarted"},
 }
@@ -44,7 +44,7 @@ def test_an_audit_finds_what_light_logs_can_tell_and_nothing_false(
     output = tmp_path / "report.json"
     options = ["--show", "fenced", "--format", "json", "--output", str(output)]
     assert app.main(["audit", *map(str, copies.values()), *options]) == FINDINGS
-    spark.catalog.clearCache()  # a process audits once; here the session lives on
+    spark.catalog.clearCache()  # a process audits once; here the session goes on
     report = json.loads(output.read_text("utf-8"))
     assert {node["cluster"] for node in report["capture"]["light_request_logs"]} == set(copies)
     rules = [rule.id for rule in catalogue()]

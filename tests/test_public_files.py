@@ -1,4 +1,4 @@
-"""The files around the sources: workflows, forms, metadata, and what the documentation says of the tree."""
+"""The files around the sources: workflows, forms, metadata, and what the documentation states of the tree."""
 
 from __future__ import annotations
 

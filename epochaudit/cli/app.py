@@ -39,7 +39,7 @@ ACCEPTED_FOR: Final = timedelta(days=90)
 class Diagnostics:
     """Prints failures; --debug adds the traceback.
 
-    metrics: where the line of metrics goes, if it is wanted. report, error: what it tells, as far as the command got.
+    metrics: where the line of metrics goes, if it is wanted. report, error: its content, as far as the command got.
     """
 
     debug: bool = False
@@ -76,7 +76,7 @@ def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _could_not_run(diagnostics, "interrupted; nothing was concluded")
     except Exception as error:  # the boundary of the program: whatever it is, the caller gets one line and exit code 2
-        return _could_not_run(diagnostics, _told(error, debug=diagnostics.debug))
+        return _could_not_run(diagnostics, _message(error, debug=diagnostics.debug))
     return code if isinstance(code, int) else CLEAN
 
 
@@ -90,7 +90,7 @@ def _could_not_run(diagnostics: Diagnostics, message: str) -> int:
     return COULD_NOT_RUN
 
 
-def _told(error: Exception, *, debug: bool) -> str:
+def _message(error: Exception, *, debug: bool) -> str:
     """Messages of this program's own errors as they are; other errors with their type and the way to the traceback."""
     if type(error).__module__.startswith("epochaudit"):
         return str(error)
@@ -212,7 +212,7 @@ def audit(
     chosen = settings.settings(config_file, {**given, "conf": _properties(conf)})
     destinations = settings.destinations(chosen)
     diagnostics.metrics = chosen.metrics
-    selected(chosen.select, chosen.ignore)  # a wrong word is told before Spark starts
+    selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
     accepted = _accepted(chosen)
     report = accepted(audited(captures, chosen, debug=diagnostics.debug))
     return _concluded(report, chosen, destinations, diagnostics)
@@ -375,7 +375,7 @@ def doctor(
 
     chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
     diagnosis = diagnosed(captures, chosen, debug=diagnostics.debug)
-    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), diagnosis, output)
+    deliver(page.render if format == "text" else lambda content, **_: page.render_json(content), diagnosis, output)
     return CLEAN
 
 
@@ -463,7 +463,7 @@ def timeline_of_partition(
         found = timeline.timeline(events, topic, partition)
     if epochs or any(times):
         found = timeline.narrowed(found, epochs, *times)
-    deliver(page.render if format == "text" else lambda told, **_: page.render_json(told), found, output)
+    deliver(page.render if format == "text" else lambda content, **_: page.render_json(content), found, output)
     return CLEAN
 
 

@@ -18,17 +18,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
 
+from msgspec import Meta, Struct
+
+from epochaudit import toml
 from epochaudit.findings.finding import BREACHES, Finding, with_consequences
 from epochaudit.report.contents import Acceptance, Report
 from epochaudit.report.neutral import neutral
-from epochaudit.settings import read_toml
 
-KEYS: Final[Mapping[str, type]] = {
-    "finding_id": str, "rule": str, "about": str, "reason": str, "owner": str, "expires": date,
-}  # fmt: skip
-NEEDED: Final = ("finding_id", "reason", "owner", "expires")
 HEAD: Final = """\
 # Findings that are known and accepted: `epochaudit audit CAPTURE --baseline FILE` tells them, but does not fail for them.
 # Each needs a reason, an owner and a day after which it counts again.
@@ -37,6 +35,27 @@ HEAD: Final = """\
 
 class BaselineError(Exception):
     """A baseline that can't be used; the message names the entry, what was found and what is needed."""
+
+
+def _text(meaning: str) -> Meta:
+    return Meta(pattern=r"\S", description=f"a text that states {meaning}")
+
+
+class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[accepted]]` table."""
+
+    finding_id: Annotated[str, _text("which finding is accepted")]
+    reason: Annotated[str, _text("why the finding is accepted")]
+    owner: Annotated[str, _text("who accepts the finding")]
+    expires: date
+    rule: str = ""
+    about: str = ""
+
+
+class File(Struct, frozen=True, forbid_unknown_fields=True):
+    """A baseline file."""
+
+    accepted: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,40 +67,23 @@ class Baseline:
     def applied(self, report: Report, today: date) -> Report:
         """The report with findings accepted by the entries. An entry is still valid on the day it expires."""
         found = {one.finding_id for one in with_consequences(report.findings)}
-        met = {id: entry for id, entry in self.entries.items() if id in found}
-        accepted = {id: entry for id, entry in met.items() if today <= entry.expires}
-        return report.accepting(accepted, expired=met.keys() - accepted.keys(), unmet=self.entries.keys() - met.keys())
+        matched = {id: entry for id, entry in self.entries.items() if id in found}
+        accepted = {id: entry for id, entry in matched.items() if today <= entry.expires}
+        return report.accepting(
+            accepted, expired=matched.keys() - accepted.keys(), unmet=self.entries.keys() - matched.keys()
+        )
 
 
 def read_baseline(path: Path) -> Baseline:
     """The entries of a file. Raises BaselineError."""
-    table = read_toml(path, "baseline", BaselineError)
-    listed = table.pop("accepted", [])
-    if table or not isinstance(listed, list):
-        raise BaselineError(f"{path}: a baseline holds [[accepted]] tables only; `epochaudit baseline` writes one")
     entries: dict[str, Acceptance] = {}
-    for number, entry in enumerate(listed, 1):
-        where = f"{path}: entry {number}"
-        id, acceptance = _entry(where, entry)
-        if id in entries:
-            raise BaselineError(f"{where} accepts finding {id}, as one before does; keep one of them")
-        entries[id] = acceptance
+    for number, entry in enumerate(toml.read(path, "baseline", File, BaselineError).accepted, 1):
+        if entry.finding_id in entries:
+            raise BaselineError(
+                f"{path}, [[accepted]] {number} accepts finding {entry.finding_id}, as one before does; keep one of them"
+            )
+        entries[entry.finding_id] = Acceptance(entry.reason, entry.owner, entry.expires)
     return Baseline(entries)
-
-
-def _entry(where: str, entry: Any) -> tuple[str, Acceptance]:
-    if not isinstance(entry, dict):
-        raise BaselineError(f"{where} is no [[accepted]] table")
-    if unknown := sorted(entry.keys() - KEYS.keys()):
-        raise BaselineError(f"{where}: unknown key {unknown[0]!r}; known keys: {', '.join(KEYS)}")
-    for key, value in entry.items():
-        if type(value) is not KEYS[key]:
-            kind = "a date like 2027-02-20, without quotes" if KEYS[key] is date else "a string"
-            raise BaselineError(f"{where}: {key} has to be {kind}, found {value!r}")
-    for key in NEEDED:
-        if key not in entry or (KEYS[key] is str and not entry[key].strip()):
-            raise BaselineError(f"{where} has no {key}: who accepts a finding says why, who and until when")
-    return entry["finding_id"], Acceptance(entry["reason"], entry["owner"], entry["expires"])
 
 
 def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
@@ -93,14 +95,14 @@ def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
 def _table(finding: Finding, acceptance: Acceptance) -> str:
     node = "" if finding.node is None else f" at node {finding.node}"
     about = f"{finding.verdict}: {finding.subject or 'cluster'}{node} of {finding.cluster}: {finding.observed}"
-    told = {
+    values = {
         "finding_id": finding.finding_id,
         "rule": finding.rule,
         "about": about,
         "reason": acceptance.reason,
         "owner": acceptance.owner,
     }
-    lines = (f"{key} = {_quoted(value)}" for key, value in told.items())
+    lines = (f"{key} = {_quoted(value)}" for key, value in values.items())
     return "\n".join(["[[accepted]]", *lines, f"expires = {acceptance.expires.isoformat()}", ""])
 
 

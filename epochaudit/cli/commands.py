@@ -38,7 +38,7 @@ def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, d
     from epochaudit.sources.discovery.discovery import inspected
     from epochaudit.spark.session import session
 
-    seen = [inspected(capture) for capture in captures]  # a wrong path is told before Spark starts
+    seen = [inspected(capture) for capture in captures]  # a wrong path is reported before Spark starts
     size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
     size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
     with progress("starting Spark"), run_metrics.of_run().stage("starting"):
@@ -75,7 +75,7 @@ def recorded(captures: Sequence[str], location: str | None, chosen: Settings, *,
     from epochaudit.spark.session import session
     from epochaudit.timeline.merge import recorded_in
 
-    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
     size = plain_bytes_of(found) if location is None else warehouse.plain_bytes_in(location)
     with progress("starting Spark"):
         spark = session(chosen.master, chosen.conf, warehouse=location is not None, plain_bytes=size, debug=debug)
@@ -99,7 +99,7 @@ def _run(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Audit:
     from epochaudit.sources.discovery.discovery import discover
     from epochaudit.spark.session import session
 
-    found = [discover(capture) for capture in captures]  # a wrong path is told before Spark starts
+    found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
     with progress("starting Spark"), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, chosen.conf, plain_bytes=plain_bytes_of(found), debug=debug)
     with progress(f"auditing {', '.join(captures)}"):

@@ -12,10 +12,7 @@ from epochaudit.collecting import headers, statements
 from epochaudit.collecting.metadata import MetadataLog
 from epochaudit.collecting.secrets import Log, log_pieces, properties
 from epochaudit.collecting.selection import (
-    METADATA_LOG,
     OF_NO_KIND,
-    PROPERTIES,
-    SMALL,
     VANISHED,
     Listing,
     found_files,
@@ -28,7 +25,7 @@ from epochaudit.sources.discovery.discovery import FoundFile
 from epochaudit.sources.discovery.manifest import FILE
 from epochaudit.sources.files.capture import CaptureError
 from epochaudit.sources.files.opening import DAMAGED, Stored, is_remote, open_plain
-from epochaudit.sources.formats import DATA_SEGMENT, MANIFEST
+from epochaudit.sources.formats import BY_KIND, CollectedAs
 
 _ROUNDS: Final = 4  # listings per host: logs are rotated while others are copied
 _EXAMPLES: Final = 5
@@ -166,11 +163,12 @@ def _collect_file(
             if kind is None:
                 result.skip(found.stored.path, found.stored.size, OF_NO_KIND)
                 continue
-            suffix_in_capture = headers.SUFFIX if kind == DATA_SEGMENT else suffix
+            collected_as = BY_KIND[kind].collected_as
+            suffix_in_capture = headers.SUFFIX if collected_as is CollectedAs.BATCH_HEADERS else suffix
             target = replace(found, stored=replace(found.stored, path=f"{label}{found.stored.path}{suffix_in_capture}"))
             versions: set[str] = set()
-            if kind != MANIFEST:
-                written = _copy(found, kind, target.stored.path, versions, capture, result)
+            if collected_as is not CollectedAs.STATEMENTS:
+                written = _copy(found, collected_as, target.stored.path, versions, capture, result)
                 result.add_file(kind, found.stored.size, written)
             yield statements.CollectedFile(
                 target, label, kind, versions, frozenset(listing.releases), os.stat(file.uri).st_mtime
@@ -181,22 +179,29 @@ def _collect_file(
         raise CollectError(_unreadable([str(error)])) from error
 
 
-def _copy(found: FoundFile, kind: str, path: str, versions: set[str], capture: Capture, result: Collected) -> int:
+def _copy(
+    found: FoundFile,
+    collected_as: CollectedAs | None,
+    path: str,
+    versions: set[str],
+    capture: Capture,
+    result: Collected,
+) -> int:
     file, mtime = found.stored, os.stat(found.stored.uri).st_mtime
-    if kind == DATA_SEGMENT:
+    if collected_as is CollectedAs.BATCH_HEADERS:
         with open_plain(file, None) as stream:
             return capture.add(path, headers.dump(stream, file.path), mtime)
-    if kind == METADATA_LOG:
+    if collected_as is CollectedAs.METADATA_RECORDS:
         log = MetadataLog()
         with open_plain(file, found.compression) as stream, open_plain(file, found.compression) as again:
             written = capture.add(path, log.pieces(stream, again), mtime, found.compression)
         result.masked += log.masked
         result.damaged += log.damaged
         return written
-    if kind in PROPERTIES or kind in SMALL:
+    if collected_as in (CollectedAs.WHOLE, CollectedAs.SETTINGS):
         with open_plain(file, found.compression) as stream:
             text = stream.read()
-        if kind in PROPERTIES:
+        if collected_as is CollectedAs.SETTINGS:
             text, _ = properties(text)
         return capture.add(path, [text], mtime, found.compression)
     return _copy_log(found, path, mtime, versions, capture, result)

@@ -16,15 +16,10 @@ from typing import Final
 
 from epochaudit.sources.checkpoints import partition_of
 from epochaudit.sources.data_log.batch_runs import is_segment
-from epochaudit.sources.discovery.discovery import LOGS, FoundFile, examined
+from epochaudit.sources.discovery.discovery import FoundFile, examined
 from epochaudit.sources.files.capture import CaptureError
 from epochaudit.sources.files.opening import Stored
-from epochaudit.sources.formats import DATA_DUMP, DATA_SEGMENT, EMPTY, MANIFEST
-
-PROPERTIES: Final = frozenset({"meta-properties", "server-properties"})
-SMALL: Final = frozenset({"leader-epoch-checkpoint", "offset-checkpoint", "partition-metadata", EMPTY})
-METADATA_LOG: Final = "metadata-log-segment"
-TEXTS: Final = (LOGS - {METADATA_LOG}) | {"client-log"}
+from epochaudit.sources.formats import BY_KIND, DATA_SEGMENT, EMPTY, CollectedAs
 
 OF_NO_KIND: Final = "no audit reads such files"
 OF_A_LOG: Final = "indexes and producer snapshots of partitions: no audit reads them"
@@ -118,6 +113,8 @@ def found_files(root: str, file: Stored) -> Iterator[FoundFile]:
 
 def kind_of(file: FoundFile) -> str | None:
     """The kind that a file is collected as; None if it is skipped."""
-    if file.kind != METADATA_LOG and is_segment(file.stored.path):
+    collected_as = BY_KIND[file.kind].collected_as
+    if collected_as is not CollectedAs.METADATA_RECORDS and is_segment(file.stored.path):
         return None if file.compression else EMPTY if file.stored.size == 0 else DATA_SEGMENT
-    return file.kind if file.kind in {*TEXTS, *PROPERTIES, *SMALL, METADATA_LOG, MANIFEST, DATA_DUMP} else None
+    readable = collected_as not in (None, CollectedAs.BATCH_HEADERS)  # segments are known by their names
+    return file.kind if readable else None

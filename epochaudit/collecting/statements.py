@@ -14,18 +14,16 @@ from pathlib import PurePosixPath
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from epochaudit.collecting.selection import METADATA_LOG, TEXTS
 from epochaudit.settings import UsageError
 from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.discovery import FoundFile
 from epochaudit.sources.discovery.identity import nodes_of
 from epochaudit.sources.discovery.manifest import FILE, Manifest, StatedNode, read_manifest
-from epochaudit.sources.formats import MANIFEST
+from epochaudit.sources.formats import BY_KIND, MANIFEST
 
 T = TypeVar("T")
 
 _VERSION: Final = re.compile(rb"Kafka version ?: ?(\d+\.\d+\.\d+)")
-_OF_NO_NODE: Final = frozenset({METADATA_LOG, "metadata-log-dump", "client-log", MANIFEST})
 _LAST_BYTES: Final = 1 << 16
 _WRITTEN_WITHIN_SECONDS: Final = 60  # of the last line's printed time to the file's modification time
 _LINKED_FROM: Final = "zoneinfo/"
@@ -54,7 +52,7 @@ class CollectedFile:
     @property
     def has_node(self) -> bool:
         """A node wrote it; metadata logs and client logs have none."""
-        return self.kind not in _OF_NO_NODE
+        return BY_KIND[self.kind].has_node
 
 
 def versions_in(pieces: Iterable[bytes], versions: set[str]) -> Iterator[bytes]:
@@ -226,13 +224,8 @@ def _agrees(zone: ZoneInfo, printed: float, mtime: float) -> bool:
 def _last_written(collected: CollectedFile) -> tuple[float, float] | None:
     """A log's last printed time, read as UTC, and the file's modification time, both in seconds."""
     file = collected.file
-    if (
-        collected.kind not in TEXTS
-        or not collected.has_node
-        or file.zoned
-        or file.compression
-        or file.stored.tar_compression
-    ):
+    dated = BY_KIND[collected.kind].has_layout and collected.has_node
+    if not dated or file.zoned or file.compression or file.stored.tar_compression:
         return None
     if file.stored.tar_offset is not None or file.layout.envelope is not None or file.layout.pattern is not None:
         return None

@@ -1,6 +1,6 @@
 """What a capture can prove: what is in it, what is missing, which rules can be judged and why others can't.
 
-Missing evidence is told by the evidence itself: brokers that requests name but no log is of, correlation ids that a
+The evidence itself names what is missing: brokers that requests name but no log is of, correlation ids that a
 connection skips, rotated files between others, events that a logger gives only at a level it was not set to.
 """
 
@@ -43,7 +43,7 @@ OF_METADATA_LOG: Final = ("broker_records", "log_copies", "log_order", "metadata
 """Frames whose subjects are the records that every copy of the metadata log has, whatever logs of nodes are missing."""
 CONTROL_REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 EPOCH_CACHE_MOVED: Final = release("3.5")  # the release from which LeaderEpochFileCache is in org.apache.kafka.storage
-SHOWN_HOLES: Final = 5  # connections with holes that are told one by one
+SHOWN_HOLES: Final = 5  # connections with holes that are listed one by one
 
 Row = Mapping[str, Any]
 
@@ -170,7 +170,7 @@ def diagnosis(
 ) -> Diagnosis:
     """From what was read: `splits` of schemas/splits.toml, `present` of `EventCounts`, `holes` as correlation_holes gives them.
 
-    segments: those that would tell more of what was truncated.
+    segments: those that would show more of what was truncated.
     """
     files, listed = [file for capture in captures for file in capture.files], list(rules)
     spans = spans_of(splits)

@@ -1,6 +1,6 @@
 """Remedies for unverifiable subjects: which log of which nodes would settle how many, and what writing it costs.
 
-A reason for `unverifiable` names what is not in the evidence. The table below tells which log would have it; a reason that no
+A reason for `unverifiable` names what is not in the evidence. The table below names the log that would have it; a reason that no
 log could settle (two requests that overlap, several clients of one name) is no reason to log more.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from epochaudit.inventory.inventory import METADATA_LOG, REQUEST_LOG, SERVER_LOG, STATE_CHANGE_LOG, Inventory
+from epochaudit.sources.formats import BY_KIND
 
 if TYPE_CHECKING:
     from epochaudit.report.contents import RuleResult
@@ -36,7 +37,7 @@ BYTES_OF_A_REQUEST: Final = 1_500  # of a request log in JSON, on average
 LIGHT_SHARE: Final = 0.03
 """Of the bytes of a busy cluster's request log, what conf/kafka-log4j*-light.* let through, as measured: docs/collecting.md."""
 DAY_MS: Final = 86_400_000
-SHORTEST_SPAN_MS: Final = 1_000  # of which a rate can be told
+SHORTEST_SPAN_MS: Final = 1_000  # from which a rate can be computed
 
 # The first pattern that a reason matches decides; `test_remedies` holds that each reason of the catalogue matches one.
 _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
@@ -134,7 +135,7 @@ def cost_of(source: str, inventory: Inventory, span_ms: int) -> str:
     """
     if source != REQUEST_LOG:
         return COSTS[source]
-    logs = [file for file in inventory.files if file.kind.startswith("request-log") and file.lines]
+    logs = [file for file in inventory.files if BY_KIND[file.kind].source == REQUEST_LOG and file.lines]
     requests, size = sum(file.lines for file in logs), sum(file.bytes for file in logs)
     settings = f"conf/kafka-log4j*-light.*, on busy clusters about {LIGHT_SHARE:.0%} of it (docs/collecting.md)"
     if not requests or span_ms < SHORTEST_SPAN_MS:

@@ -11,7 +11,7 @@ GRAIN_MS: Final = 2
 """Tolerance between two events of one host: times are printed in whole milliseconds, and responses are logged after sending."""
 
 SLACK_MS: Final = 1_000
-"""A request may have arrived up to this much before its arrival_ms, and met a state that was replaced in between.
+"""A request may have arrived up to this much before its arrival_ms, and found a state that was replaced in between.
 
 A request log line is written after the response, by over 100 ms on a busy node, and arrival_ms is computed from that
 line's time. A batch of the metadata log gets its CreateTime with its first record and accepts records until it is

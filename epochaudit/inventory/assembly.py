@@ -113,9 +113,9 @@ def _nested(error_codes: Mapping[tuple[str, int], int]) -> dict[str, dict[int, i
 
 def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRead]:
     """The nodes by cluster and id. A version in capture.toml takes precedence over logged versions."""
-    told = {(capture.cluster, node.id): node for capture in captures for node in capture.nodes}
-    for cluster, node in sorted(told):
-        process = told[cluster, node]
+    known = {(capture.cluster, node.id): node for capture in captures for node in capture.nodes}
+    for cluster, node in sorted(known):
+        process = known[cluster, node]
         roles = {*process.roles, *counts.roles.get((cluster, node), ())}
         versions = (process.kafka,) if process.kafka else counts.versions.get((cluster, node), ())
         wanted = [source for source in LOGS if source != STATE_CHANGE_LOG or roles != {CONTROLLER}]

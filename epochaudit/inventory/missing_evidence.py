@@ -1,7 +1,7 @@
 """Missing evidence: other evidence names or implies it, and the capture lacks it.
 
-A kind of log that no node has is not missing in this sense: the report says what was judged without it. A node that others
-name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node lives on is: its
+A kind of log that no node has is not missing in this sense: the report states what was judged without it. A node that others
+name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node still runs is: its
 lines could have held findings, so that a result without them is not a clean one.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 NO_LEADER: Final = -1  # org.apache.kafka.metadata.LeaderConstants
 NO_LEADER_CHANGE: Final = -2  # org.apache.kafka.metadata.LeaderConstants, in PartitionChangeRecord: unchanged
@@ -33,3 +33,4 @@ FULL: Final = 2  # AbstractControlRequest.Type: a LeaderAndIsr that lists all re
 BROKER: Final = "broker"  # process.roles, as the next
 CONTROLLER: Final = "controller"
 ROLES: Final = (BROKER, CONTROLLER)
+Role = Literal["broker", "controller"]

@@ -41,8 +41,8 @@ def excerpt(text: str, finding: Finding) -> str:
 
 def _deciding(text: str, finding: Finding) -> Iterator[tuple[int, int]]:
     """Where values stand that the sentences name, of the answer before the request; then where the subject is named."""
-    said = " ".join((finding.expected, finding.observed, *finding.because, finding.where)).lower()
-    values = set(_WORD.findall(said))
+    sentences = " ".join((finding.expected, finding.observed, *finding.because, finding.where)).lower()
+    values = set(_WORD.findall(sentences))
     topics = [match for name in (finding.topic, finding.topic_id) if name for match in _named(text, name)]
     clients = [match for name in (finding.client, finding.group) if name for match in _named(text, name)]
     yield from ((match.start(), match.end()) for match in clients[:1])
@@ -52,7 +52,11 @@ def _deciding(text: str, finding: Finding) -> Iterator[tuple[int, int]]:
         other = _OTHER_TOPIC.search(text, start, min(stop, start + NEAR))
         for field in _FIELD.finditer(text, start, other.start() if other else min(stop, start + NEAR)):
             name = field["name"]
-            if name not in seen and field["value"].lower() in values and any(word in said for word in _words(name)):
+            if (
+                name not in seen
+                and field["value"].lower() in values
+                and any(word in sentences for word in _words(name))
+            ):
                 seen.add(name)
                 yield field.start(), field.end()
     yield from ((match.start(), match.end()) for match in topics[-1:] + topics[:1])

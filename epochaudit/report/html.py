@@ -1,6 +1,6 @@
 """The report as one HTML page: to be mailed, attached to a ticket, read on a phone, printed.
 
-The page needs no network and no script, and its policy forbids both. What logs say reaches it only as text: everything
+The page needs no network and no script, and its policy forbids both. Content of logs reaches it only as text: everything
 that the template prints is escaped for HTML, and made visible where it is a control or bidirectional character.
 """
 
@@ -79,7 +79,7 @@ def render(report: Report) -> str:
         flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
         asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
         accepted=[finding for finding in breaches if report.accepts(finding)],
-        met=[rule for rule in report.rules if rule.subjects],
+        with_subjects=[rule for rule in report.rules if rule.subjects],
         unmet=[rule for rule in report.rules if not rule.subjects],
         doubtful=[rule for rule in report.rules if rule.count(UNVERIFIABLE)],
         verdicts=VERDICTS,

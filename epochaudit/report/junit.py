@@ -16,7 +16,7 @@ from epochaudit.report.losses import unsettled_of
 from epochaudit.report.neutral import neutral
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
-SHOWN: Final = 20  # findings of a rule that are told; the rest is counted
+SHOWN: Final = 20  # findings of a rule that are listed; the rest is counted
 NAME: Final = "epochaudit"
 
 
@@ -69,8 +69,8 @@ def _case(report: Report, rule: RuleResult, failing: tuple[str, ...]) -> Element
     if why := report.failures.get(rule.rule):
         SubElement(case, "error", message=_text(why), type="failed")
     elif failed:
-        told = SubElement(case, "failure", message=_text(f"{rule.title}: {counts}"), type=next(iter(failed)))
-        told.text = "\n".join(_findings(report, rule.rule, failed))
+        failure = SubElement(case, "failure", message=_text(f"{rule.title}: {counts}"), type=next(iter(failed)))
+        failure.text = "\n".join(_findings(report, rule.rule, failed))
     elif rule.subjects == rule.count(UNVERIFIABLE):
         SubElement(case, "skipped", message=_text("; ".join(_reasons(rule)) or "no subject in this capture"))
     if any(rule.count(verdict) for verdict in THRESHOLDS["unverifiable"]):
@@ -105,5 +105,5 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """What XML 1.0 has no way to say is escaped; two code points are left that Unicode does not count as control."""
+    """Characters that XML 1.0 can't hold are escaped; of these, Unicode does not count two as control characters."""
     return neutral(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

@@ -45,7 +45,7 @@ def say_losses(page: Page, report: Report) -> None:
         _loss(page, loss)
     _more(page, len(losses))
     judged, unjudged = elections_judged(report)
-    kept = f"{plural(judged, 'leader epoch')} judged"
+    coverage = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
     truncations = truncations_of(report)
     undelivered = undelivered_of(report)
@@ -53,7 +53,7 @@ def say_losses(page: Page, report: Report) -> None:
         none = (
             "no record that had been given out to clients left a log: " if spares_clients(losses, truncations) else ""
         )
-        page.say((f"{none}{kept}{missing}", ""), indent=2, hang=2)
+        page.say((f"{none}{coverage}{missing}", ""), indent=2, hang=2)
     else:
         of_them = f" of {unjudged:,}" if unjudged else ""
         page.say((f"not known: no leader epoch{of_them} could be judged", "bold yellow"), indent=2, hang=2)
@@ -86,8 +86,8 @@ def _loss(page: Page, loss: Loss) -> None:
         who = f"{one.client} ({one.group})" if one.group else f"{one.client}"
         skipped.setdefault(offsets(one.first_offset, one.last_offset), []).append(who)
     for stretch, consumers in skipped.items():
-        told = f"read on without noticing, and skipped {stretch} of what was written anew: {_names(consumers)}"
-        page.say((told, ""), indent=4, hang=2)
+        skip = f"read on without noticing, and skipped {stretch} of what was written anew: {_names(consumers)}"
+        page.say((skip, ""), indent=4, hang=2)
 
 
 def _stuck(page: Page, one: StuckMember) -> None:
@@ -104,8 +104,8 @@ def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -
     what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
     page.say((what, _STYLES[given_out]), indent=2, hang=2)
     for one in found[:SHOWN]:
-        gone = f"{offsets(one.first_offset, one.last_offset)}, gone since leader epoch {one.leader_epoch}"
-        page.say(("; ".join([f"{_where(one)}: {gone}", *_details(one)]), ""), indent=4, hang=2)
+        lost = f"{offsets(one.first_offset, one.last_offset)}, gone since leader epoch {one.leader_epoch}"
+        page.say(("; ".join([f"{_where(one)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
     _more(page, len(found))
 
 
@@ -140,9 +140,9 @@ def _readers(removed: Loss | Removal) -> str:
             of_groups.setdefault(one.group, []).append(one)
     groups = [_part(name, of, removed) for name, of in of_groups.items()]
     clients = [_part(one.client or "unknown", [one], removed) for one in removed.read_by if one.group is None]
-    told = [f"{'group' if len(groups) == 1 else 'groups'} {_names(groups)}"] if groups else []
-    told += [f"{'without a group ' if groups else ''}{_names(clients)}"] if clients else []
-    return "; ".join(told)
+    readers = [f"{'group' if len(groups) == 1 else 'groups'} {_names(groups)}"] if groups else []
+    readers += [f"{'without a group ' if groups else ''}{_names(clients)}"] if clients else []
+    return "; ".join(readers)
 
 
 def _part(name: str, readers: Sequence[Reader], removed: Loss | Removal) -> str:

@@ -163,7 +163,7 @@ def _loops(page: Page, report: Report) -> None:
 
 
 def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
-    """What the baseline says about the findings; those that count again are told, and those that are gone."""
+    """The findings that the baseline accepts, and the numbers of its entries that have expired or match no finding."""
     if not (report.accepted or report.expired or report.unmet):
         return
     page.heading("Accepted by the baseline")

@@ -41,6 +41,7 @@ _EPOCH_FILE: Final = re.compile(rb"0\r?\n\d+\r?\n(?:\d+ \d+\r?\n)*(?:\d+(?: \d*)
 _OFFSET_FILE: Final = re.compile(rb"0\r?\n\d+\r?\n(?:[\w.-]+ \d+ -?\d+\r?\n)+(?:[\w.-]+(?: \d*)?(?: -?\d*)?)?\Z")
 _METADATA_FILE: Final = re.compile(rb"version: ?\d+\r?\ntopic_id: ?[\w-]{22}\s*\Z")
 _NODE_ID: Final = re.compile(rb"^\s*(?:broker|node)\.id\s*[=:]\s*\d+", re.MULTILINE)
+_CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _META: Final = re.compile(rb"^(?:cluster\.id\s*=|version\s*=\s*\d)", re.MULTILINE)
 _SERVER: Final = re.compile(
     rb"^\s*(?:log\.dirs?|zookeeper\.connect|process\.roles|(?:advertised\.)?listeners)\s*[=:]", re.MULTILINE
@@ -66,6 +67,12 @@ def recognise_partition_metadata(head: bytes) -> bool:
 def recognise_meta_properties(head: bytes) -> bool:
     """A log directory's meta.properties, which names its node and cluster."""
     return _has_node_id(head) and _META.search(head) is not None and _is_properties(head)
+
+
+def cluster_id_in(head: bytes) -> str | None:
+    """The cluster's id in a meta.properties; brokers write it once they know it."""
+    stated = _CLUSTER_ID.search(head)
+    return stated[1].decode(errors="replace") if stated else None
 
 
 def recognise_server_properties(head: bytes) -> bool:

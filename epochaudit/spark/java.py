@@ -23,7 +23,7 @@ _INSTALLED_BY: Final = (
 
 
 class JavaError(Exception):
-    """No Java that Spark can run on; the message says what was found and what to install."""
+    """No Java that Spark can run on; the message states what was found and what to install."""
 
 
 def require_java() -> int:

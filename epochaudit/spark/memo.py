@@ -60,7 +60,7 @@ def unpersist(events: DataFrame) -> None:
 
     Those of a Spark Connect session go with the next call, or at exit. Its client asks the server to remove a checkpoint in
     `__del__`. Inside the deallocation of a deep plan that request corrupts protobuf's memory, and the process aborts.
-    By the next call the plans that read the checkpoints are gone, so that each `__del__` runs by itself.
+    By the next call the plans that read the checkpoints no longer exist, so that each `__del__` runs by itself.
     """
     _free_retired()
     tables = [slot.table for slot in _TABLES.pop(events, {}).values() if slot.table is not None]

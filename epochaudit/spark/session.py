@@ -37,7 +37,7 @@ STARTED_HERE: Final[Mapping[str, str]] = {
     "spark.driver.memory": "2g",  # on one machine the JVM is driver and executor
     "spark.sql.warehouse.dir": "file:///tmp/epochaudit-unused",  # no managed table is ever written
     "spark.buffer.pageSize": "1m",  # each small table that is broadcast takes a whole page, by default of up to 64 MB
-    "spark.sql.ui.retainedExecutions": "1",  # plans of megabytes, kept for a page that nobody looks at
+    "spark.sql.ui.retainedExecutions": "1",  # plans of megabytes, retained for a page that nobody looks at
     "spark.sql.maxPlanStringLength": "1000",  # and their texts
 }
 LOCAL: Final[Mapping[str, str]] = {
@@ -102,7 +102,7 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
 
 
 class SessionError(Exception):
-    """Spark can't be started here; the message says what is missing and what to do."""
+    """Spark can't be started here; the message states what is missing and what to do."""
 
 
 def session(

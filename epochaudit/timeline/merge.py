@@ -127,7 +127,7 @@ class Timeline:
 
     topic: str
     partition: int
-    lives: tuple[TopicTimeline, ...]
+    topics: tuple[TopicTimeline, ...]
     left_out: bool = False
 
 
@@ -205,16 +205,18 @@ def narrowed(
             topic, sections=tuple(s for s in sections if s.rows), silent=narrow(topic.silent), undated=undated
         )
 
-    topics = tuple(topic for topic in map(narrow_topic, found.lives) if topic.sections or topic.silent or topic.undated)
+    topics = tuple(
+        topic for topic in map(narrow_topic, found.topics) if topic.sections or topic.silent or topic.undated
+    )
     if not topics:
-        sections = [section for topic in found.lives for section in topic.sections]
+        sections = [section for topic in found.topics for section in topic.sections]
         recorded = sorted({section.leader_epoch for section in sections if section.leader_epoch is not None})
         times = sorted(row.time for section in sections for row in section.rows if row.time)
         spans = f"times from {times[0]} to {times[-1]}" if times else "no times"
         raise TimelineError(
             f"nothing is left of it; there are leader epochs {', '.join(map(str, recorded))} and {spans}"
         )
-    return replace(found, lives=topics)
+    return replace(found, topics=topics)
 
 
 def _unknown(events: DataFrame, topic: str, partition: int) -> str:

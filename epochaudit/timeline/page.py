@@ -45,15 +45,15 @@ ORDER: Final = (
 def render(timeline: Timeline, *, width: int = 100, colour: bool = False) -> str:
     """The page, at most `width` columns wide, with terminal colours if asked for."""
     page = Page(width, colour=colour)
-    topics = len([topic for topic in timeline.lives if topic.topic_known])
+    topics = len([topic for topic in timeline.topics if topic.topic_known])
     note = f"{plural(topics, 'topic')} of the name, one after the other" if topics > 1 else ""
-    if note and topics < len(timeline.lives):
+    if note and topics < len(timeline.topics):
         note += "; rows that may be of either stand apart"
     page.say((f"{timeline.topic}-{timeline.partition}", "bold"), (f": {note}" if note else "", ""), hang=2)
     page.say((ORDER, "dim"))
     if timeline.left_out:
         page.say((f"Only the first {MOST_ROWS:,} rows were read, by time: what came later is missing", "bold yellow"))
-    for topic in timeline.lives:
+    for topic in timeline.topics:
         _topic(page, topic)
     return page.text()
 
@@ -171,7 +171,7 @@ def render_json(timeline: Timeline) -> str:
         "topic": timeline.topic,
         "partition": timeline.partition,
         "left_out": timeline.left_out,
-        "lives": [_topic_document(topic) for topic in timeline.lives],
+        "lives": [_topic_document(topic) for topic in timeline.topics],
     }
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
 

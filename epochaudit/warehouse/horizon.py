@@ -14,18 +14,16 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
 
-from epochaudit.sources.discovery.discovery import LOGS, FoundFile, Inspected
+from epochaudit.sources.discovery.discovery import FoundFile, Inspected
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.files.opening import Damaged, open_stored, pieces
-from epochaudit.sources.formats import BY_KIND, DATA_SEGMENT, NODE_LOGS, is_read
+from epochaudit.sources.formats import BY_KIND, DATA_SEGMENT, Identity, is_read
 from epochaudit.sources.scan.ranges import ByteRange, blocks
 
 BEGINNING: Final = 1 << 12  # decompressed bytes that identify a log: its first lines, with times to the millisecond
 END: Final = 1 << 12  # decompressed bytes before the horizon, compared to check that a file continues there
 PIECE: Final = 1 << 20
 KEY: Final = 64  # bytes of a beginning by which files are looked up
-BY_CONTENT: Final = LOGS | {"client-log"}
-OF_LINES: Final = NODE_LOGS | {"client-log"}  # two metadata logs may begin alike and diverge later
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
     another name.
     """
     known = sorted(remembered, key=lambda r: (-r.read_to, r.path))
-    of_lines = [r for r in known if r.file.kind in BY_CONTENT]
-    logs = [_LogOfTonight(f) for f in seen.files if f.kind in BY_CONTENT and f.stored.path not in seen.copies]
+    of_lines = [r for r in known if not _has_fixed_path(r.file)]
+    logs = [_LogOfTonight(f) for f in seen.files if not _has_fixed_path(f) and f.stored.path not in seen.copies]
     beginnings = _Beginnings(of_lines)
     goes_on, superseded = _matched(logs, of_lines, beginnings)
     sizes = {log.path: log.size for log in logs}
@@ -105,6 +103,11 @@ def tracked(seen: Inspected, remembered: Iterable[Remembered]) -> list[Tracked]:
     return found
 
 
+def _has_fixed_path(file: FoundFile) -> bool:
+    """The file is known by its path; others are known by their content."""
+    return BY_KIND[file.kind].identity is Identity.PATH
+
+
 def _is_cut_off(r: Remembered, folders: Collection[str]) -> bool:
     """A segment that its log no longer has: retention or a truncation removed it, and other segments are present."""
     return r.file.kind == DATA_SEGMENT and os.path.dirname(r.path) in folders
@@ -114,7 +117,7 @@ def _absent(unmatched: Iterable[Remembered], taken: set[str]) -> Iterator[Tracke
     for r in unmatched:
         file = r.file
         if r.path in taken:
-            if file.kind not in BY_CONTENT:
+            if _has_fixed_path(file):
                 continue  # it was written anew
             file = _renamed(file, taken)
         taken.add(file.stored.path)
@@ -234,7 +237,7 @@ def _matched(
         if free:
             log = min(free, key=lambda log: (log.path != r.path, -log.size, log.path))
             goes_on[log.path] = (r, _has_grown(log, r))
-        elif r.path in holding and r.file.kind in LOGS:
+        elif r.path in holding and BY_KIND[r.file.kind].deduplicated:
             superseded.add(r.path)
     return goes_on, superseded
 
@@ -304,7 +307,7 @@ def _within(file: FoundFile, size: int, r: Remembered) -> bool:
     """
     if size > r.read_to or not r.file.beginning.startswith(file.beginning):
         return False
-    return len(file.beginning) < BEGINNING or r.file.kind in OF_LINES
+    return len(file.beginning) < BEGINNING or BY_KIND[r.file.kind].identity is Identity.FIRST_LINES
 
 
 def remembered_after(found: Tracked, recorded: CaptureFile, read: Mapping[int, Part]) -> Remembered:
@@ -320,7 +323,7 @@ def remembered_after(found: Tracked, recorded: CaptureFile, read: Mapping[int, P
         return Remembered(file, total, stored_end(file), recorded.time_zone, parts)
     of_lines = BY_KIND[file.kind].stream_decoder is None
     read_to = min(file.stored.size, total) if of_lines else file.stored.size  # it may have shrunk since it was listed
-    if file.kind in BY_CONTENT:
+    if not _has_fixed_path(file):
         file = replace(file, beginning=file.beginning[:read_to])  # or grown
     return Remembered(file, read_to, _end_at(file, read_to), recorded.time_zone, parts)
 

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from epochaudit.events.schema import columns, spark_schema
 from epochaudit.pipeline import Reading, plain_bytes_of
 from epochaudit.sources.discovery.discovery import FoundFile
-from epochaudit.sources.discovery.identity import NodeHints
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.files.opening import Stored
 from epochaudit.sources.lines.layouts import Layout
+from epochaudit.sources.node_hints import NodeHints
 from epochaudit.sources.scan.datasource import event_id, read_ranges
 from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.scan.staging import release

@@ -45,7 +45,7 @@ _STATISTICS: Final[Mapping[str, str]] = {
 
 
 class WarehouseError(Exception):
-    """The directory can't be used as a warehouse, or another run uses it; the message says what to do."""
+    """The directory can't be used as a warehouse, or another run uses it; the message states what to do."""
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
 
 
 def complaint(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was said on stderr: exactly one line, and nothing on stdout."""
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err
+    """What was printed on stderr: exactly one line, and nothing on stdout."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
 
 
 LACKING = Inventory(missing=(Missing("west", 1, "the request log of node 1", None, 4_100),))
@@ -75,9 +75,9 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "audited", lambda *_, **__: replace(report_with(verdict), inventory=LACKING))
     assert app.main(["audit", "capture", *arguments]) == code
-    said = capsys.readouterr()
-    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(said.out.split())
-    assert ("--allow-incomplete accepts that" in said.err) == (code == INCOMPLETE)
+    printed = capsys.readouterr()
+    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(printed.out.split())
+    assert ("--allow-incomplete accepts that" in printed.err) == (code == INCOMPLETE)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_formats_and_outputs_are_paired_in_order(
         (["nonsense"], "nonsense"),
     ],
 )
-def test_a_mistake_gets_one_line_that_says_what_to_do(
+def test_a_mistake_gets_one_line_with_what_to_do(
     audits: object, capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
 ) -> None:
     assert app.main(arguments) == COULD_NOT_RUN
@@ -188,12 +188,20 @@ def test_the_command_line_goes_before_the_configuration_file(
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        ('fial-on = "never"', "did you mean 'fail-on'"),
-        ('fail-on = "often"', "choose from violation"),
-        ('select = "SR-01"', "list of strings"),
-        ('format = ["pdf"]', "choose from text, json"),
-        ("master = 4", "has to be a string"),
-        ("conf = 4", "table of strings"),
+        ('fial-on = "never"', "unknown key 'fial-on'; did you mean 'fail-on'?"),
+        ("zone = 3", "unknown key 'zone'; known keys: format, output, select"),
+        (
+            'fail-on = "often"',
+            "fail-on has to be one of exposed, never, unverifiable, violation, found 'often'",
+        ),
+        ("fail-on = 3", "fail-on has to be one of exposed, never, unverifiable, violation, found 3"),
+        ('select = "SR-01"', "select has to be a list of strings, found 'SR-01'"),
+        ("select = [1]", "select has to be a list of strings, found [1]"),
+        ('format = ["pdf"]', "format has to be a list of any of html, json, junit, sarif, text, found ['pdf']"),
+        ("allow-incomplete = 1", "allow-incomplete has to be true or false, found 1"),
+        ("master = 4", "master has to be a string, found 4"),
+        ("conf = 4", "conf has to be a table of strings, found 4"),
+        ("[conf]\na = 4", "conf has to be a table of strings, found {'a': 4}"),
         ("conf = ", "not valid TOML"),
     ],
 )
@@ -202,9 +210,9 @@ def test_a_configuration_file_is_checked_key_by_key(
 ) -> None:
     (tmp_path / "mine.toml").write_text(content)
     assert app.main(["audit", "c", "--config", "mine.toml"]) == COULD_NOT_RUN
-    said = complaint(capsys)
-    assert hint in said
-    assert "mine.toml" in said
+    printed = complaint(capsys)
+    assert hint in printed
+    assert "mine.toml" in printed
 
 
 def test_the_catalogue_is_listed_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Accepted findings: what the file may say, until when it counts, and that nothing else is accepted with them."""
+"""Accepted findings: what the file may hold, until when it counts, and that nothing else is accepted with them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_new_consequence_of_an_accepted_finding_is_shown_and_counts(
     assert "so also" in text.render(applied)
 
 
-def test_json_tells_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:
+def test_json_states_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:
     document = json_report.document(report)
     assert document["findings"][0]["accepted"] is None
     assert document["baseline"] == {"expired": [], "unmet": []}
@@ -94,20 +94,28 @@ def test_json_tells_who_accepted_what(report: Report, finding: Finding, tmp_path
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        ("[[accepted]", "not valid TOML"),
-        ("[[rules]]\n", "[[accepted]] tables only"),
-        ("accepted = 3\n", "[[accepted]] tables only"),
-        ("accepted = [3]\n", "no [[accepted]] table"),
-        (entry("a").replace('"a drill"', '" "'), "no reason"),
-        (entry("a").replace("owner", "# owner"), "no owner"),
-        (entry("a").replace("expires", "# expires"), "no expires"),
-        (entry("a", '"2027-02-20"'), "without quotes"),
-        (entry("a", "2027-02-20T00:00:00"), "without quotes"),
-        (entry("a") + "why = 1\n", "unknown key 'why'"),
-        (entry("a") + entry("a"), "entry 2 accepts finding a"),
+        ("[[accepted]", "baseline.toml is not valid TOML: "),
+        ("[[rules]]\n", "baseline.toml: unknown key 'rules'; known keys: accepted"),
+        ("accepted = 3\n", "baseline.toml: accepted has to be a list of tables, found 3"),
+        ("accepted = [3]\n", "baseline.toml, [[accepted]] 1 has to be a table, found 3"),
+        (
+            entry("a").replace('"a drill"', '" "'),
+            "[[accepted]] 1: reason has to be a text that states why the finding is accepted, found ' '",
+        ),
+        (
+            entry("a").replace("owner", "# owner"),
+            "[[accepted]] 1: owner is missing; it has to be a text that states who",
+        ),
+        (entry("a").replace("expires", "# expires"), "expires is missing; it has to be a date like 2027-02-20"),
+        (entry("a", '"2027-02-20"'), "expires has to be a date like 2027-02-20, without quotes, found '2027-02-20'"),
+        (entry("a", "2027-02-20T00:00:00"), "expires has to be a date like 2027-02-20, without quotes"),
+        (entry("a") + "why = 1\n", "[[accepted]] 1: unknown key 'why'; known keys: finding_id, reason, owner"),
+        (entry("a") + "ruel = 'SR-01'\n", "unknown key 'ruel'; did you mean 'rule'?"),
+        (entry("a") + "about = 3\n", "[[accepted]] 1: about has to be a string, found 3"),
+        (entry("a") + entry("a"), "[[accepted]] 2 accepts finding a, as one before does"),
     ],
 )
-def test_a_wrong_entry_is_told(tmp_path: Path, content: str, hint: str) -> None:
+def test_a_wrong_entry_is_named(tmp_path: Path, content: str, hint: str) -> None:
     with pytest.raises(BaselineError) as error:
         read_baseline(baseline(tmp_path, content))
     assert hint in str(error.value)
@@ -127,7 +135,7 @@ def test_a_baseline_that_was_written_makes_the_same_audit_clean(
     assert "expired, and counted again: 1" in capsys.readouterr().out
 
 
-def test_a_baseline_that_is_not_there_is_told_before_anything_runs(
+def test_a_missing_baseline_is_reported_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(app, "audited", lambda *_, **__: pytest.fail("it ran"))

@@ -51,12 +51,12 @@ def recorded(capture: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def told_locally(spark: SparkSession, recorded: Path) -> str:
+def local_report(spark: SparkSession, recorded: Path) -> str:
     """What an audit on one machine reports, as JSON."""
     found = audit(spark, str(recorded), select=SELECT[1:])
-    told = json_report.render(report_of(found))
+    report = json_report.render(report_of(found))
     found.release()
-    return told
+    return report
 
 
 def properties(packages: Packages) -> dict[str, str]:
@@ -80,7 +80,7 @@ Submit = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture(scope="session")
 def submit(cluster: Standalone, packages: Packages) -> Iterator[Submit]:
-    """submit(argument, ...): spark-submit of jobs/audit.py, as docs/clusters.md tells it, with nothing but what is shipped."""
+    """submit(argument, ...): spark-submit of jobs/audit.py, as docs/clusters.md describes it, with nothing but what is shipped."""
     started = []
     settings = [part for item in properties(packages).items() for part in ("--conf", "=".join(item))]
     command = [

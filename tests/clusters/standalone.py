@@ -42,7 +42,7 @@ class Daemon:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def told(self, pattern: str) -> str:
+    def logged(self, pattern: str) -> str:
         """What it has logged, as soon as it has."""
 
         def look() -> str | None:
@@ -105,7 +105,7 @@ class Standalone:
         self.workers.append(daemon(name, self.folder, "spark-class", worker, *size, *place, self.master))
         return self.workers[-1]
 
-    def tables_kept(self) -> int:
+    def cached_tables(self) -> int:
         """How many tables the executors of the last application have begun to keep, in memory or on disk."""
         applications = sorted({path.name for path in self.folder.glob("worker-*/app-*")})
         logs = self.folder.glob(f"worker-*/{applications[-1]}/*/stderr") if applications else ()
@@ -121,8 +121,8 @@ def standalone(folder: Path) -> Iterator[Standalone]:
     master = daemon("master", folder, "spark-class", name, *place, SPARK_DAEMON_JAVA_OPTS=f"{QUIETLY} {rest}")
     cluster = None
     try:
-        port = master.told(r"REST server for submitting applications on 127.0.0.1 with port (\d+)")
-        cluster = Standalone(folder, master.told(r"at (spark://\S+)"), f"http://127.0.0.1:{port}/v1/submissions")
+        port = master.logged(r"REST server for submitting applications on 127.0.0.1 with port (\d+)")
+        cluster = Standalone(folder, master.logged(r"at (spark://\S+)"), f"http://127.0.0.1:{port}/v1/submissions")
         for _ in range(2):
             cluster.add_worker()
         yield cluster

@@ -40,14 +40,14 @@ def server(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Iter
         SPARK_DAEMON_MEMORY="700m",
     )
     try:
-        yield f"sc://127.0.0.1:{started.told(r'Spark Connect server started at: [^ ]*:([0-9]+)')}"
+        yield f"sc://127.0.0.1:{started.logged(r'Spark Connect server started at: [^ ]*:([0-9]+)')}"
     finally:
         started.kill()
 
 
 @pytest.mark.skipif(not CLIENT.is_dir(), reason="make setup installs what a client of Connect needs")
 def test_a_remote_session_gives_what_one_machine_gives(
-    server: str, packages: Packages, recorded: Path, told_locally: str, tmp_path: Path
+    server: str, packages: Packages, recorded: Path, local_report: str, tmp_path: Path
 ) -> None:
     output = tmp_path / "report.json"
     command = [
@@ -57,10 +57,10 @@ def test_a_remote_session_gives_what_one_machine_gives(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(CLIENT)])}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    assert output.read_text() == told_locally
+    assert output.read_text() == local_report
 
     command = [sys.executable, "-m", "epochaudit", "report", *command[command.index("--warehouse") :]]
     environment["SPARK_REMOTE"] = server
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    assert output.read_text() == told_locally
+    assert output.read_text() == local_report

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def warehouse(submit: Submit, recorded: Path, told_locally: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(submit: Submit, recorded: Path, local_report: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse on a path that both workers see, filled by spark-submit in client mode."""
     folder = tmp_path_factory.mktemp("shared")
     output = folder / "report.json"
     run = submit(*arguments(recorded, folder / "warehouse", output))
-    said = run.communicate()
-    assert (run.returncode, said[0]) == (1, ""), said[1]
-    assert output.read_text() == told_locally
+    output_of_run = run.communicate()
+    assert (run.returncode, output_of_run[0]) == (1, ""), output_of_run[1]
+    assert output.read_text() == local_report
     return folder / "warehouse"
 
 
@@ -42,12 +42,12 @@ def rows(spark: SparkSession, warehouse: Path, table: str) -> list[dict[str, Any
     return [row.asDict() for row in spark.read.format("delta").load(f"{warehouse}/{table}").collect()]
 
 
-def test_two_workers_give_what_one_machine_gives(spark: SparkSession, warehouse: Path, told_locally: str) -> None:
+def test_two_workers_give_what_one_machine_gives(spark: SparkSession, warehouse: Path, local_report: str) -> None:
     [run] = rows(spark, warehouse, "runs")
-    told = json.loads(told_locally)
-    assert (run["outcome"], run["lines_read"]) == ("findings", told["capture"]["lines"])
+    local = json.loads(local_report)
+    assert (run["outcome"], run["lines_read"]) == ("findings", local["capture"]["lines"])
     found = {finding["finding_id"] for finding in rows(spark, warehouse, "findings")}
-    assert found == {finding["finding_id"] for finding in told["findings"]}
+    assert found == {finding["finding_id"] for finding in local["findings"]}
 
 
 def committed(warehouse: Path, table: str, version: int) -> bool:
@@ -61,20 +61,20 @@ def executor_of(workers: list[Daemon]) -> int | None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="an executor is looked for in /proc")
 def test_a_run_survives_the_death_of_an_executor_and_of_a_machine(
-    submit: Submit, cluster: Standalone, recorded: Path, told_locally: str, tmp_path: Path
+    submit: Submit, cluster: Standalone, recorded: Path, local_report: str, tmp_path: Path
 ) -> None:
     place, output = tmp_path / "warehouse", tmp_path / "report.json"
     run = submit(*arguments(recorded, place, output))
     awaited(lambda: committed(place, "splits", 1) or run.poll() is not None, "rows are being written")
     os.kill(awaited(lambda: executor_of(cluster.workers), "an executor"), signal.SIGKILL)
     awaited(lambda: committed(place, "horizon", 1) or run.poll() is not None, "the judging begins")
-    before = cluster.tables_kept()
-    awaited(lambda: cluster.tables_kept() > before + 5 or run.poll() is not None, "tables of frames are kept")
+    before = cluster.cached_tables()
+    awaited(lambda: cluster.cached_tables() > before + 5 or run.poll() is not None, "tables of frames are kept")
     cluster.workers.pop().kill()
     cluster.add_worker()
-    _, said = run.communicate()
-    assert run.returncode == 1, said
-    assert output.read_text() == told_locally
+    _, printed = run.communicate()
+    assert run.returncode == 1, printed
+    assert output.read_text() == local_report
 
 
 def test_cluster_mode_of_spark_submit_is_refused_by_spark(cluster: Standalone, recorded: Path) -> None:
@@ -90,8 +90,8 @@ def asked(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310  http, our own
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-        told: dict[str, Any] = json.load(answer)
-        return told
+        answered: dict[str, Any] = json.load(answer)
+        return answered
 
 
 def finished(cluster: Standalone, driver: str) -> str | None:
@@ -100,7 +100,7 @@ def finished(cluster: Standalone, driver: str) -> str | None:
 
 
 def test_the_driver_runs_on_a_worker_if_the_submission_server_is_asked(
-    cluster: Standalone, packages: Packages, recorded: Path, warehouse: Path, told_locally: str, tmp_path: Path
+    cluster: Standalone, packages: Packages, recorded: Path, warehouse: Path, local_report: str, tmp_path: Path
 ) -> None:
     output = tmp_path / "report.json"
     own = properties(packages) | {"spark.pyspark.python": f"{packages.folder}/environment/bin/python"}
@@ -119,10 +119,10 @@ def test_the_driver_runs_on_a_worker_if_the_submission_server_is_asked(
     }  # fmt: skip
     driver = str(asked(f"{cluster.rest}/create", body)["submissionId"])
     assert awaited(lambda: finished(cluster, driver), "the driver ends") == "FINISHED"
-    assert output.read_text() == told_locally
+    assert output.read_text() == local_report
 
 
-def test_what_could_not_run_is_told_by_the_exit_code(submit: Submit) -> None:
+def test_the_exit_code_states_that_a_run_failed(submit: Submit) -> None:
     run = submit("/nowhere")
-    told, _ = run.communicate()  # spark-submit gives out on its stdout what Python says on stderr
-    assert (run.returncode, told.count("/nowhere"), told.count("\n")) == (2, 1, 1), told
+    printed, _ = run.communicate()  # spark-submit copies Python's stderr to its own stdout
+    assert (run.returncode, printed.count("/nowhere"), printed.count("\n")) == (2, 1, 1), printed

@@ -76,7 +76,7 @@ def test_logs_checkpoints_and_properties_are_taken_and_everything_else_is_left_a
     assert done.examples[OF_NO_KIND] == ["logs/kafkaServer-gc.log"]
 
 
-def test_several_paths_are_folders_and_the_manifest_says_whose(host: Path, tmp_path: Path) -> None:
+def test_several_paths_are_folders_and_the_manifest_states_whose(host: Path, tmp_path: Path) -> None:
     collect([str(host / "logs"), str(host / "data")], str(tmp_path / "capture"), time_zone="Europe/Berlin")
     assert tomllib.loads((tmp_path / "capture" / "capture.toml").read_text()) == {
         "cluster": "1ZzHL5ZuQM6HUL59PDWJag",
@@ -86,14 +86,14 @@ def test_several_paths_are_folders_and_the_manifest_says_whose(host: Path, tmp_p
     assert {file.node for file in discover(str(tmp_path / "capture")).files if file.kind != "capture-manifest"} == {1}
 
 
-def test_folders_of_the_same_name_are_told_apart(host: Path, tmp_path: Path) -> None:
+def test_folders_of_the_same_name_are_distinguished(host: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     write(other / "logs" / "server.log", SERVER_LOG.format(node=2))
     collect([str(host / "logs"), str(other / "logs")], str(tmp_path / "capture"))
     assert paths_in(tmp_path / "capture") >= {"host-logs/server.log", "other-logs/server.log"}
 
 
-def test_what_a_manifest_states_is_kept(host: Path, tmp_path: Path) -> None:
+def test_what_a_manifest_states_is_copied(host: Path, tmp_path: Path) -> None:
     write(host / "capture.toml", 'cluster = "payments"\ntime_zone = "Asia/Tokyo"\n[[nodes]]\nid = 1\npath = "logs"\n')
     collect([str(host)], str(tmp_path / "capture"))
     stated = tomllib.loads((tmp_path / "capture" / "capture.toml").read_text())
@@ -101,7 +101,7 @@ def test_what_a_manifest_states_is_kept(host: Path, tmp_path: Path) -> None:
     assert {"id": 1, "path": "logs"} in stated["nodes"]
 
 
-def test_the_version_is_that_of_the_jar_where_no_line_tells_it(host: Path, tmp_path: Path) -> None:
+def test_the_version_is_that_of_the_jar_where_no_line_states_it(host: Path, tmp_path: Path) -> None:
     write(host / "libs" / "kafka_2.13-3.9.1.jar", "PK")
     write(host / "logs" / "server.log", SERVER_LOG.format(node=1).partition("\n")[2])
     collect([str(host)], str(tmp_path / "capture"))
@@ -112,11 +112,11 @@ def test_the_version_is_that_of_the_jar_where_no_line_tells_it(host: Path, tmp_p
 def test_an_archive_holds_what_the_folder_would(host: Path, tmp_path: Path, name: str) -> None:
     collect([str(host)], str(tmp_path / "folder"))
     collect([str(host)], str(tmp_path / name))
-    told = [
+    results = [
         {file.path: (file.kind, file.node, file.size) for file in discover(str(tmp_path / at)).files}
         for at in ("folder", name)
     ]
-    assert told[0] == told[1]
+    assert results[0] == results[1]
     assert not list(tmp_path.glob("*.partial"))
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_read_is_named_and_nothing_is_collected(
     assert {path.name for path in tmp_path.iterdir()} == {"host"}
 
 
-def test_the_command_says_what_it_did_and_fails_on_what_it_cannot_read(
+def test_the_command_lists_what_it_did_and_fails_on_what_it_cannot_read(
     host: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert app.main(["collect", str(host), "--output", str(tmp_path / "capture")]) == 0
@@ -232,13 +232,13 @@ def test_a_recorded_capture_is_judged_as_before(
     original = tmp_path / "original"
     shutil.copytree(capture("zk-unclean-truncation-3.9"), original)
     collect([str(original)], str(tmp_path / "collected.tar.zst"))
-    told = [
+    documents = [
         json.loads(render(report_of(audit(spark, discover(str(path))))))
         for path in (original, tmp_path / "collected.tar.zst")
     ]
-    assert told[0]["findings"]
-    assert told[0]["findings"] == told[1]["findings"]
-    assert told[0]["rules"] == told[1]["rules"]
+    assert documents[0]["findings"]
+    assert documents[0]["findings"] == documents[1]["findings"]
+    assert documents[0]["rules"] == documents[1]["rules"]
 
 
 def test_nothing_to_collect_is_a_mistake(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_of_a_segment_headers_are_taken_which_give_the_same_events(host: Path, t
 
 
 def log_batches(folder: Path) -> list[tuple[Any, ...]]:
-    """What the segments and dumps below a folder tell."""
+    """The rows of the segments and dumps below a folder."""
     names = (
         "topic",
         "partition",
@@ -291,6 +291,6 @@ def log_batches(folder: Path) -> list[tuple[Any, ...]]:
                     for number, line in enumerate(stream.read().splitlines(), 1):
                         decoder.line(line, number, number)
                     decoder.finish()  # type: ignore[attr-defined]
-            told = [row for batch in sink.drain() for row in batch.to_pylist()]
-            rows += [tuple(row[name] for name in names) for row in told]
+            drained_rows = [row for batch in sink.drain() for row in batch.to_pylist()]
+            rows += [tuple(row[name] for name in names) for row in drained_rows]
     return rows

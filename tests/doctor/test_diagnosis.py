@@ -1,4 +1,4 @@
-"""What a capture lacks is told by what it holds."""
+"""What a capture holds shows what it lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_SOURCES = ("request_log", "state_change_log", "server_log")
 FULL: Present = {("c", node): {source: {"EPOCH_CACHE_X"} for source in ALL_SOURCES} for node in (1, 2)}
 
 
-def told(
+def diagnosed(
     *paths: str,
     present: Present = FULL,
     missing: tuple[int, ...] = (),
@@ -69,16 +69,16 @@ def gaps(found: Diagnosis) -> list[str]:
 
 
 def test_full_evidence_has_no_gap_and_needs_no_logger() -> None:
-    found = told("a/kafka-request.log")
+    found = diagnosed("a/kafka-request.log")
     assert (gaps(found), found.loggers) == ([], ())
 
 
 def test_missing_evidence_is_a_gap() -> None:
-    assert gaps(told(missing=(3,))) == ["all logs of node 3 is missing"]
+    assert gaps(diagnosed(missing=(3,))) == ["all logs of node 3 is missing"]
 
 
 def test_a_log_that_a_node_lacks_has_its_logger_named() -> None:
-    found = told(missing_logs=("state_change_log",))
+    found = diagnosed(missing_logs=("state_change_log",))
     [logger] = found.loggers
     assert logger.log4j == "log4j.logger.state.change.logger=TRACE, stateChangeAppender"
     assert logger.log4j2.splitlines()[0] == "- name: state.change.logger"
@@ -100,17 +100,17 @@ def test_a_log_that_a_node_lacks_has_its_logger_named() -> None:
     ],
 )
 def test_the_epoch_cache_is_named_as_the_release_names_it(versions: tuple[str, ...], names: list[str]) -> None:
-    found = told(present={node: {source: {"FETCH"} for source in ALL_SOURCES} for node in FULL}, versions=versions)
+    found = diagnosed(present={node: {source: {"FETCH"} for source in ALL_SOURCES} for node in FULL}, versions=versions)
     assert [logger.name for logger in found.loggers] == names
     assert ("the Kafka version of node 1 is not known" in gaps(found)) == (not versions)
 
 
-def test_holes_in_correlation_ids_are_told_worst_first() -> None:
+def test_holes_in_correlation_ids_are_listed_worst_first() -> None:
     holes = tuple(
         {"cluster": "c", "node": 1, "client_id": f"broker-{n}-fetcher-0", "connection": f"x-{n}", "missing": n}
         for n in range(1, 8)
     )
-    found = gaps(told(holes=holes))
+    found = gaps(diagnosed(holes=holes))
     assert found[0] == "7 correlation ids missing of client broker-7-fetcher-0 on x-7"
     assert found[-1] == "3 more on 2 other connections"
 
@@ -119,7 +119,7 @@ def test_families_are_judged_partly_judged_or_not() -> None:
     def rule(rule: str, verdicts: dict[str, int], **reasons: int) -> RuleResult:
         return RuleResult(rule, rule, rule, "KIP-570", "high", verdicts, reasons)
 
-    found = told(
+    found = diagnosed(
         rules=(
             rule("SR-01", {"pass": 3}),
             rule("SR-02", {"fenced": 1}),
@@ -139,17 +139,17 @@ def test_families_are_judged_partly_judged_or_not() -> None:
 
 def test_a_family_is_judged_partly_where_evidence_of_its_subjects_is_missing() -> None:
     rules = tuple(RuleResult(rule, rule, rule, "KIP-841", "high", {"pass": 1}) for rule in ("FF-01", "EP-05"))
-    assert [s.standing for s in told(rules=rules).standings] == [JUDGED, JUDGED]
-    assert [s.standing for s in told(rules=rules, missing=(3,)).standings] == [PARTLY, JUDGED]
+    assert [s.standing for s in diagnosed(rules=rules).standings] == [JUDGED, JUDGED]
+    assert [s.standing for s in diagnosed(rules=rules, missing=(3,)).standings] == [PARTLY, JUDGED]
 
 
 def test_notes_tell_what_is_odd_about_a_file() -> None:
-    assert told("a", duplicate_of="b").notes == ("a: its lines are all in b; it is not read",)
-    assert told("a", envelope="cri", pattern="json").notes == ("a: lines are laid out as json in cri",)
+    assert diagnosed("a", duplicate_of="b").notes == ("a: its lines are all in b; it is not read",)
+    assert diagnosed("a", envelope="cri", pattern="json").notes == ("a: lines are laid out as json in cri",)
 
 
 def test_segments_that_would_tell_more_are_recommended() -> None:
-    found = replace(told(), segments=(Segments("c", "orders", 3, 20, None), Segments("c", "bills", 0, 1, True)))
+    found = replace(diagnosed(), segments=(Segments("c", "orders", 3, 20, None), Segments("c", "bills", 0, 1, True)))
     page = " ".join(render(found).split())
     assert (
         "data segments of orders-3, where 20 records at most were truncated, and whether committed is not known" in page
@@ -159,8 +159,8 @@ def test_segments_that_would_tell_more_are_recommended() -> None:
     assert [one["partition"] for one in json.loads(render_json(found))["segments"]] == [3, 0]
 
 
-def test_the_page_says_it_all_and_json_too() -> None:
-    found = told("a/kafka-request.log", missing=(3,), spans={"a/kafka-request.log": (0, 86_400_000)})
+def test_the_page_and_json_hold_it_all() -> None:
+    found = diagnosed("a/kafka-request.log", missing=(3,), spans={"a/kafka-request.log": (0, 86_400_000)})
     page = render(found)
     assert "1 gap in the evidence" in page
     assert "all logs of node 3 is missing: collect them" in page

@@ -1,4 +1,4 @@
-"""The doctor ranks what is missing by what it would settle, and says what it costs."""
+"""The doctor ranks what is missing by what it would settle, and states what it costs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NODES = (NodeRead("c", 1, ("broker",)), NodeRead("c", 3, ("broker",), (), (STATE
 
 
 def rule(**reasons: int) -> RuleResult:
-    told = {name.replace("_", " "): count for name, count in reasons.items()}
-    return RuleResult("FF-01", "n", "t", "KIP-320", "high", {"unverifiable": sum(told.values())}, told)
+    by_reason = {name.replace("_", " "): count for name, count in reasons.items()}
+    return RuleResult("FF-01", "n", "t", "KIP-320", "high", {"unverifiable": sum(by_reason.values())}, by_reason)
 
 
 def test_what_would_settle_most_comes_first_with_the_nodes_that_lack_it() -> None:
@@ -46,9 +46,9 @@ def test_the_request_log_costs_what_it_cost_here() -> None:
 
 def test_of_a_light_request_log_the_whole_one_is_estimated() -> None:
     file = FileRead("1/kafka-request.log", "request-log-json", 1, 3_000_000, 2_000, 2_000, 0, 0)
-    told = cost_of(REQUEST_LOG, Inventory(files=(file,), light_nodes=(("c", 1),)), 60_000)
-    assert f"at this capture's rate {4.32 / LIGHT_SHARE:,.1f} GB a day" in told
-    assert told.endswith(": 4.3 GB")
+    cost = cost_of(REQUEST_LOG, Inventory(files=(file,), light_nodes=(("c", 1),)), 60_000)
+    assert f"at this capture's rate {4.32 / LIGHT_SHARE:,.1f} GB a day" in cost
+    assert cost.endswith(": 4.3 GB")
 
 
 @pytest.mark.parametrize("one", catalogue(), ids=lambda one: one.id)

@@ -19,7 +19,7 @@ def test_each_table_of_the_warehouse_has_a_contract() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_contract_says_what_a_row_and_each_column_is(table: str) -> None:
+def test_a_contract_documents_its_row_and_each_column(table: str) -> None:
     assert contract(table).name == table
     assert contract(table).grain.endswith(".")
     assert [column.name for column in columns(table) if not column.doc.endswith(".")] == []

@@ -1,4 +1,4 @@
-"""The page docs/evidence.md tells what audits of captures without some of their files judge."""
+"""The page docs/evidence.md states what audits of captures without some of their files judge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def cells(text: str) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize("name", ["zk-unclean-truncation-2.0", "kraft-ineligible-isr-4.1"])
-def test_the_page_says_what_default_logs_give(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
+def test_the_page_states_what_default_logs_give(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
     variants = ("all", "default logs")
-    told = cells(PAGE.read_text("utf-8"))
+    documented = cells(PAGE.read_text("utf-8"))
     now = cells(page(measured(spark, capture, [name], variants), [name], []))
-    assert {rule: told.get((rule, title(name)), "") for rule, _ in now} == {
+    assert {rule: documented.get((rule, title(name)), "") for rule, _ in now} == {
         rule: cell for (rule, _), cell in now.items()
     }
     assert {ALL, NONE} <= set(now.values())

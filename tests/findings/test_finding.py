@@ -103,11 +103,11 @@ def test_a_record_of_a_raw_metadata_log_reads_as_a_dump_prints_it() -> None:
     assert other.text == f'offset: 1 {printed} {{"type":"NO_OP_RECORD","version":0,"data":{{}}}}'
 
 
-def test_a_file_that_is_gone_leaves_no_text_and_no_error() -> None:
-    def gone(place: Place) -> BinaryIO:
+def test_a_missing_file_leaves_no_text_and_no_error() -> None:
+    def missing_file(place: Place) -> BinaryIO:
         raise FileNotFoundError(place.file)
 
-    assert read_lines([Place("c", "gone.log", 0)], gone) == {}
+    assert read_lines([Place("c", "gone.log", 0)], missing_file) == {}
 
 
 def test_line_numbers_add_the_lines_of_earlier_splits() -> None:
@@ -222,7 +222,7 @@ def test_the_topic_id_replaces_the_name_in_the_id() -> None:
     assert found(row(topic="a", topic_id="x"))[0].finding_id == found(row(topic="b", topic_id="x"))[0].finding_id
 
 
-def test_findings_alike_are_told_apart_by_an_ordinal() -> None:
+def test_findings_alike_are_distinguished_by_an_ordinal() -> None:
     later = row(evidence=evidence(time_ms=5))
     first, second = found(later, row())
     assert first.finding_id != second.finding_id
@@ -243,7 +243,7 @@ def nested(*rows: dict[str, Any]) -> dict[str, list[str]]:
     return {finding.rule: [one.rule for one in finding.consequences] for finding in found(*rows)}
 
 
-def test_what_a_breach_caused_is_told_inside_it() -> None:
+def test_what_a_breach_caused_is_listed_inside_it() -> None:
     cause, effect = row(rule="IS-01"), row(rule="IS-06", correlation_id=None)
     assert nested(cause, effect) == {"IS-01": ["IS-06"]}
     assert found(cause, effect)[0].consequences[0].finding_id == found(effect)[0].finding_id
@@ -283,7 +283,7 @@ def test_what_shares_nothing_with_a_breach_stays_a_finding_of_its_own(apart: dic
 
 
 def related(cause: Finding, finding: Finding) -> bool:
-    """The relation by which consequences are told, said plainly."""
+    """The relation by which consequences are listed, as a plain definition."""
     if cause.rule not in CAUSED_BY.get(finding.rule, ()) or cause.cluster != finding.cluster:
         return False
     if "fenced" in (cause.verdict, finding.verdict):

@@ -55,7 +55,7 @@ class History:
 
 @dataclass(frozen=True)
 class Unreplayed:
-    """A bug without a history: `rules` are those that it is about, `why` says what keeps them from reporting it."""
+    """A bug without a history: `rules` are those that it is about, `why` states what keeps them from reporting it."""
 
     jira: str
     affected: str

@@ -10,11 +10,11 @@ from epochaudit.report.migrations import migration_lines
 
 def group(source: str, event_type: str, rows: int, **changes: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("error_code", "node", "name", "value", "last", "time_ms"))
-    told = {"source": source, "event_type": event_type, "rows": rows, "cluster": "c", "requested": False}
-    return {**nothing, **told, **changes}
+    columns = {"source": source, "event_type": event_type, "rows": rows, "cluster": "c", "requested": False}
+    return {**nothing, **columns, **changes}
 
 
-def said(
+def logged(
     node: int, event_type: str, name: str | None, value: str | None, place: tuple[int, int] = (0, 0)
 ) -> dict[str, Any]:
     last = {"file_order": place[0], "byte_offset": place[1]}
@@ -22,7 +22,7 @@ def said(
 
 
 def version(node: int, printed: str, file_order: int, byte_offset: int) -> dict[str, Any]:
-    return said(node, "KAFKA_VERSION", "kafka", printed, (file_order, byte_offset))
+    return logged(node, "KAFKA_VERSION", "kafka", printed, (file_order, byte_offset))
 
 
 def counted(*groups: dict[str, Any]) -> EventCounts:
@@ -59,12 +59,12 @@ def test_a_nodes_versions_are_those_it_printed_in_log_order() -> None:
 
 def test_a_nodes_roles_are_those_it_states() -> None:
     counts = counted(
-        said(1, "CONFIG_VALUE", "process.roles", "[]"),
-        said(1, "CONFIG_VALUE", "zookeeper.connect", "localhost:2181"),
-        said(1, "CONTROLLER_ELECTED", None, None),
-        said(2, "CONFIG_VALUE", "process.roles", "[broker, controller]"),
-        said(2, "CONFIG_VALUE", "zookeeper.connect", "null"),
-        said(3, "CONFIG_VALUE", "process.roles", "broker"),
+        logged(1, "CONFIG_VALUE", "process.roles", "[]"),
+        logged(1, "CONFIG_VALUE", "zookeeper.connect", "localhost:2181"),
+        logged(1, "CONTROLLER_ELECTED", None, None),
+        logged(2, "CONFIG_VALUE", "process.roles", "[broker, controller]"),
+        logged(2, "CONFIG_VALUE", "zookeeper.connect", "null"),
+        logged(3, "CONFIG_VALUE", "process.roles", "broker"),
     )
     assert counts.roles == {
         ("c", 1): {"broker", "controller"},
@@ -73,7 +73,7 @@ def test_a_nodes_roles_are_those_it_states() -> None:
     }
 
 
-def test_what_there_is_of_a_node_is_told_by_its_events() -> None:
+def test_a_nodes_events_show_which_of_its_logs_are_there() -> None:
     counts = counted(
         group("request_log", "FETCH", 1, node=1),
         group("request_log", "METADATA", 1, node=1),
@@ -113,7 +113,7 @@ def migration() -> tuple[Migration, ...]:
     ).migrations
 
 
-def test_a_migration_from_zookeeper_is_told_by_its_records_and_by_how_each_process_registered() -> None:
+def test_a_migration_from_zookeeper_shows_in_its_records_and_in_how_each_process_registered() -> None:
     states = (("before the migration", 3_100), ("dual-write", 7_000), ("KRaft", 12_000))
     modes = (
         Mode(1, "zookeeper", 1_000), Mode(1, "zookeeper_in_migration", 4_000), Mode(1, "kraft", 8_000),
@@ -123,8 +123,10 @@ def test_a_migration_from_zookeeper_is_told_by_its_records_and_by_how_each_proce
 
 
 def test_up_to_3_4_a_broker_in_migration_is_known_by_its_two_registrations() -> None:
-    told = counted(of_mode(1, "BROKER_REGISTERED", 1_000, "zookeeper"), of_mode(1, "BROKER_REGISTERED", 2_000, "kraft"))
-    assert told.migrations == (Migration("c", (), (Mode(1, "zookeeper_in_migration", None),)),)
+    counts = counted(
+        of_mode(1, "BROKER_REGISTERED", 1_000, "zookeeper"), of_mode(1, "BROKER_REGISTERED", 2_000, "kraft")
+    )
+    assert counts.migrations == (Migration("c", (), (Mode(1, "zookeeper_in_migration", None),)),)
 
 
 def test_clusters_of_one_mode_did_not_migrate() -> None:

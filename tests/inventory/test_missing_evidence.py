@@ -55,24 +55,26 @@ def test_a_log_that_a_neighbour_has_is_missing_and_one_that_nobody_has_is_not() 
 def test_rotated_files_between_others_are_missing() -> None:
     base = "b/kafka-request.log"
 
-    def told(*paths: str) -> list[str]:
+    def missing_of(*paths: str) -> list[str]:
         return missing(files=tuple(log(1, "request_log", path) for path in paths))
 
-    assert told(base, f"{base}.1", f"{base}.4.gz") == [
+    assert missing_of(base, f"{base}.1", f"{base}.4.gz") == [
         f"{base}.2, between rotated files",
         f"{base}.3, between rotated files",
     ]
-    assert told(f"{base}.2026-11-20-23", f"{base}.2026-11-21-03.gz", f"{base}.2026-13-99") == [
+    assert missing_of(f"{base}.2026-11-20-23", f"{base}.2026-11-21-03.gz", f"{base}.2026-13-99") == [
         f"{base}.2026-11-21-00 to 2026-11-21-02, between rotated files"
     ]
-    assert told("server.log.2026-11-20", "server.log.2026-11-22") == ["server.log.2026-11-21, between rotated files"]
+    assert missing_of("server.log.2026-11-20", "server.log.2026-11-22") == [
+        "server.log.2026-11-21, between rotated files"
+    ]
 
 
 def test_a_long_silence_between_request_logs_is_missing() -> None:
     files = tuple(log(1, "request_log", path) for path in ("old", "whole", "new"))
     spans = {("c", "old"): (0, 1_000), ("c", "whole"): (0, 2_000), ("c", "new"): (1_900_000, 2_000_000)}
-    told = missing(files=files, spans=spans)
-    assert told == ["31 minutes of the request log of node 1, between whole and new"]
+    gaps = missing(files=files, spans=spans)
+    assert gaps == ["31 minutes of the request log of node 1, between whole and new"]
     assert missing(files=files[::2], spans={("c", "old"): (0, 1_000), ("c", "new"): (600_000, 700_000)}) == []
 
 
@@ -93,17 +95,17 @@ def ending(
     )
 
 
-def test_a_request_log_that_ends_while_its_node_lives_on_is_cut_off() -> None:
-    (told,) = ending(10, 20)
-    assert told == (
+def test_a_request_log_that_ends_while_its_node_still_runs_is_cut_off() -> None:
+    (gap,) = ending(10, 20)
+    assert gap == (
         "the end of the request log of node 1: it stops at 1970-01-01T00:10:00.000, its other logs go on until "
         "1970-01-01T00:20:00.000 (about 6,000 answers)"
     )
-    (told,) = ending(10, 10, fetched=12)
-    assert "others answered its fetches until 1970-01-01T00:12:00.000 (about 1,200 answers)" in told
+    (gap,) = ending(10, 10, fetched=12)
+    assert "others answered its fetches until 1970-01-01T00:12:00.000 (about 1,200 answers)" in gap
 
 
-def test_what_tells_nothing_of_a_cut_log_is_not_taken_for_one() -> None:
+def test_what_proves_no_cut_log_is_not_taken_for_one() -> None:
     assert ending(10, 11) == [], "a process that ends writes more lines than it answers requests"
     assert ending(10, 20, answers=60) == [], "it seldom answered anything"
     assert ending(10, 20, roles=("controller",)) == [], "a controller may have nothing to answer"

@@ -26,10 +26,10 @@ def test_a_member_is_a_literal_of_spark(spark: SparkSession) -> None:
     code = F.col("code")
     rows = spark.createDataFrame([(74,), (0,), (None,)], "code int")
     fenced = F.when(code.isin(Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH), Errors.STALE_BROKER_EPOCH)
-    told = rows.select(
+    typed = rows.select(
         fenced.alias("a"),
         (F.coalesce(code, F.lit(Errors.NONE)) == Errors.NONE).alias("b"),
         F.lit(Errors.NONE).alias("c"),
     )
-    assert told.dtypes == [("a", "int"), ("b", "boolean"), ("c", "int")]
-    assert [tuple(row) for row in told.collect()] == [(77, False, 0), (None, True, 0), (None, True, 0)]
+    assert typed.dtypes == [("a", "int"), ("b", "boolean"), ("c", "int")]
+    assert [tuple(row) for row in typed.collect()] == [(77, False, 0), (None, True, 0), (None, True, 0)]

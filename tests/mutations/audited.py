@@ -1,4 +1,4 @@
-"""Plants all mutations, audits the copies in one run, and says what was found in each."""
+"""Plants all mutations, audits the copies in one run, and lists what was found in each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an audit says of a mutated copy.
+    """The result of an audit of a mutated copy.
 
     found: findings of the mutation's rule, with its verdict, at the place where the defect is. others: all further ones;
     in the captures as they were recorded nothing is found.

@@ -87,8 +87,8 @@ def two_controllers_of_one_epoch(copy: Copy) -> Place:
     other = min({1, 2, 3} - {elected})
     request.asked["controllerId"] = other
     request.write()
-    told = rf"by controller {elected} epoch {epoch} with correlation id {request.correlation_id}\b"
-    for line in copy.lines(STATE_CHANGE_LOG, told, request.node):
+    pattern = rf"by controller {elected} epoch {epoch} with correlation id {request.correlation_id}\b"
+    for line in copy.lines(STATE_CHANGE_LOG, pattern, request.node):
         line.replace(line.text.replace(f"by controller {elected} epoch", f"by controller {other} epoch"))
     return Place(evidence=f'"correlationId":{request.correlation_id},')
 
@@ -123,8 +123,8 @@ def deleted_replica_served(copy: Copy) -> Place:
                 served = _served_before(copy, deletion, topic["topicName"], state["partitionIndex"])
                 later = _fetch_while_gone(copy, deletion, topic["topicName"])
                 if served and later:
-                    told = rf"{topic['topicName']}-{state['partitionIndex']} .*starts at leader epoch (\d+) "
-                    held = list(copy.lines(STATE_CHANGE_LOG, told, served.node))
+                    pattern = rf"{topic['topicName']}-{state['partitionIndex']} .*starts at leader epoch (\d+) "
+                    held = list(copy.lines(STATE_CHANGE_LOG, pattern, served.node))
                     served.asked["topics"][0]["partitions"][0]["currentLeaderEpoch"] = int(held[-1].match[1])
                     served.document["totalTimeMs"] = 1.0
                     served.write_behind(later)
@@ -140,10 +140,10 @@ def deleted_replica_served(copy: Copy) -> Place:
 def _served_before(copy: Copy, deletion: Request, topic: str, partition: int) -> Request | None:
     """The last Fetch of the partition alone that the broker answered 0 before it deleted its replica."""
     ids = {
-        told["topicId"]
+        topic_state["topicId"]
         for request in copy.requests("LEADER_AND_ISR", node=deletion.node)
-        for told in request.asked["topicStates"]
-        if told["topicName"] == topic and request.answered_at < deletion.arrived_at
+        for topic_state in request.asked["topicStates"]
+        if topic_state["topicName"] == topic and request.answered_at < deletion.arrived_at
     }
     wanted = {(id, partition, 0) for id in ids}
     found = None
@@ -163,7 +163,8 @@ def _fetch_while_gone(copy: Copy, deletion: Request, topic: str) -> Request | No
     hosted = copy.requests(
         "LEADER_AND_ISR",
         lambda r: (
-            r.arrived_at > deletion.answered_at and topic in {told["topicName"] for told in r.asked["topicStates"]}
+            r.arrived_at > deletion.answered_at
+            and topic in {topic_state["topicName"] for topic_state in r.asked["topicStates"]}
         ),
         deletion.node,
     )
@@ -207,8 +208,8 @@ def _replicas(request: Request) -> set[tuple[str, int]]:
 
 def about_handling(copy: Copy, request: Request) -> Line:
     """The line that begins the handling of a LeaderAndIsr: the last of its correlation id before the answer."""
-    told = rf"Handling LeaderAndIsr request correlationId {request.correlation_id} from controller \d+ for \d+ part"
-    lines = copy.lines(STATE_CHANGE_LOG, told, request.node)
+    pattern = rf"Handling LeaderAndIsr request correlationId {request.correlation_id} from controller \d+ for \d+ part"
+    lines = copy.lines(STATE_CHANGE_LOG, pattern, request.node)
     return [line for line in lines if line.written_at <= request.answered_at][-1]
 
 
@@ -240,9 +241,9 @@ def leader_and_isr_accepted_by_a_stranger(copy: Copy) -> Place:
 @mutation("LI-05", HEALTHY, fetches=False)
 def replica_took_an_older_state(copy: Copy) -> Place:
     """A follower starts with a partition epoch below the one that it had in the same process."""
-    told = r"Follower (?P<partition>\S+) starts at leader epoch (?P<epoch>\d+) .*partition epoch (?P<state>\d+)"
+    pattern = r"Follower (?P<partition>\S+) starts at leader epoch (?P<epoch>\d+) .*partition epoch (?P<state>\d+)"
     latest: dict[tuple[int, str], Line] = {}
-    for line in copy.lines(STATE_CHANGE_LOG, told):
+    for line in copy.lines(STATE_CHANGE_LOG, pattern):
         before = latest.get((line.node, line.match["partition"]))
         latest[line.node, line.match["partition"]] = line
         if before is None or int(before.match["state"]) < 1 or _restarted(copy, before, line):
@@ -265,8 +266,8 @@ def accepted_leader_and_isr_lost(copy: Copy) -> Place:
     """A LeaderAndIsr is answered 0, and nothing is written of the partition: it did not start."""
     for request in list(leader_and_isr(copy, 0))[::-1]:
         state, partition = one_state(request), re.escape(partition_of(request))
-        told = rf"Follower {partition} starts at leader epoch {state['leaderEpoch']} "
-        lines = [line for line in _handling(copy, request) if re.search(told, line.text)]
+        pattern = rf"Follower {partition} starts at leader epoch {state['leaderEpoch']} "
+        lines = [line for line in _handling(copy, request) if re.search(pattern, line.text)]
         matches = rf"partition {partition} since its associated leader epoch {state['leaderEpoch']} matches"
         again = list(copy.lines(STATE_CHANGE_LOG, matches, request.node))
         if len(lines) == 1 and not again:

@@ -91,7 +91,7 @@ def about(copy: Copy, request: Request, pattern: str) -> Line:
 
 
 def handled(copy: Copy, request: Request, api: str) -> None:
-    """Let state-change.log tell that the request was handled, which it does not of one that was refused as a whole."""
+    """Add the lines by which state-change.log records the handling of the request; a refused request has none."""
     before = [
         line for line in copy.lines(STATE_CHANGE_LOG, r"^\[", request.node) if line.written_at <= request.arrived_at
     ]
@@ -225,7 +225,7 @@ def _ignored(request: Request) -> str:
 
 
 def _skip(copy: Copy, request: Request, reason: str) -> None:
-    """Replace the line about ignoring the partition by one about skipping it; Received tells what now came."""
+    """Replace the line about ignoring the partition by one about skipping it; the Received line states the new content."""
     state = print_state(copy, request)
     line = copy.line(STATE_CHANGE_LOG, _ignored(request), request.node)
     partition, topic_id = partition_of(request), request.asked["topicStates"][0]["topicId"]
@@ -239,10 +239,10 @@ def print_state(copy: Copy, request: Request) -> str:
     """Bring the lines about what the request brought for its partition in line with what it asks; returns the state."""
     state = ""
     for line in copy.lines(STATE_CHANGE_LOG, rf" correlation id {request.correlation_id}\b", request.node):
-        told = _STATE.search(line.text)
-        if told and line.written_at >= request.arrived_at - timedelta(seconds=1):
-            state = _printed(told[0], one_state(request))
-            line.replace(line.text.replace(told[0], state))
+        state_match = _STATE.search(line.text)
+        if state_match and line.written_at >= request.arrived_at - timedelta(seconds=1):
+            state = _printed(state_match[0], one_state(request))
+            line.replace(line.text.replace(state_match[0], state))
     return state
 
 
@@ -261,8 +261,8 @@ def partition_of(request: Request) -> str:
 
 def installed(copy: Copy, request: Request) -> tuple[int, int]:
     """Leader epoch and partition epoch that the broker had last installed for the partition of the request."""
-    told = rf"(?:Leader|Follower) {partition_of(request)} .*starts at leader epoch (\d+) .*partition epoch (\d+)"
-    lines = copy.lines(STATE_CHANGE_LOG, told, request.node)
+    pattern = rf"(?:Leader|Follower) {partition_of(request)} .*starts at leader epoch (\d+) .*partition epoch (\d+)"
+    lines = copy.lines(STATE_CHANGE_LOG, pattern, request.node)
     starts = [line for line in lines if line.written_at <= request.answered_at]
     return (int(starts[-1].match[1]), int(starts[-1].match[2])) if starts else (-1, -1)
 

@@ -1,6 +1,6 @@
 """Edits of a recorded capture: lines of its logs, requests in them, and records of its metadata log.
 
-Nothing is found by line number: an operator looks for a line, request or record by what it says.
+Nothing is found by line number: an operator looks for a line, request or record by its content.
 """
 
 from __future__ import annotations

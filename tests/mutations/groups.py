@@ -1,4 +1,4 @@
-"""What consumer groups commit, are told again, and do with it."""
+"""What consumer groups commit, receive again, and do with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.mutations.offsets import BY_EPOCH
 from tests.mutations.planting import Place, mutation
 
 COMMIT: Final = "OFFSET_COMMIT"
-TOLD: Final = "OFFSET_FETCH"
+OFFSET_FETCH: Final = "OFFSET_FETCH"
 _APART: Final = timedelta(seconds=1)
 _SETTLED: Final = timedelta(seconds=31)
 _FAR: Final = 50
@@ -27,9 +27,9 @@ def committed(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any]]]:
                     yield request, topic["name"], partition
 
 
-def told(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], Request, dict[str, Any]]]:
+def resumed_offsets(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], Request, dict[str, Any]]]:
     """The committed offsets that consumers resumed from: request, topic, partition, and their first fetch there with its own."""
-    for request in copy.requests(TOLD):
+    for request in copy.requests(OFFSET_FETCH):
         for group in request.answered["groups"]:
             for topic in group["topics"]:
                 for partition in topic["partitions"]:
@@ -38,13 +38,13 @@ def told(copy: Copy) -> Iterator[tuple[Request, str, dict[str, Any], Request, di
                             yield request, topic["name"], partition, fetch, asked
 
 
-def fetches_at(copy: Copy, client: str, told_one: dict[str, Any]) -> Iterator[tuple[Request, dict[str, Any]]]:
-    """The client's fetches that begin a session with the partition at the offset that it was told."""
+def fetches_at(copy: Copy, client: str, committed_offset: dict[str, Any]) -> Iterator[tuple[Request, dict[str, Any]]]:
+    """The client's fetches that begin a session with the partition at the offset that it received."""
     for fetch in copy.requests("FETCH", lambda r: r.client == client and r.asked["sessionEpoch"] == 0):
         for topic in fetch.asked["topics"]:
             for asked in topic["partitions"]:
                 key = (asked["partition"], asked["fetchOffset"])
-                if key == (told_one["partitionIndex"], told_one["committedOffset"]):
+                if key == (committed_offset["partitionIndex"], committed_offset["committedOffset"]):
                     yield fetch, asked
 
 
@@ -104,7 +104,7 @@ def truncated_commit_resumed(copy: Copy) -> Place:
 
     TR-01: so it crosses a truncation. TR-02: it does not validate in the new epoch.
     """
-    for request, topic, partition, fetch, asked in told(copy):
+    for request, topic, partition, fetch, asked in resumed_offsets(copy):
         if partition["committedLeaderEpoch"] == asked["currentLeaderEpoch"] > 0:
             partition["committedLeaderEpoch"] -= 1
             request.write()
@@ -116,7 +116,7 @@ def truncated_commit_resumed(copy: Copy) -> Place:
 @mutation("TR-02", ZOOKEEPER)
 def validation_skipped(copy: Copy) -> Place:
     """A consumer resumes at the end of the leader epoch before and fetches in the new one without a question."""
-    for request, topic, partition, fetch, asked in told(copy):
+    for request, topic, partition, fetch, asked in resumed_offsets(copy):
         if partition["committedLeaderEpoch"] == asked["currentLeaderEpoch"] > 0:
             start = start_of(copy, topic, asked["partition"], asked["currentLeaderEpoch"])
             partition["committedOffset"] = asked["fetchOffset"] = start
@@ -131,7 +131,7 @@ def validation_skipped(copy: Copy) -> Place:
 @mutation("CO-02", ZOOKEEPER)
 def fetched_before_committed_epoch(copy: Copy) -> Place:
     """A consumer is told an offset of a newer leader epoch than the one that it states in its fetch."""
-    for request, _, partition, fetch, asked in told(copy):
+    for request, _, partition, fetch, asked in resumed_offsets(copy):
         partition["committedLeaderEpoch"] = asked["currentLeaderEpoch"] + _FAR
         request.write()
         return Place(node=fetch.node, partition=asked["partition"], correlation_id=fetch.correlation_id)
@@ -143,7 +143,7 @@ def deleted_topics_offset_told(copy: Copy) -> Place:
     """A coordinator tells a group the offset that it had committed of a topic that was deleted and created again since."""
     deletion = copy.request("DELETE_TOPICS", lambda r: r.answered["responses"][0]["errorCode"] == 0)
     name = deletion.answered["responses"][0]["name"]
-    for answer in copy.requests(TOLD, lambda r: r.answered_at < deletion.answered_at):
+    for answer in copy.requests(OFFSET_FETCH, lambda r: r.answered_at < deletion.answered_at):
         for commit, _, partition in committed(copy):
             if (commit.client, commit.node) == (
                 answer.client,
@@ -152,11 +152,11 @@ def deleted_topics_offset_told(copy: Copy) -> Place:
                 for later in copy.requests(
                     COMMIT, lambda r: r.arrived_at > deletion.answered_at + _SETTLED / 3, commit.node
                 ):
-                    return _told_again(name, commit, partition, answer, later)
+                    return _answer_again(name, commit, partition, answer, later)
     raise NotThereError("no coordinator that took commits before and after the deletion of a topic")
 
 
-def _told_again(name: str, commit: Request, partition: dict[str, Any], answer: Request, later: Request) -> Place:
+def _answer_again(name: str, commit: Request, partition: dict[str, Any], answer: Request, later: Request) -> Place:
     commit.asked["topics"][0]["name"] = commit.answered["topics"][0]["name"] = name
     commit.asked["topics"][0]["partitions"] = [partition | {"partitionIndex": 0}]
     commit.answered["topics"][0]["partitions"] = [{"partitionIndex": 0, "errorCode": 0}]
@@ -164,7 +164,9 @@ def _told_again(name: str, commit: Request, partition: dict[str, Any], answer: R
     (group,) = answer.answered["groups"]
     (asked,) = answer.asked["groups"]
     asked["topics"] = [{"name": name, "partitionIndexes": [0]}]
-    told_one = {key: partition[key] for key in ("committedOffset", "committedLeaderEpoch")}
-    group["topics"] = [{"name": name, "partitions": [told_one | {"partitionIndex": 0, "metadata": "", "errorCode": 0}]}]
+    committed_offset = {key: partition[key] for key in ("committedOffset", "committedLeaderEpoch")}
+    group["topics"] = [
+        {"name": name, "partitions": [committed_offset | {"partitionIndex": 0, "metadata": "", "errorCode": 0}]}
+    ]
     answer.write_behind(later)
     return place_of(answer, name, 0, group["groupId"])

@@ -117,7 +117,7 @@ def partition_records(copy: Copy, key: tuple[str, int]) -> list[Record]:
 def refused_before_joining(copy: Copy, wanted: str) -> tuple[Change, Change]:
     """A change that was refused because of a member, and the one by which the leader had that ISR accepted next.
 
-    `wanted`: what the metadata log had last said of the member: fenced, or unregistered.
+    `wanted`: the member's last state in the metadata log: fenced, or unregistered.
     """
     all_changes = list(changes(copy))
     for index, refused in enumerate(all_changes):
@@ -132,7 +132,7 @@ def refused_before_joining(copy: Copy, wanted: str) -> tuple[Change, Change]:
 
 
 def standing(copy: Copy, refused: Change, joined: Record) -> str:
-    """What the last record before the refused request says of the member that the later record adds."""
+    """The state, in the last record before the refused request, of the member that the later record adds."""
     before = [r for r in partition_records(copy, refused.key) if r.offset < joined.offset and "isr" in r.data][-1]
     (member,) = set(joined.data["isr"]) - set(before.data["isr"])
     last = "unknown"
@@ -201,10 +201,10 @@ def member_in_shutdown_accepted(copy: Copy) -> Place:
     """
     for leaving in copy.metadata.records(REGISTRATION_CHANGE, inControlledShutdown=1):
         member, epoch = leaving.data["brokerId"], leaving.data["brokerEpoch"]
-        gone = copy.metadata.record(REGISTRATION_CHANGE, leaving.offset, brokerId=member, fenced=1)
+        fencing = copy.metadata.record(REGISTRATION_CHANGE, leaving.offset, brokerId=member, fenced=1)
         for change in changes(copy):
             record = written_by(copy, change) if change.changed else leaving
-            if leaving.offset < record.offset < gone.offset:
+            if leaving.offset < record.offset < fencing.offset:
                 isr = [*change.isr, member]
                 change.asked["newIsrWithEpochs"].append({"brokerId": member, "brokerEpoch": epoch})
                 change.answered["isr"] = isr

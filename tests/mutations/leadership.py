@@ -1,4 +1,4 @@
-"""Leaders, leader epochs and what they lose: what controllers and brokers of a ZooKeeper cluster say about them."""
+"""Leaders, leader epochs and what they lose: what controllers and brokers of a ZooKeeper cluster log about them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def controller_lowers_a_leader_epoch(copy: Copy) -> Place:
         for first, second, third in zip(lines, lines[1:], lines[2:], strict=False):
             epochs = [int(line.match["epoch"]) for line in (first, second, third)]
             same = first.match["leader"] == third.match["leader"] and first.match["leader"] != "-1"
-            if same and epochs[0] < epochs[1] < epochs[2] and not _told_again(copy, third):
+            if same and epochs[0] < epochs[1] < epochs[2] and not _epoch_repeated(copy, third):
                 third.replace(third.text.replace(f"leaderEpoch={epochs[2]}", f"leaderEpoch={epochs[0]}"))
                 return _place(third, epochs[0])
     raise NotThereError("no partition that went back to its former leader")
 
 
-def _told_again(copy: Copy, line: Line) -> bool:
+def _epoch_repeated(copy: Copy, line: Line) -> bool:
     """A later line of a controller repeats the leader epoch, as when a broker leaves the ISR."""
     partition = f"{re.escape(line.match['topic'])}-{line.match['partition']}"
     return any(
@@ -59,8 +59,8 @@ def controller_repeats_a_partition_epoch(copy: Copy) -> Place:
     for lines in states_by_partition(copy):
         if len(lines) > 2:
             before, line = lines[1], lines[2]
-            told = f"partitionEpoch={before.match['partition_epoch']}"
-            line.replace(line.text.replace(f"partitionEpoch={line.match['partition_epoch']}", told))
+            former_epoch = f"partitionEpoch={before.match['partition_epoch']}"
+            line.replace(line.text.replace(f"partitionEpoch={line.match['partition_epoch']}", former_epoch))
             return _place(line, int(line.match["epoch"]))
     raise NotThereError("no partition with three states")
 
@@ -78,8 +78,8 @@ def two_leaders_named(copy: Copy) -> Place:
         state = one_state(request)
         others = [b for b in state["isr"] if b not in (state["leader"], request.node)]
         if state["leader"] not in (request.node, -1, -2) and others and not state["isNew"]:
-            told = rf"Follower {topic_of(request)}-{state['partitionIndex']} starts at leader epoch {state['leaderEpoch']} .*leader is"
-            for line in copy.lines(STATE_CHANGE_LOG, told, request.node):
+            pattern = rf"Follower {topic_of(request)}-{state['partitionIndex']} starts at leader epoch {state['leaderEpoch']} .*leader is"
+            for line in copy.lines(STATE_CHANGE_LOG, pattern, request.node):
                 line.replace(
                     line.text.replace(f"Current leader is {state['leader']}.", f"Current leader is {others[0]}.")
                 )

@@ -106,13 +106,13 @@ class Batch:
     def printed(self, position: int) -> list[str]:
         """Its lines of the dump, when it stands at this byte of the segment."""
         data = self.encoded()
-        told = {
+        counts = {
             "position": position,
             "size": len(data),
             "crc": _HEADER.unpack_from(data)[4],
             "partitionLeaderEpoch": _HEADER.unpack_from(data)[2],
         }
-        line = _COUNTED.sub(lambda match: f"{match[1]}: {told[match[1]]}", self.line)
+        line = _COUNTED.sub(lambda match: f"{match[1]}: {counts[match[1]]}", self.line)
         return [line, *(r.line for r in self.records)]
 
 
@@ -168,8 +168,8 @@ class MetadataLog:
 
 
 def _merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    gone = {name for name, value in changes.items() if value is None}
-    return {name: value for name, value in (data | changes).items() if name not in gone}
+    removed = {name for name, value in changes.items() if value is None}
+    return {name: value for name, value in (data | changes).items() if name not in removed}
 
 
 def _recorded(batch: Batch, index: int, line: str) -> Record:

@@ -37,14 +37,14 @@ def partitions(copy: Copy) -> Iterator[tuple[Record, dict[str, Any]]]:
 
 
 def fenced_at(copy: Copy, offset: int) -> set[int]:
-    """Brokers that the log had last said to be fenced."""
+    """Brokers whose last record in the log is that they are fenced."""
     fenced = set()
     for batch in copy.metadata.batches:
         for record in batch.records:
             if record.offset < offset and record.type in (REGISTRATION, REGISTRATION_CHANGE):
-                told = 1 if record.type == REGISTRATION else record.data.get("fenced", 0)
-                fenced.add(record.data["brokerId"]) if told == 1 else None
-                fenced.discard(record.data["brokerId"]) if told == -1 else None
+                change = 1 if record.type == REGISTRATION else record.data.get("fenced", 0)
+                fenced.add(record.data["brokerId"]) if change == 1 else None
+                fenced.discard(record.data["brokerId"]) if change == -1 else None
     return fenced
 
 
@@ -186,8 +186,8 @@ def _leave(copy: Copy, asked: dict[str, Any], answered: dict[str, Any], written:
     answered["isr"] = [member for member in answered["isr"] if member != broker]
     written.change(isr=answered["isr"])
     partition = f"{topic_name(copy, written.data['topicId'])}-{written.data['partitionId']}"
-    told = rf"Partition {re.escape(partition)} broker=\d+\] ISR updated to (\S+) .*version updated to {answered['partitionEpoch']}\b"
-    for line in copy.lines(SERVER_LOG, told):
+    pattern = rf"Partition {re.escape(partition)} broker=\d+\] ISR updated to (\S+) .*version updated to {answered['partitionEpoch']}\b"
+    for line in copy.lines(SERVER_LOG, pattern):
         members = ",".join(map(str, answered["isr"]))
         line.replace(line.text.replace(f"ISR updated to {line.match[1]}", f"ISR updated to {members}"))
 

@@ -203,14 +203,14 @@ def log_starts_above_the_high_watermark(copy: Copy) -> Place:
 @mutation("MD-03", HEALTHY, fetches=False)
 def metadata_goes_back(copy: Copy) -> Place:
     """A KRaft broker tells a client an older leader epoch, and its leader, than it told seconds before."""
-    told: dict[tuple[int, str, int, int], Request] = {}
+    first_answers: dict[tuple[int, str, int, int], Request] = {}
     leaders: dict[tuple[str, int, int], int] = {}
     for request in copy.requests("METADATA"):
         for topic in request.answered["topics"]:
             for partition in topic["partitions"]:
                 epoch = partition["leaderEpoch"]
                 key = (request.node, topic["topicId"], partition["partitionIndex"], epoch)
-                first = told.setdefault(key, request)
+                first = first_answers.setdefault(key, request)
                 leaders[topic["topicId"], partition["partitionIndex"], epoch] = partition["leaderId"]
                 leader = leaders.get((topic["topicId"], partition["partitionIndex"], epoch - 1), -1)
                 if leader >= 0 and first.answered_at + _APART < request.arrived_at < first.answered_at + _SOON:

@@ -31,7 +31,7 @@ class Place:
 class Mutation:
     """An operator: plants the defect that `rule` is about in a copy of `capture` and returns where it then is.
 
-    verdict: what the rule has to say of it. also: other rules that cannot but find it, too; the docstring says why.
+    verdict: the rule's expected verdict. also: other rules that cannot but find it, too; the docstring states why.
     fetches: the copy keeps the Fetch requests, most of a request log; false where they are no part of the defect.
     """
 

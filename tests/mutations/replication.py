@@ -126,8 +126,8 @@ def high_watermark_passes_a_member_by(copy: Copy) -> Place:
     names = {line.match["id"]: line.match["topic"] for line in copy.lines(STATE_CHANGE_LOG, _NAMED)}
     for request in copy.requests("FETCH", lambda r: replica_of(r) >= 0 and len(list(listed(r))) == 1):
         ((id, asked),) = listed(request)
-        told = [p for t in request.answered["responses"] for p in t["partitions"] if t["topicId"] == id]
-        level = [(p["errorCode"], p["highWatermark"]) for p in told] == [(0, asked["fetchOffset"])]
+        answers = [p for t in request.answered["responses"] for p in t["partitions"] if t["topicId"] == id]
+        level = [(p["errorCode"], p["highWatermark"]) for p in answers] == [(0, asked["fetchOffset"])]
         compared = asked["lastFetchedEpoch"] >= 0
         if id in names and level and compared and always_in_isr(copy, request, names[id], asked):
             asked["fetchOffset"] -= 1

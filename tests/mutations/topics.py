@@ -112,13 +112,13 @@ def topic_id_used_twice(copy: Copy) -> Place:
     for line in copy.lines(
         STATE_CHANGE_LOG, rf"topicName='{name}'.* correlation id {request.correlation_id}\b", request.node
     ):
-        told = line.text.replace(f"topicName='{name}'", f"topicName='{name}-again'")
-        line.replace(told.replace(f"for partition {name}-", f"for partition {name}-again-"))
+        text = line.text.replace(f"topicName='{name}'", f"topicName='{name}-again'")
+        line.replace(text.replace(f"for partition {name}-", f"for partition {name}-again-"))
     return Place(topic=name)
 
 
 def _last_published(copy: Copy) -> Request:
-    """The last UpdateMetadata of one partition, of a topic that was created once and lives."""
+    """The last UpdateMetadata of one partition, of a topic that was created once and never deleted."""
     once = {name for name, ids in ids_by_name(copy).items() if len(ids) == 1}
     deleted = {place_of(r).topic for r in published(copy) if one_state(r)["leader"] < -1}
     found = [r for r in published(copy) if place_of(r).topic in once - deleted]
@@ -139,9 +139,9 @@ def epochs_start_again(copy: Copy) -> Place:
 
 
 def _last(copy: Copy, line: Line, lines: list[Line]) -> bool:
-    """No controller tells the line's leader epoch again."""
-    told = rf"Partition {line.match['topic']}-{line.match['partition']} state changed to .*LeaderEpoch:{line.match['epoch']},"
-    return not any(copy.lines(STATE_CHANGE_LOG, told))
+    """No controller logs the line's leader epoch again."""
+    pattern = rf"Partition {line.match['topic']}-{line.match['partition']} state changed to .*LeaderEpoch:{line.match['epoch']},"
+    return not any(copy.lines(STATE_CHANGE_LOG, pattern))
 
 
 @mutation("TI-07", KRAFT)
@@ -166,36 +166,36 @@ def stray_replica_served(copy: Copy) -> Place:
     raise NotThereError("no broker that led a partition after it had started anew")
 
 
-def enter_successor(copy: Copy, entered: Request, former: str, name: str) -> None:
+def enter_successor(copy: Copy, fetch: Request, former: str, name: str) -> None:
     """Let a consumer that enters a topic from its start come there from the topic that had the name before."""
-    (topic,) = entered.asked["topics"]
+    (topic,) = fetch.asked["topics"]
     (asked,) = topic["partitions"]
-    told = rf"Leader {name}-{asked['partition']} with topic id Some\({former}\) starts at leader epoch (\d+) "
-    led = copy.line(STATE_CHANGE_LOG, told, entered.node)
+    pattern = rf"Leader {name}-{asked['partition']} with topic id Some\({former}\) starts at leader epoch (\d+) "
+    led = copy.line(STATE_CHANGE_LOG, pattern, fetch.node)
     behind = copy.request(
         "FETCH",
         lambda r: r.answered_at > led.written_at + _A_WHILE and high_watermark(r, former, asked["partition"]) > 5,
-        entered.node,
+        fetch.node,
     )
-    document = deepcopy(entered.document)
-    (served,) = entered.answered["responses"][0]["partitions"]
+    document = deepcopy(fetch.document)
+    (served,) = fetch.answered["responses"][0]["partitions"]
     served["highWatermark"] = served["lastStableOffset"] = high_watermark(behind, former, asked["partition"])
-    topic["topicId"] = entered.answered["responses"][0]["topicId"] = former
+    topic["topicId"] = fetch.answered["responses"][0]["topicId"] = former
     asked["currentLeaderEpoch"] = int(led.match[1])
-    entered.document["totalTimeMs"] = 1.0
-    entered.answered["sessionId"] += 1
-    entered.write_behind(behind)
-    entered.document.clear()
-    entered.document.update(document)
-    entered.asked["topics"][0]["partitions"][0]["fetchOffset"] = 5
-    entered.write()
-    for request in copy.requests("LIST_OFFSETS", lambda r: r.client == entered.client):
+    fetch.document["totalTimeMs"] = 1.0
+    fetch.answered["sessionId"] += 1
+    fetch.write_behind(behind)
+    fetch.document.clear()
+    fetch.document.update(document)
+    fetch.asked["topics"][0]["partitions"][0]["fetchOffset"] = 5
+    fetch.write()
+    for request in copy.requests("LIST_OFFSETS", lambda r: r.client == fetch.client):
         if name in {listed["name"] for listed in request.asked["topics"]}:
             request.drop()
 
 
 def high_watermark(fetch: Request, topic_id: str, partition: int) -> int:
-    """The one that an answer tells of the partition; -1 if it tells none."""
+    """The one that an answer states of the partition; -1 if it states none."""
     listed = (p for t in fetch.answered["responses"] if t.get("topicId") == topic_id for p in t["partitions"])
     return next((p["highWatermark"] for p in listed if p["partitionIndex"] == partition), -1)
 

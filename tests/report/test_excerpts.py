@@ -25,11 +25,11 @@ def test_a_short_line_is_shown_whole(finding: Finding) -> None:
 
 
 def test_the_deciding_fields_are_those_that_the_sentences_name(finding: Finding) -> None:
-    told = replace(
+    stated = replace(
         finding, client="g20-none-restarted", expected="", observed="it starts at 90",
         because=("high watermark 120 was given out in leader epoch 6",),
     )  # fmt: skip
-    shown = excerpt(LINE, told)
+    shown = excerpt(LINE, stated)
     assert shown.startswith("[2026-11-21 04:36:51,609] DEBUG Completed request:")
     assert '"clientId":"g20-none-restarted"' in shown
     assert '"highWatermark":120,"lastStableOffset"' in shown

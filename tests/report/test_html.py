@@ -1,4 +1,4 @@
-"""The HTML page: what it tells, that others' text cannot act in it, that it needs nothing else, that it is well formed."""
+"""The HTML page: what it shows, that others' text cannot act in it, that it needs nothing else, that it is well formed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
     assert [attributes.get("class") for attributes in page.elements("h1")] == ["bad"]
 
 
-def test_logs_that_are_missing_are_told(report: Report, lacking: Report) -> None:
+def test_missing_logs_are_listed(report: Report, lacking: Report) -> None:
     assert "missing" not in Page(html.render(report)).text.split("What was read")[-1]
     read = Page(html.render(lacking)).text.split("What was read")[-1]
     assert "all logs of node 3, which others name (about 4,100 answers); collect its log directory" in read
@@ -81,16 +81,16 @@ def test_logs_that_are_missing_are_told(report: Report, lacking: Report) -> None
     assert "Of no node is here: request log; judged is what the other logs prove." in read
 
 
-def test_a_finding_is_told_with_its_lines(report: Report) -> None:
+def test_a_finding_is_shown_with_its_lines(report: Report) -> None:
     text = Page(html.render(report)).text
-    for told in (
+    for expected in (
         "SR-01 Stale StopReplica accepted",
         "partition error 74 FENCED_LEADER_EPOCH",
         "broker 2 had installed leader epoch 3",
         "broker-2/state-change.log:264",
         "Follower orders-0 starts at leader epoch 3",
     ):
-        assert told in text
+        assert expected in text
 
 
 def test_what_could_not_be_judged_has_its_reasons(report: Report) -> None:
@@ -129,7 +129,7 @@ def test_the_page_needs_nothing_from_elsewhere(report: Report, finding: Finding)
 
 
 def test_it_can_be_walked_without_eyes(report: Report) -> None:
-    """One h1, no level of headings left out, headers that say of what they are one, links that lead somewhere."""
+    """One h1, no level of headings left out, headers that state what they head, links that lead somewhere."""
     page = Page(html.render(report))
     levels = [int(tag[1]) for tag, _ in page.seen if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
@@ -171,7 +171,7 @@ def test_many_findings_of_a_rule_are_counted(report: Report, finding: Finding) -
     assert len(page.elements("article")) == html.SHOWN_PER_RULE
 
 
-def test_accepted_findings_are_told_with_who_accepts_them(report: Report, finding: Finding) -> None:
+def test_accepted_findings_are_listed_with_who_accepts_them(report: Report, finding: Finding) -> None:
     known = {finding.finding_id: Acceptance("known since the last upgrade", "kafka team", date(2027, 1, 31))}
     text = Page(html.render(report.accepting(known, expired=frozenset(), unmet=frozenset({"x"})))).text
     assert "known since the last upgrade kafka team 2027-01-31" in text
@@ -179,7 +179,7 @@ def test_accepted_findings_are_told_with_who_accepts_them(report: Report, findin
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_loss_is_told_before_everything_else(report: Report, finding: Finding, first: int) -> None:
+def test_a_loss_is_reported_before_everything_else(report: Report, finding: Finding, first: int) -> None:
     lost = replace(finding, rule="TR-06", first_offset=first, last_offset=29)
     reader = replace(lost, rule="TR-01", finding_id="r", client="c1", group="g1", first_offset=10)
     removal = Removal(

@@ -62,12 +62,12 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
     ]
 
 
-def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
+def test_findings_that_are_too_many_to_be_listed_are_counted(report: Report) -> None:
     assert json_report.document(report)["left_out"] == {}
     assert json_report.document(replace(report, left_out={"SR-01": 990_000}))["left_out"] == {"SR-01": 990_000}
 
 
-def test_evidence_that_is_missing_is_told(lacking: Report) -> None:
+def test_missing_evidence_is_listed(lacking: Report) -> None:
     capture = json_report.document(lacking)["capture"]
     assert [node["missing_logs"] for node in capture["nodes"]] == [[], ["request log", "state-change.log"]]
     assert not capture["complete"]
@@ -79,7 +79,7 @@ def test_evidence_that_is_missing_is_told(lacking: Report) -> None:
     assert capture["missing_nodes"] == [{"cluster": "west", "node": 3}]
 
 
-def test_what_was_lost_is_told_beside_the_findings(report: Report, finding: Finding) -> None:
+def test_losses_are_listed_beside_the_findings(report: Report, finding: Finding) -> None:
     lost = replace(finding, rule="TR-06", first_offset=10, last_offset=29)
     (loss,) = json.loads(json_report.render(replace(report, findings=(lost,))))["losses"]
     assert (loss["topic"], loss["first_offset"], loss["last_offset"], loss["records"]) == ("orders", 10, 29, 20)

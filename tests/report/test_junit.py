@@ -38,7 +38,7 @@ def test_rules_fail_pass_or_are_skipped(report: Report) -> None:
     }  # fmt: skip
 
 
-def test_a_failure_tells_the_finding_with_its_lines(report: Report, finding: Finding) -> None:
+def test_a_failure_holds_the_finding_with_its_lines(report: Report, finding: Finding) -> None:
     failure = suite_of(report).find("testcase/failure")
     assert failure is not None
     assert failure.attrib["type"] == "violation"
@@ -61,9 +61,9 @@ def test_unverifiable_is_no_pass(report: Report) -> None:
     only = RuleResult("SR-02", "n", "t", "KIP-570", "low", {UNVERIFIABLE: 2}, {"no log": 2})
     suite = suite_of(replace(report, rules=(only,), findings=()))
     assert outcomes(suite) == {"SR-02": "skipped"}
-    told = suite.find("testcase/skipped")
-    assert told is not None
-    assert told.attrib["message"] == "2 unverifiable: no log"
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "2 unverifiable: no log"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
 
 def _removed(finding: Finding, **fields: object) -> Finding:
-    told = {
+    fields_of_loss = {
         "finding_id": "e",
         "rule": "TR-06",
         "verdict": EXPOSED,
@@ -23,12 +23,12 @@ def _removed(finding: Finding, **fields: object) -> Finding:
         "first_offset": 10,
         "last_offset": 29,
     }
-    return replace(finding, **{**told, **fields})
+    return replace(finding, **{**fields_of_loss, **fields})
 
 
 def _skipped(finding: Finding, client: str, **fields: object) -> Finding:
-    told = {"finding_id": client, "rule": "TR-01", "client": client, "first_offset": 10, "last_offset": 24}
-    return replace(finding, **{**told, **fields})
+    fields_of_skip = {"finding_id": client, "rule": "TR-01", "client": client, "first_offset": 10, "last_offset": 24}
+    return replace(finding, **{**fields_of_skip, **fields})
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def judged(report: Report) -> Report:
     return replace(report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", counts),))
 
 
-def test_consumers_that_skipped_what_an_election_removed_are_told_with_it(judged: Report, finding: Finding) -> None:
+def test_consumers_that_skipped_what_an_election_removed_are_listed_with_it(judged: Report, finding: Finding) -> None:
     (loss,) = losses_of(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g"))))
     assert (loss.first_offset, loss.last_offset, loss.records, loss.leader_epoch) == (10, 29, 20, 3)
     assert loss.committed
@@ -50,13 +50,13 @@ def test_a_consequence_of_a_finding_counts_as_well(judged: Report, finding: Find
     assert [consumer.client for consumer in loss.skipped] == ["a"]
 
 
-def test_a_consumer_that_two_rules_tell_of_is_told_once(judged: Report, finding: Finding) -> None:
+def test_a_consumer_that_two_rules_report_is_listed_once(judged: Report, finding: Finding) -> None:
     twice = (_skipped(finding, "a"), _skipped(finding, "a", rule="CO-04", finding_id="b"))
     (loss,) = losses_of(replace(judged, findings=(_removed(finding), *twice)))
     assert [consumer.finding_id for consumer in loss.skipped] == ["a"]
 
 
-def test_losses_that_only_consumers_show_are_told_once(judged: Report, finding: Finding) -> None:
+def test_losses_that_only_consumers_show_are_listed_once(judged: Report, finding: Finding) -> None:
     found = (_skipped(finding, "a"), _skipped(finding, "b", first_offset=8))
     (loss,) = losses_of(replace(judged, findings=found))
     assert not loss.committed
@@ -96,7 +96,7 @@ def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Re
     assert "not known: no leader epoch of 2 could be judged" in render(unjudged)
 
 
-def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_told(
+def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_listed(
     judged: Report, finding: Finding
 ) -> None:
     skipped = [
@@ -154,7 +154,7 @@ def test_a_loss_that_only_a_consumer_shows_may_be_of_an_earlier_epoch(judged: Re
 @pytest.mark.parametrize(
     "other", [{"partition": 1}, {"topic": "bills"}, {"cluster": "east"}, {"leader_epoch": 4}, {"first_offset": 11}]
 )
-def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding, other: dict[str, object]) -> None:
+def test_another_truncation_is_listed_by_itself(judged: Report, finding: Finding, other: dict[str, object]) -> None:
     another = replace(REMOVED, **other)  # type: ignore[arg-type]
     report = replace(judged, findings=(_removed(finding),), removals=(another,))
     assert truncations_of(report) == (another,)
@@ -162,17 +162,17 @@ def test_another_truncation_is_told_for_itself(judged: Report, finding: Finding,
 
 
 @pytest.mark.parametrize(
-    ("given_out", "told"),
+    ("given_out", "sentence"),
     [
         (False, "1 truncation took records that clients had not been told of: harmless"),
         (None, "1 truncation took records of which the evidence does not tell"),
         (True, "1 truncation took records from below a high watermark that clients had been told; no finding"),
     ],
 )
-def test_the_page_tells_truncations_apart(judged: Report, given_out: bool | None, told: str) -> None:
+def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | None, sentence: str) -> None:
     one = replace(REMOVED, given_out=given_out, last_offset=10, epochs=(2,), replicas=(Replica(1, 11, 10),), read_by=())
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
-    assert told in page
+    assert sentence in page
     assert (
         "orders-0 of west: offset 10, gone since leader epoch 3; written in leader epoch 2; truncated by broker 1"
         in page

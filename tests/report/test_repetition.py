@@ -1,4 +1,4 @@
-"""Like verdicts of one client are one line, and so are its fetches that met the same error."""
+"""Like verdicts of one client are one line, and so are its fetches with the same error."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def test_a_finding_is_a_result_at_its_own_line_with_the_proof_beside_it(report: 
 
 def test_levels_and_kinds_follow_the_verdict(report: Report, finding: Finding) -> None:
     found = tuple(replace(finding, verdict=verdict) for verdict in (EXPOSED, FENCED, UNVERIFIABLE))
-    told = [(one["kind"], one["level"]) for one in run_of(replace(report, findings=found))["results"]]
-    assert told == [("fail", "warning"), ("pass", "none"), ("open", "none")]
+    levels = [(one["kind"], one["level"]) for one in run_of(replace(report, findings=found))["results"]]
+    assert levels == [("fail", "warning"), ("pass", "none"), ("open", "none")]
 
 
 def test_a_consequence_is_a_result_that_names_its_cause(report: Report, finding: Finding) -> None:
@@ -46,7 +46,7 @@ def test_a_consequence_is_a_result_that_names_its_cause(report: Report, finding:
     assert f"Caused by SR-01 {finding.finding_id}" in caused["message"]["text"]
 
 
-def test_logs_that_are_missing_are_told_as_notifications(lacking: Report) -> None:
+def test_missing_logs_are_notifications(lacking: Report) -> None:
     (invocation,) = run_of(lacking)["invocations"]
     texts = [one["message"]["text"] for one in invocation["toolExecutionNotifications"] if one["level"] == "warning"]
     assert texts[-2:] == [
@@ -56,9 +56,9 @@ def test_logs_that_are_missing_are_told_as_notifications(lacking: Report) -> Non
     assert not invocation["properties"]["evidenceComplete"]
 
 
-def test_what_could_not_be_judged_is_told_as_notifications(report: Report) -> None:
-    told = replace(report, failures={"FF-01": "it broke"}, left_out={"SR-01": 7})
-    (invocation,) = run_of(told)["invocations"]
+def test_what_could_not_be_judged_is_a_notification(report: Report) -> None:
+    incomplete = replace(report, failures={"FF-01": "it broke"}, left_out={"SR-01": 7})
+    (invocation,) = run_of(incomplete)["invocations"]
     assert invocation["executionSuccessful"] is False
     texts = {one["message"]["text"]: one["level"] for one in invocation["toolExecutionNotifications"]}
     assert texts == {

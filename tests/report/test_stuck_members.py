@@ -109,12 +109,12 @@ MEMBER = StuckMember(
 
 def test_all_formats_name_the_group_the_member_and_the_lines(report: Report) -> None:
     stuck = replace(report, stuck=(MEMBER,))
-    said = "asked broker 1 for it 27 times from 2026-11-21T04:55:03.360 until 2026-11-21T04:55:16.446"
+    sentence = "asked broker 1 for it 27 times from 2026-11-21T04:55:03.360 until 2026-11-21T04:55:16.446"
     page = " ".join(text.render(stuck).split())
     assert "orders-0 of west: group g is stuck: it had committed offset 20; its member c" in page
-    assert said in page
+    assert sentence in page
     assert "the first answer without an offset: broker-1/kafka-request.log:7" in page
-    assert said in html.render(stuck)
+    assert sentence in html.render(stuck)
     (one,) = json.loads(json_report.render(stuck))["stuck"]
     assert list(one) == [
         *(

@@ -30,7 +30,7 @@ def unwrapped(page: str) -> str:
     return re.sub(r"\s+", " ", page)
 
 
-def test_a_clean_headline_says_what_was_judged_and_what_could_not_be() -> None:
+def test_a_clean_headline_states_what_was_judged_and_what_could_not_be() -> None:
     report = report_of(judged(**{PASS: 41_000, FENCED: 233, UNVERIFIABLE: 212}))
     assert text.headline(report) == (
         "✓ 0 violations, 0 exposed over 41,233 judged; 212 unverifiable: no state-change.log for node 3"
@@ -51,18 +51,18 @@ def test_nothing_judged_is_not_presented_as_clean() -> None:
     assert "✓" not in text.render(report_of())
 
 
-def test_a_node_without_its_logs_is_told_first_and_by_name(lacking: Report) -> None:
+def test_a_node_without_its_logs_is_listed_first_and_by_name(lacking: Report) -> None:
     page = text.render(replace(lacking, findings=(), rules=(judged(**{PASS: 7}),)))
     assert unwrapped(page).startswith(
         "? 0 violations, 0 exposed over 7 judged; evidence is missing: all logs of node 3, which others name "
         "(about 4,100 answers) and 1 more "
     )
-    said = unwrapped(page)
-    assert "missing: all logs of node 3, which others name (about 4,100 answers); collect its log directory" in said
-    assert "missing: state-change.log of node 2; add it: node 1 wrote one" in said
-    assert "of no node is here: request log; judged is what the other logs prove" in said
-    assert "epochaudit doctor tells what is missing" in said
-    assert "Nothing to fix" not in said
+    printed = unwrapped(page)
+    assert "missing: all logs of node 3, which others name (about 4,100 answers); collect its log directory" in printed
+    assert "missing: state-change.log of node 2; add it: node 1 wrote one" in printed
+    assert "of no node is here: request log; judged is what the other logs prove" in printed
+    assert "epochaudit doctor tells what is missing" in printed
+    assert "Nothing to fix" not in printed
 
 
 def test_a_truncation_that_may_be_a_loss_is_no_clean_result() -> None:
@@ -103,23 +103,23 @@ def test_several_reasons_are_counted_in_the_headline(report: Report) -> None:
 def test_the_page_starts_with_the_verdict_and_holds_the_chain_of_proof(report: Report) -> None:
     page = text.render(report)
     assert page.startswith("✗ 1 violation, 0 exposed; 41,034 judged")
-    said = unwrapped(page)
-    assert "CRITICAL SR-01: Stale StopReplica accepted (KIP-570), 1 violation" in said
-    assert "violation orders-0, node 2, leader epoch 2, correlation id 17, cluster west" in said
-    assert "expected partition error 74 FENCED_LEADER_EPOCH" in said
-    assert "because broker 2 had installed leader epoch 3 the StopReplica carries leader epoch 2" in said
-    assert "broker-2/state-change.log:264 the leader epoch that was installed" in said
-    assert "Follower orders-0 starts at leader epoch 3" in said
-    assert "epochaudit explain SR-01" in said
+    printed = unwrapped(page)
+    assert "CRITICAL SR-01: Stale StopReplica accepted (KIP-570), 1 violation" in printed
+    assert "violation orders-0, node 2, leader epoch 2, correlation id 17, cluster west" in printed
+    assert "expected partition error 74 FENCED_LEADER_EPOCH" in printed
+    assert "because broker 2 had installed leader epoch 3 the StopReplica carries leader epoch 2" in printed
+    assert "broker-2/state-change.log:264 the leader epoch that was installed" in printed
+    assert "Follower orders-0 starts at leader epoch 3" in printed
+    assert "epochaudit explain SR-01" in printed
 
 
 def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subjects(report: Report) -> None:
-    said = unwrapped(text.render(report))
-    assert "SR-01 2: no state-change.log for the broker" in said
-    assert "no subject in this capture: TI-01" in said
-    assert "node 2: broker, Kafka version unknown" in said
-    assert "files not read: 2 metadata-log-segment, 1 unknown (broker-1/notes.txt)" in said
-    assert "broker-2/state-change.log: 1 of 400 lines quarantined" in said
+    printed = unwrapped(text.render(report))
+    assert "SR-01 2: no state-change.log for the broker" in printed
+    assert "no subject in this capture: TI-01" in printed
+    assert "node 2: broker, Kafka version unknown" in printed
+    assert "files not read: 2 metadata-log-segment, 1 unknown (broker-1/notes.txt)" in printed
+    assert "broker-2/state-change.log: 1 of 400 lines quarantined" in printed
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -187,7 +187,7 @@ def test_escape_sequences_and_bidi_controls_are_shown_not_sent(report: Report, f
     assert "[red]" in page
 
 
-def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> None:
+def test_findings_that_are_too_many_to_be_listed_are_counted(report: Report) -> None:
     assert "listed in no format" not in text.render(report)
     page = unwrapped(text.render(replace(report, left_out={"SR-01": 990_000})))
     assert "SR-01: 990,000 more are counted, but listed in no format" in page
@@ -196,5 +196,5 @@ def test_findings_that_are_too_many_to_be_listed_are_told(report: Report) -> Non
 def test_every_rule_that_found_something_is_named_under_what_to_do(report: Report, finding: Finding) -> None:
     found = tuple(replace(finding, rule=rule) for rule in ("SR-01", "TR-01", "TR-06", "TI-09", "FF-01"))
     page = unwrapped(text.render(replace(report, findings=found)))
-    said = "epochaudit explain SR-01: what the rule means and what led to it, the same for TR-01, TR-06, TI-09, FF-01"
-    assert said in page
+    advice = "epochaudit explain SR-01: what the rule means and what led to it, the same for TR-01, TR-06, TI-09, FF-01"
+    assert advice in page

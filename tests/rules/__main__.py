@@ -1,4 +1,4 @@
-"""Writes into the case files what the rules say: `python -m tests.rules SR-01 TR-06`, or of all rules."""
+"""Writes into the case files the rules' sentences: `python -m tests.rules SR-01 TR-06`, or of all rules."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def compressed(plain: bytes, codec: str) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def versions(told: str) -> range:
-    oldest, _, newest = told.partition("-")
+def versions(stated: str) -> range:
+    oldest, _, newest = stated.partition("-")
     return range(int(oldest), int(newest or oldest) + 1)
 
 
@@ -115,11 +115,11 @@ class Layout:
 
 def layouts(kind: str) -> Iterator[Layout]:
     """Every layout of every version in the table."""
-    for name, told in LAYOUTS[kind].items():
-        for layout in [told, *told.get("earlier", ())] if "fields" in told else []:
+    for name, layout_table in LAYOUTS[kind].items():
+        for layout in [layout_table, *layout_table.get("earlier", ())] if "fields" in layout_table else []:
             for version in versions(layout["versions"]):
                 frame, flexible = layout.get("frame", 1), layout.get("flexible", True)
-                yield Layout(name, told["key"], version, frame, flexible, layout["fields"])
+                yield Layout(name, layout_table["key"], version, frame, flexible, layout["fields"])
 
 
 def metadata_record(layout: Layout, values: Mapping[str, Any], unknown_tag: int | None = None) -> bytes:

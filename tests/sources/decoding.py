@@ -61,7 +61,7 @@ PLACE = {
 
 
 def only_event(module: ModuleType, line: str) -> dict[str, object]:
-    """The columns of the one event that the line is, without those that say where it stands."""
+    """The columns of the one event that the line is, without those of its place."""
     decoded = decode(module, line)
     assert decoded.outcomes == [LineOutcome.EVENT], decoded.quarantined
     [event] = decoded.events
@@ -69,7 +69,7 @@ def only_event(module: ModuleType, line: str) -> dict[str, object]:
 
 
 def ignored(module: ModuleType, line: str | bytes) -> bool:
-    """The line tells nothing: no row, no quarantine."""
+    """The line is ignored: no row, no quarantine."""
     decoded = decode(module, line)
     return decoded.outcomes == [LineOutcome.IGNORED] and not decoded.events and not decoded.quarantined
 

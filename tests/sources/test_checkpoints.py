@@ -98,7 +98,7 @@ OFFSETS = "0\n2\norders.eu-1 0 7\n__consumer_offsets 12 1212\n"
         ("log-start-offset-checkpoint", "LOG_START_CHECKPOINT", "log_start_offset"),
     ],
 )
-def test_the_name_tells_what_offsets_are(name: str, event_type: str, column: str) -> None:
+def test_the_name_states_what_offsets_are(name: str, event_type: str, column: str) -> None:
     events, _, _ = decode(checkpoints.OFFSET_CHECKPOINT, f"broker-1/{name}", OFFSETS)
     row = {"event_type": event_type, "source": "checkpoint"}
     assert events == [
@@ -115,7 +115,7 @@ def test_other_offsets_are_ignored(name: str) -> None:
     assert set(outcomes) == {LineOutcome.IGNORED}
 
 
-def test_partition_metadata_tells_the_topics_id() -> None:
+def test_partition_metadata_states_the_topics_id() -> None:
     events, reasons, _ = decode(
         checkpoints.PARTITION_METADATA, "d/orders-0/partition.metadata", "version: 0\ntopic_id: 9gDNO0PzRlKeeIAaGyFvow"
     )

@@ -187,14 +187,14 @@ def test_a_java_client(case: Case) -> None:
 
 
 def snapshot(*partitions: tuple[str, str]) -> str:
-    told = ", ".join(
+    listed = ", ".join(
         f"PartitionMetadata(error=NONE, partition={partition}, leader=Optional[1], leaderEpoch={epoch}, replicas=1,3, isr=1,3,"
         " offlineReplicas=)"
         for partition, epoch in partitions
     )
     return (
         f"{AT}{CONSUMER}Updated cluster metadata updateVersion 2 to MetadataSnapshot{{clusterId='x', nodes={{1=127.0.0.1:9091 (id: 1"
-        f" rack: null)}}, partitions=[{told}], controller=127.0.0.1:9091 (id: 1 rack: null)}} (org.apache.kafka.clients.Metadata)"
+        f" rack: null)}}, partitions=[{listed}], controller=127.0.0.1:9091 (id: 1 rack: null)}} (org.apache.kafka.clients.Metadata)"
     )
 
 

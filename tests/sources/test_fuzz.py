@@ -63,8 +63,8 @@ def read(data: bytes, kind: str, edges: Sequence[int] = ()) -> Read:
         parts = [ByteRange(file, split, *bound) for split, bound in enumerate(pairwise(bounds))]
         for row in (row for part in parts for batch in decoded(part) for row in batch.to_pylist()):
             if row["row_kind"] == "event":
-                told = {name: value for name, value in row.items() if value is not None and name not in PLACE}
-                rows[row["byte_offset"]].append({n: v for n, v in told.items() if n not in STATED_ELSEWHERE})
+                filled = {name: value for name, value in row.items() if value is not None and name not in PLACE}
+                rows[row["byte_offset"]].append({n: v for n, v in filled.items() if n not in STATED_ELSEWHERE})
             elif row["row_kind"] == "split":
                 split = row["statistics"]
                 lines += split["lines"]
@@ -126,8 +126,10 @@ def test_a_file_that_is_cut_gives_all_before_the_cut(
 ) -> None:
     whole = sample(kind, name)
     end = data.draw(st.integers(0, len(whole.data)), label="cut at")
-    kept = whole.data[:end]
-    not_harmed(read(kept, kind), kept, whole, {start: start for start, stop in whole.starts() if stop <= end})
+    start_of_log = whole.data[:end]
+    not_harmed(
+        read(start_of_log, kind), start_of_log, whole, {start: start for start, stop in whole.starts() if stop <= end}
+    )
 
 
 @each_sample

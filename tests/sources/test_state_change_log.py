@@ -36,7 +36,7 @@ def event(message: str, prefix: str = BROKER) -> dict[str, object]:
     return only_event(state_change_log, prefix + message + LOGGER)
 
 
-def test_an_event_says_where_and_when_it_was_written() -> None:
+def test_an_event_has_the_place_and_time_of_its_line() -> None:
     line = BROKER + "Finished LeaderAndIsr request in 8ms correlationId 3 from controller 1 for 4 partitions" + LOGGER
     decoded = decode(state_change_log, "\tat a.stack.Trace(Trace.java:1)", line)
     assert decoded.outcomes == [LineOutcome.IGNORED, LineOutcome.EVENT]
@@ -97,7 +97,7 @@ def test_a_leader_starts_an_epoch_at_an_offset(message: str, more: dict[str, obj
     ],
     ids=["3.3 on", "2.6 to 3.2"],
 )
-def test_a_follower_starts_and_what_it_says_of_the_previous_leader_is_not_read(
+def test_a_follower_starts_and_what_it_states_of_the_previous_leader_is_not_read(
     message: str, more: dict[str, object]
 ) -> None:
     assert event(message) == {

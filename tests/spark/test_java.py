@@ -1,4 +1,4 @@
-"""Java is looked for before anything is started, and what is missing is told in one line."""
+"""Java is looked for before anything is started, and what is missing is reported in one line."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from epochaudit.spark.java import JavaError, require_java
 
 
-def _java_home(folder: Path, says: str) -> Path:
+def _java_home(folder: Path, printed: str) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{printed}' >&2\n")
     java.chmod(0o755)
     return folder
 
 
 @pytest.mark.parametrize(
-    ("says", "major"),
+    ("printed", "major"),
     [
         ('openjdk version "17.0.12" 2024-07-16', 17),
         ('openjdk version "21" 2023-09-19', 21),
@@ -27,21 +27,21 @@ def _java_home(folder: Path, says: str) -> Path:
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\njava version "17.0.1" 2021-10-19 LTS', 17),
     ],
 )
-def test_a_java_that_is_new_enough(says: str, major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path / "jdk", says)))
+def test_a_java_that_is_new_enough(printed: str, major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path / "jdk", printed)))
     assert require_java() == major
 
 
 @pytest.mark.parametrize(
-    ("says", "found"), [('java version "1.8.0_392"', "Java 8"), ('openjdk version "11.0.24"', "Java 11")]
+    ("printed", "found"), [('java version "1.8.0_392"', "Java 8"), ('openjdk version "11.0.24"', "Java 11")]
 )
-def test_an_old_java_is_named(says: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path / "jdk", says)))
+def test_an_old_java_is_named(printed: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path / "jdk", printed)))
     with pytest.raises(JavaError, match=f"{found}, which is too old; install Java 17 or newer"):
         require_java()
 
 
-def test_a_java_home_without_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaError, match="where there is no bin/java; correct or unset it"):
         require_java()

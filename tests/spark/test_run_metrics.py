@@ -38,7 +38,7 @@ def test_each_run_adds_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert first["driver_cpu_seconds"] > 0
 
 
-def test_a_run_that_fails_tells_why(
+def test_a_run_that_fails_states_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -49,12 +49,12 @@ def test_a_run_that_fails_tells_why(
     monkeypatch.setattr(app, "audited", broken)
     assert app.main(["audit", "c", "--metrics", "-"]) == 2
     error, line = capsys.readouterr().err.splitlines()
-    told = json.loads(line)
-    assert error == f"epochaudit: {told['error']}"
-    assert (told["exit_code"], told["judged"]) == (2, None)
+    written = json.loads(line)
+    assert error == f"epochaudit: {written['error']}"
+    assert (written["exit_code"], written["judged"]) == (2, None)
 
 
-def test_a_file_that_cannot_be_written_is_told(
+def test_a_file_that_cannot_be_written_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

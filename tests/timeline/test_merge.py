@@ -273,11 +273,11 @@ def test_rows_can_be_selected_by_leader_epoch_and_time() -> None:
         "orders", 0,
         tuple(topics_of(fact("LEADER_STARTS", 1, 1, leader_epoch=0), fact("LEADER_STARTS", 1, 100, leader_epoch=1))),
     )  # fmt: skip
-    assert [section.leader_epoch for section in narrowed(found, [1]).lives[0].sections] == [1]
-    time = found.lives[0].sections[1].rows[0].time
+    assert [section.leader_epoch for section in narrowed(found, [1]).topics[0].sections] == [1]
+    time = found.topics[0].sections[1].rows[0].time
     assert time is not None
-    assert [s.leader_epoch for s in narrowed(found, since=time[:16]).lives[0].sections] == [1]
-    assert [s.leader_epoch for s in narrowed(found, until="2026-11-21T04:23:21").lives[0].sections] == [0]
+    assert [s.leader_epoch for s in narrowed(found, since=time[:16]).topics[0].sections] == [1]
+    assert [s.leader_epoch for s in narrowed(found, until="2026-11-21T04:23:21").topics[0].sections] == [0]
 
 
 def test_a_selection_without_rows_states_what_is_recorded() -> None:
@@ -298,7 +298,7 @@ def test_client_ids_cannot_move_the_cursor() -> None:
 def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: Callable[[str], Path]) -> None:
     recorded = recorded_in(spark, [discover(str(capture("zk-unclean-truncation-3.9")))])
     found = timeline(recorded, "u", 0)
-    [topic] = found.lives
+    [topic] = found.topics
     begun = {section.leader_epoch: (section.leaders, section.start_offset) for section in topic.sections}
     assert begun[0] == ((1,), 0)
     assert begun[1] == ((1,), 10)

@@ -49,11 +49,11 @@ def contents_of(folder: Path, most: int) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes()[:most] for path in files}
 
 
-def nights_of(contents: dict[str, bytes], random: Random, *, packing: bool = False, gone: bool = False) -> Nights:
+def nights_of(contents: dict[str, bytes], random: Random, *, packing: bool = False, absences: bool = False) -> Nights:
     """Two or three nights by whose end all of the contents have been delivered.
 
     Logs grow, cut anywhere; some are rotated: from some night on another has their name. Some come late, some twice.
-    With `packing` some that were rotated are compressed; with `gone` what has not changed is missing now and then.
+    With `packing` some that were rotated are compressed; with `absences` some unchanged files are missing.
     """
     count = random.choice((2, 2, 3))
     nights: list[list[Delivery]] = [[] for _ in range(count)]
@@ -63,7 +63,7 @@ def nights_of(contents: dict[str, bytes], random: Random, *, packing: bool = Fal
             before: Delivery | None = None
             for night, delivery in enumerate(file):
                 changed = before is None or delivery is None or before.content != delivery.content
-                if delivery is not None and (changed or not gone or random.random() < 0.3):
+                if delivery is not None and (changed or not absences or random.random() < 0.3):
                     nights[night].append(delivery)
                     nights[night].extend(_copies(delivery, random))
                 before = delivery

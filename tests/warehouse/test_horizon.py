@@ -55,12 +55,12 @@ class Memory:
         return self
 
     def rows(self) -> list[Row]:
-        """What an audit would be given, as horizon tells it."""
+        """The rows that an audit would get, with the values of horizon."""
         assert self.capture is not None
         rows = []
         for file, known in zip([file for file in self.capture.files if is_read(file)], self.horizon, strict=True):
-            told = {"file": file.path, "node": file.node, "file_order": file.file_order, "cluster": "c"}
-            rows += [row | told | {"split": p.split} for p in known.parts for row in self.parts[p.number]]
+            known_now = {"file": file.path, "node": file.node, "file_order": file.file_order, "cluster": "c"}
+            rows += [row | known_now | {"split": p.split} for p in known.parts for row in self.parts[p.number]]
         return rows
 
 
@@ -83,19 +83,19 @@ def same(rows: Sequence[Row], leaving_out: Sequence[str] = ()) -> Counter[str]:
     for _, node, order in orders:
         dense[node, order] = nodes[node]
         nodes[node] += 1
-    kept = [row | {"file_order": dense.get((row["node"], row["file_order"]))} for row in rows]
-    shown = [{name: v for name, v in row.items() if v is not None and name not in leaving_out} for row in kept]
+    ranked = [row | {"file_order": dense.get((row["node"], row["file_order"]))} for row in rows]
+    shown = [{name: v for name, v in row.items() if v is not None and name not in leaving_out} for row in ranked]
     return Counter(json.dumps(row, sort_keys=True, default=str) for row in shown)
 
 
 def check(contents: dict[str, bytes], seed: int, folder: Path) -> Memory:
     """One seed: nights of any kind give the rows that an audit of all of it gives."""
     random = Random(seed)  # noqa: S311  a seed to repeat it
-    packing, gone = random.random() < 0.4, random.random() < 0.5
+    packing, absences = random.random() < 0.4, random.random() < 0.5
     with pytest.MonkeyPatch.context() as patch:
         if not packing:  # what is packed is one range
             patch.setattr(ranges, "BLOCK", random.choice((1 << 10, 1 << 13, 1 << 16)))
-        made = nights_of(contents, random, packing=packing, gone=gone)
+        made = nights_of(contents, random, packing=packing, absences=absences)
         memory = Memory()
         for number, night in enumerate(made.nights):
             memory.night(written(folder / f"night-{number}", night))

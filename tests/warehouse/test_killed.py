@@ -37,15 +37,15 @@ def run(spark: SparkSession, location: Path, capture: Path) -> Report:
     return warehouse.audited(spark, str(location), [inspected(str(capture))], select=SELECT)
 
 
-def told(spark: SparkSession, location: Path) -> list[tuple[object, ...]]:
-    """What the tables say beside ids and times of runs."""
-    kept = {
+def contents(spark: SparkSession, location: Path) -> list[tuple[object, ...]]:
+    """The content of the tables without ids and times of runs."""
+    compared = {
         "findings": ("finding_id", "state", "observed", "evidence"),
         "horizon": ("path", "node", "file_order", "read_to", "end"),
         "runs": ("outcome", "violations", "report"),
         "verdicts": ("rule", "pass", "violation"),
     }
-    tables = (spark.read.format("delta").load(f"{location}/{name}").select(*of) for name, of in kept.items())
+    tables = (spark.read.format("delta").load(f"{location}/{name}").select(*of) for name, of in compared.items())
     return [tuple(sorted(map(str, table.collect()))) for table in tables]
 
 
@@ -58,6 +58,6 @@ def test_a_run_that_follows_killed_ones_ends_as_if_nothing_had_happened(
     for point in (("after", "events"), ("after", "horizon"), ("before", "runs")):
         killed(location, capture, *point)
     assert run(spark, location, capture) == expected
-    after = told(spark, location)
-    assert after[:3] == told(spark, tmp_path / "undisturbed")[:3]
+    after = contents(spark, location)
+    assert after[:3] == contents(spark, tmp_path / "undisturbed")[:3]
     assert len(after[3]) == 2  # a killed run's counts are there, too, but it has no row in runs

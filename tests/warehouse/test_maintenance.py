@@ -1,4 +1,4 @@
-"""Maintenance: what is let go, removed and kept."""
+"""Maintenance: what is released, removed and retained."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def night(spark: SparkSession, tmp_path: Path) -> Night:
     return run
 
 
-def told(report: Report) -> tuple[list[str], list[int]]:
+def summary(report: Report) -> tuple[list[str], list[int]]:
     """Ids of the findings, and counts."""
     read = report.inventory
     return [f.finding_id for f in report.findings], [read.lines, read.events, read.ignored, read.quarantined]
@@ -53,9 +53,9 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     first = appended(1, 4, 100) + appended(2, 5, 120)
     put("broker-1/server.log", first[:-70])
     put("broker-2/server.log", appended(3, 7, 10, partition=1))
-    assert told(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
+    assert summary(night(put("broker-2/state-change.log", ""))) == ([], [4, 2, 1, 1])
 
-    # it grew and was rotated; of another one comes an earlier copy; another broker's is gone
+    # it grew and was rotated; of another one comes an earlier copy; another broker's is missing
     put("broker-1/server.log.1", first)
     put("broker-1/copy-of-server.log", first[:200])
     folder = put("broker-1/server.log", appended(10, 3, 90))
@@ -66,7 +66,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     put("broker-2/server.log", appended(3, 7, 10, partition=1))  # nothing new
     one = report_of(audit(spark, str(folder), select=SELECT))
     third = night(folder)
-    assert told(third) == told(one)
+    assert summary(third) == summary(one)
     assert [(r.rule, r.verdicts) for r in third.rules] == [(r.rule, r.verdicts) for r in one.rules]
 
     # a night with nothing new changes nothing, and gives the report again
@@ -74,7 +74,7 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     assert night(folder) == third
     assert {table: sorted(map(str, rows(spark, location, table))) for table in TABLES} == before
 
-    # a late file tells that the log was truncated in between
+    # a late file shows that the log was truncated in between
     assert night(put("broker-1/server.log.late", truncated(5, 80))).findings == ()
     [finding] = rows(spark, location, "findings")
     assert finding["state"] == "overturned"
@@ -96,13 +96,13 @@ def lines_about(recorded: EventLog) -> list[tuple[str, str | None, str, int | No
     """The timeline of t-0."""
     return [
         (row.host, row.time, row.event["file"], row.line)
-        for life in timeline(recorded, "t", 0).lives
+        for life in timeline(recorded, "t", 0).topics
         for row in (*(row for section in life.sections for row in section.rows), *life.silent)
     ]
 
 
 def assert_described(spark: SparkSession, location: Path) -> None:
-    """Each table tells what it holds."""
+    """Each table's comment describes its content."""
     for table in TABLES:
         detail = spark.sql(f"DESCRIBE DETAIL delta.`{location / table}`").collect()[0]
         assert detail["description"] == contract(table).grain
@@ -111,7 +111,7 @@ def assert_described(spark: SparkSession, location: Path) -> None:
         assert comments == {c.name: c.doc for c in described(table)}
 
 
-def test_a_line_that_was_read_once_is_shown_when_its_file_is_gone(
+def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
     spark: SparkSession, put: Put, night: Night, tmp_path: Path
 ) -> None:
     folder = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120))
@@ -135,10 +135,10 @@ def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pyte
     monkeypatch.setattr(nightly, "write", and_meanwhile_another)
     with pytest.raises(warehouse.WarehouseError, match=r"another run wrote to the warehouse .* at the same time"):
         night(folder)
-    assert told(night(folder)) == ([], [2, 1, 1, 0])
+    assert summary(night(folder)) == ([], [2, 1, 1, 0])
 
 
-def test_a_warehouse_that_cannot_be_used_is_told(spark: SparkSession, put: Put, tmp_path: Path) -> None:
+def test_a_warehouse_that_cannot_be_used_is_reported(spark: SparkSession, put: Put, tmp_path: Path) -> None:
     folder = put("broker-1/server.log", appended(1, 4, 100))
     seen = [inspected(str(folder))]
     (tmp_path / "file").touch()
@@ -157,7 +157,7 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "message"),
     [
         ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 2\); upgrade"),
         ({LAYOUT: "2", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
@@ -166,20 +166,20 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
     ],
 )
 def test_a_warehouse_of_another_version_is_never_misread(
-    spark: SparkSession, put: Put, tmp_path: Path, properties: dict[str, str], told: str
+    spark: SparkSession, put: Put, tmp_path: Path, properties: dict[str, str], message: str
 ) -> None:
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/w/horizon` (path string) USING delta TBLPROPERTIES ({listed})")
-    with pytest.raises(warehouse.WarehouseError, match=told):
+    with pytest.raises(warehouse.WarehouseError, match=message):
         warehouse.audited(spark, f"{tmp_path}/w", [inspected(str(put("broker-1/server.log", "")))])
-    with pytest.raises(warehouse.WarehouseError, match=told):
+    with pytest.raises(warehouse.WarehouseError, match=message):
         warehouse.reported(spark, f"{tmp_path}/w")
 
 
 def test_all_that_is_read_is_stored() -> None:
-    told_by_horizon = {"event_id", "file_order", "split"}
+    from_horizon = {"event_id", "file_order", "split"}
     stored = {c.name for c in described("events")}
-    assert {c.name for c in columns("events")} - stored == told_by_horizon
+    assert {c.name for c in columns("events")} - stored == from_horizon
 
 
 def test_a_warehouse_gets_the_columns_that_it_lacks(

@@ -1,4 +1,4 @@
-"""What goes wrong in Spark is told in one line."""
+"""An error of Spark is reported in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FULL = "java.io.IOException: No space left on device"
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "cause"),
     [
         (f"{CALL}: a.b.SparkException: aborted\n\tat a.b.C\nCaused by: {FULL}\n\tat a.b.D", FULL),
         (f"{CALL}: {FULL}\n\tat a.b.D", FULL),
@@ -19,5 +19,5 @@ FULL = "java.io.IOException: No space left on device"
         ("", "ValueError"),
     ],
 )
-def test_the_cause_of_a_failure_is_told(said: str, told: str) -> None:
-    assert str(failed("can't", ValueError(said))) == f"can't: {told}"
+def test_the_cause_of_a_failure_is_reported(message: str, cause: str) -> None:
+    assert str(failed("can't", ValueError(message))) == f"can't: {cause}"

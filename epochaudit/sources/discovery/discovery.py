@@ -14,7 +14,7 @@ from typing import Final
 from epochaudit.events.times import FOREVER
 from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.duplicates import BEGINNING, Candidate, duplicates
-from epochaudit.sources.discovery.identity import NodeHints, node_hints, nodes_of
+from epochaudit.sources.discovery.identity import nodes_of
 from epochaudit.sources.discovery.manifest import FILE, Manifest, read_manifest
 from epochaudit.sources.files.archives import is_tar, members
 from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile, Node
@@ -30,27 +30,11 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.formats import (
-    BY_KIND,
-    DATA_DUMP,
-    DATA_SEGMENT,
-    EMPTY,
-    FORMATS,
-    HEAD,
-    MANIFEST,
-    NODE_LOGS,
-    UNKNOWN,
-    recognised,
-)
+from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
+from epochaudit.sources.node_hints import NO_HINTS, NodeHints
 
-_CLUSTER_ID: Final = re.compile(rb"^\s*cluster\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 _ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
-_OF_NO_NODE: Final = ("metadata_log", "client_log", "manifest")
-LOGS: Final = NODE_LOGS | {"metadata-log-dump", "metadata-log-segment"}
-"""Kinds whose duplicates are found by content, wherever the files lie."""
-AUDITED: Final = LOGS | {DATA_SEGMENT, DATA_DUMP}
-"""Kinds that an audit needs at least one file of. Segments are no LOGS: those of two replicas are equal, but no duplicates."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +77,8 @@ def discover(path: str) -> Capture:
     """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
 
     Archives in it are read as directories. If one directory holds everything in an archive, it is the root. Raises
-    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml.
+    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml, and FormatError
+    for a plug-in's format that can't be used.
     """
     return capture_of(inspected(path))
 
@@ -102,14 +87,16 @@ def inspected(path: str) -> Inspected:
     """The files of a directory, a tar archive or a file, without nodes. Raises CaptureError as `discover` does."""
     manifest, found = _inspected_files(path)
     stated = manifest.cluster or _cluster_id(path, found)
-    copies = duplicates((file.stored, file.compression, file.beginning) for file in found if file.kind in LOGS)
+    copies = duplicates(
+        (file.stored, file.compression, file.beginning) for file in found if BY_KIND[file.kind].deduplicated
+    )
     return Inspected(path, stated or _directory_name(path), stated is not None, manifest, tuple(found), copies)
 
 
 def capture_of(inspection: Inspected) -> Capture:
     """The files with their nodes and order. Raises CaptureError if no file can be audited."""
     manifest, found, copies, cluster = inspection.manifest, inspection.files, inspection.copies, inspection.cluster
-    if not any(file.kind in AUDITED for file in found):
+    if not any(BY_KIND[file.kind].sufficient for file in found):
         raise CaptureError(_nothing_known(inspection.root, found))
     nodes = nodes_of({file.stored.path: (file.kind, file.node_hints) for file in found})
     recorded = [
@@ -141,7 +128,7 @@ def _read_files(path: str, stated: Manifest, root: str) -> tuple[Manifest, str, 
     if manifest is None:
         return Manifest(), root, found
     file, text = manifest
-    found.append(FoundFile(file, MANIFEST, None, text, NodeHints(), FOREVER, None, STOCK, zoned=False))
+    found.append(FoundFile(file, MANIFEST, None, text, NO_HINTS, FOREVER, None, STOCK, zoned=False))
     return read_manifest(text), root, found
 
 
@@ -149,7 +136,7 @@ def examined(path: str, file: Stored) -> Iterator[FoundFile]:
     """A file below a path, or each file in it if it is an archive. Raises CaptureError."""
     for member, compression, head in _candidates(path, [file]):
         if os.path.basename(member.path) == FILE:
-            yield FoundFile(member, MANIFEST, compression, head, NodeHints(), FOREVER, None, STOCK, zoned=False)
+            yield FoundFile(member, MANIFEST, compression, head, NO_HINTS, FOREVER, None, STOCK, zoned=False)
         else:
             yield _inspected(member, compression, head, None)
 
@@ -213,16 +200,16 @@ def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: 
     kind = recognised(head, file.path)
     if kind == EMPTY and compression:
         kind = UNKNOWN  # nothing could be decompressed
-    cluster_id = _CLUSTER_ID.search(head) if kind == "meta-properties" else None
+    known = BY_KIND[kind]
     return FoundFile(
         file,
         kind,
         compression,
         recorded[:BEGINNING],
-        node_hints(kind, head),
+        applied(known, known.node_hints, head, file.path),
         _first_time(head),
-        cluster_id[1].decode(errors="replace") if cluster_id else None,
-        layout if kind in NODE_LOGS or kind == "client-log" else STOCK,
+        applied(known, known.cluster_id, head, file.path),
+        layout if known.has_layout else STOCK,
         zoned,
     )
 
@@ -247,7 +234,7 @@ def _nothing_known(path: str, found: Sequence[FoundFile]) -> str:
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in FORMATS if known.kind in AUDITED)
+    expected = ", ".join(known.kind for known in formats() if known.sufficient)
     return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
 
 
@@ -278,7 +265,7 @@ def _recorded(
         kind=file.kind,
         cluster=cluster,
         size=file.stored.size,
-        node=None if known.source in _OF_NO_NODE else node,
+        node=node if known.has_node else None,
         source=known.source,
         compression=file.compression,
         time_zone="UTC" if file.zoned else zone or manifest.time_zone,
@@ -319,7 +306,7 @@ def _nodes(found: Sequence[FoundFile], files: Sequence[CaptureFile], manifest: M
     nodes = []
     for number in sorted({*roles, *stated}):
         node = stated.get(number)
-        stated_roles = (node.roles if node else ()) or tuple(sorted(roles[number]))
+        stated_roles: tuple[str, ...] = node.roles if node and node.roles else tuple(sorted(roles[number]))
         zone = (node.time_zone if node else None) or manifest.time_zone
         nodes.append(Node(number, stated_roles, node.kafka if node else None, zone))
     return tuple(nodes)

@@ -8,165 +8,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
-from msgspec import MsgspecError, Struct
-from msgspec.json import Decoder
+from epochaudit.sources.formats import BY_KIND, Format
+from epochaudit.sources.node_hints import Endpoint, NodeHints
 
-from epochaudit.sources.formats import EMPTY
-
-_LOG_KINDS: Final = frozenset({"request-log-json", "request-log-text", "state-change-log", "server-log"})
-_NAMED_BY_PARTITION: Final = {
-    "leader-epoch-checkpoint": "leader-epoch-checkpoint",
-    "partition-metadata": "partition.metadata",
-}
-_REPLICA_KINDS: Final = frozenset({*_NAMED_BY_PARTITION, "data-segment", "data-segment-dump"})
-_NODE_KINDS: Final = _LOG_KINDS | {*_REPLICA_KINDS, "offset-checkpoint", "meta-properties", "server-properties", EMPTY}
 # files of a partition's log, of removed replicas, too; many of them are empty
 _IN_PARTITION_FOLDER: Final = re.compile(
     r"\d{20}(?:-[\w-]{22})?\.(?:log|index|timeindex|txnindex|snapshot)(?:\.\w+)*"
     r"|leader-epoch-checkpoint(?:\.tmp)?|partition\.metadata(?:\.tmp)?"
 )
 _NODE_IN_NAME: Final = re.compile(r"(?:^|[._-])(?:broker|node|kafka)[-_]?(\d{1,9})(?=[._-]|$)")
-_BROKERS: Final = rb"(Broker|KafkaServer|BrokerServer|BrokerLifecycleManager|ReplicaManager|GroupCoordinator|KafkaApi)"
-_CONTROLLERS: Final = rb"(ControllerServer|QuorumController|ControllerRegistrationManager)"
-_SHARED_CLASSES: Final = rb"(?:SharedServer|KafkaRaftServer|RaftManager|MetadataLoader|SnapshotGenerator)"
-_LOG_PREFIX: Final = re.compile(  # the prefix of a message; after it, a controller may name another broker
-    rb"^\[[^\]\n]*\] [A-Z]+ +\[(?:(?:" + _BROKERS + rb"|" + _CONTROLLERS + rb"|" + _SHARED_CLASSES + rb"|Controller)"
-    rb"(?: (?:id|nodeId|brokerId|broker)=| |-)|(?:Partition \S+|ReplicaFetcherManager on) broker[ =])(\d{1,9})\b",
-    re.MULTILINE,
-)  # fmt: skip
-_QUORUM_CONTROLLER: Final = re.compile(rb"^\[[^\]\n]*\] [A-Z]+ +\[Controller \d{1,9}\] ", re.MULTILINE)  # 2.8 to 3.5
-_SETTING: Final = re.compile(rb"^\s*(?:broker|node)\.id ?[=:] ?(\d{1,9})\s*$", re.MULTILINE)
-_ROLES: Final = re.compile(rb"^\s*process\.roles ?= ?\[?([a-z, ]+)\]?\s*$", re.MULTILINE)
-_LISTENERS: Final = re.compile(rb"^\s*(?:advertised\.)?listeners ?=(.*)$", re.MULTILINE)
-_VOTERS: Final = re.compile(rb"^\s*controller\.quorum\.voters ?= ?(.*)$", re.MULTILINE)
-_VOTER: Final = re.compile(rb"(\d{1,9})@([^:,\s]+):(\d{1,5})")
-_ENDPOINT: Final = re.compile(rb"://([^\s,/]*?):(\d{1,5})")
-# In JSON and text lines. Two patterns that each begin with a literal are ten times as fast as one with alternatives.
-_LOCAL_ENDS: Final = tuple(
-    re.compile(before + rb'([^\s"]*?):(\d{1,5})-') for before in (rb'"connection":"', rb" from connection ")
-)
 _FOLDER: Final = re.compile(r"(?:.*[A-Za-z][-_.]?)?(\d{1,9})")  # broker-1, node2, 3; no date, no version
-_SETTING_KINDS: Final = frozenset({"server-log", "meta-properties", "server-properties"})
-
-Endpoint = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class NodeHints:
-    """Evidence in a file's head: ids and roles of its writer, local end points of connections, end points of brokers."""
-
-    ids: frozenset[int] = frozenset()
-    roles: frozenset[str] = frozenset()
-    local: frozenset[Endpoint] = frozenset()
-    brokers: frozenset[tuple[Endpoint, int]] = frozenset()
-
-
-def node_hints(kind: str, head: bytes) -> NodeHints:
-    """The hints in a file's head. kind: its format. head: lines in the stock layout."""
-    ids: set[int] = set()
-    roles: set[str] = set()
-    local: frozenset[Endpoint] = frozenset()
-    brokers: frozenset[tuple[Endpoint, int]] = frozenset()
-    if kind in _LOG_KINDS:
-        prefixes = set(_LOG_PREFIX.findall(head))
-        ids.update(int(number) for *_, number in prefixes)
-        roles.update("broker" for broker, _, _ in prefixes if broker)
-        roles.update("controller" for _, controller, _ in prefixes if controller)
-        if b"[Controller " in head and _QUORUM_CONTROLLER.search(head):
-            roles.add("controller")
-        local = frozenset(_endpoint(*end) for pattern in _LOCAL_ENDS for end in pattern.findall(head))
-        brokers = frozenset((*_announced(head), *_announced_as_text(head)))
-    if kind in _SETTING_KINDS:
-        ids.update(int(number) for number in _SETTING.findall(head))
-        for setting in _ROLES.findall(head):
-            roles.update(role.strip().decode() for role in setting.split(b",") if role.strip())
-        brokers |= frozenset(_configured(head, ids))
-    return NodeHints(frozenset(ids), frozenset(roles), local, brokers)
-
-
-def _configured(head: bytes, ids: Collection[int]) -> Iterable[tuple[Endpoint, int]]:
-    """(end point, node id) in a node's settings: its own listeners and the controllers'."""
-    for setting in _VOTERS.findall(head):
-        yield from ((_endpoint(host, port), int(node)) for node, host, port in _VOTER.findall(setting))
-    if len(ids) == 1:
-        node = next(iter(ids))
-        for setting in _LISTENERS.findall(head):
-            yield from ((_endpoint(*end), node) for end in _ENDPOINT.findall(setting))
-
-
-def _endpoint(host: bytes, port: bytes) -> Endpoint:
-    return host.decode(errors="replace"), int(port)
-
-
-class _End(Struct, rename="camel"):
-    host: str
-    port: int
-
-
-class _Broker(Struct, rename="camel"):
-    id: int | None = None
-    node_id: int | None = None
-    host: str | None = None
-    port: int | None = None
-    endpoints: list[_End] = []
-
-
-class _Announcement(Struct, rename="camel"):
-    live_brokers: list[_Broker] = []
-    brokers: list[_Broker] = []
-    broker_id: int | None = None
-    listeners: list[_End] = []
-
-
-class _Announcing(Struct):
-    request: _Announcement
-    response: _Announcement
-
-
-_ANNOUNCING: Final = re.compile(
-    rb'Completed request:(\{[^\n]*"requestApiKeyName":"(?:UPDATE_METADATA|BROKER_REGISTRATION|METADATA)"[^\n]*\})'
-)
-
-
-def _announced(head: bytes) -> Iterable[tuple[Endpoint, int]]:
-    """(end point, broker id) in UpdateMetadata, BrokerRegistration and Metadata lines in JSON."""
-    decoder = Decoder(_Announcing)
-    for line in _ANNOUNCING.findall(head):
-        try:
-            line = decoder.decode(line)
-        except (MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-        for broker in (*line.request.live_brokers, *line.response.brokers):
-            number = broker.node_id if broker.id is None else broker.id
-            ends = [*broker.endpoints]
-            if broker.host is not None and broker.port is not None:
-                ends.append(_End(broker.host, broker.port))
-            if number is not None:
-                yield from (((end.host, end.port), number) for end in ends)
-        if line.request.broker_id is not None:
-            yield from (((end.host, end.port), line.request.broker_id) for end in line.request.listeners)
-
-
-_TEXT_REQUEST: Final = re.compile(rb"Completed request:RequestHeader\(apiKey=(UPDATE_METADATA|METADATA),([^\n]*)")
-_LIVE_BROKER: Final = re.compile(rb"\{id=(\d{1,9}),(?:v0_\w+=[^,{}]*,)*end_?points=\[([^\]]*)\]")
-_LIVE_END: Final = re.compile(rb"port=(\d{1,5}),host=([^,{}]*)")
-_BROKER_OF_CLUSTER: Final = re.compile(rb"\{node_id=(\d{1,9}),host=([^,{}]*),port=(\d{1,5})")
-
-
-def _announced_as_text(head: bytes) -> Iterable[tuple[Endpoint, int]]:
-    """(end point, broker id) in UpdateMetadata and Metadata lines as text, up to 2.7."""
-    for api, line in _TEXT_REQUEST.findall(head):
-        if api == b"METADATA":
-            for broker, host, port in _BROKER_OF_CLUSTER.findall(line):
-                yield _endpoint(host, port), int(broker)
-        else:
-            for broker, ends in _LIVE_BROKER.findall(line):
-                yield from ((_endpoint(host, port), int(broker)) for port, host in _LIVE_END.findall(ends))
 
 
 @dataclass
@@ -185,9 +41,14 @@ def nodes_of(files: Mapping[str, tuple[str, NodeHints]]) -> dict[str, int]:
     )
     nodes = _by_neighbours(files, {**own, **connected})
     for path, (kind, _) in files.items():
-        if path not in nodes and kind in _NODE_KINDS and (by_name := _by_folder_name(path, kind)) is not None:
+        if path not in nodes and (by_name := _by_name(path, BY_KIND[kind])) is not None:
             nodes[path] = by_name
-    return {path: node for path, node in nodes.items() if files[path][0] in _NODE_KINDS}
+    return {path: node for path, node in nodes.items() if _is_attributed(BY_KIND[files[path][0]])}
+
+
+def _is_attributed(known: Format) -> bool:
+    """A node is looked for: files that are not read, such as indexes, lie in any folder and affect no verdict."""
+    return known.has_node and known.is_read
 
 
 def _by_neighbours(files: Mapping[str, tuple[str, NodeHints]], own: Mapping[str, int]) -> dict[str, int]:
@@ -199,7 +60,7 @@ def _by_neighbours(files: Mapping[str, tuple[str, NodeHints]], own: Mapping[str,
         for folder in (parent, *parent.parents):
             if path in own:
                 folders[folder].ids_below.add(own[path])
-            if kind in _LOG_KINDS:
+            if BY_KIND[kind].is_node_log:
                 folders[folder].log_folders.add(parent)
     assigned = dict(own)
     for path in files:
@@ -249,13 +110,16 @@ def _by_connections(unknown: Mapping[str, NodeHints], files: Mapping[str, tuple[
     return connected
 
 
-def _by_folder_name(path: str, kind: str) -> int | None:
-    """The number at the end of the nearest folder's name that ends with one; a partition's folder is skipped."""
+def _by_name(path: str, known: Format) -> int | None:
+    """The node in the file's own name, else the number at the end of the nearest folder's name that ends with one.
+
+    A partition's folder is skipped.
+    """
     *folders, name = PurePosixPath(path).parts
-    if kind == "data-segment-dump" and (node_in_name := _NODE_IN_NAME.search(name)):
+    if known.node_in_name and (node_in_name := _NODE_IN_NAME.search(name)):
         return int(node_in_name[1])
-    own = name == _NAMED_BY_PARTITION.get(kind) or _IN_PARTITION_FOLDER.fullmatch(name)
-    for folder in reversed(folders[:-1] if own else folders):
+    in_partition = _IN_PARTITION_FOLDER.fullmatch(name)
+    for folder in reversed(folders[:-1] if in_partition else folders):
         if match := _FOLDER.fullmatch(folder):
             return int(match[1])
     return None

@@ -33,7 +33,7 @@ def test_other_nodes_have_clocks_of_their_own() -> None:
     assert corrections([part("a", (100_000, 90_000)), part("b", node=2)]) == []
 
 
-def test_two_steps_are_told_apart() -> None:
+def test_two_steps_are_distinguished() -> None:
     found = corrections(
         [part("r", (100_000, 10_000), (1_000_000, 20_000)), part("s", (95_000, 5_000), (999_000, 19_000))]
     )

@@ -91,7 +91,7 @@ def test_a_jump_forward_is_taken_as_it_is() -> None:
     assert gaps(read([START, START + timedelta(hours=1), START + timedelta(hours=1, milliseconds=5)])) == [HOUR, 5]
 
 
-def test_a_minute_is_told_where_all_its_seconds_are_as_long() -> None:
+def test_a_minute_is_known_where_all_its_seconds_are_as_long() -> None:
     clock = LogClock("Europe/Berlin")
     start = clock.read(b"[2026-10-25 02:59:00,000] x")
     assert start is not None

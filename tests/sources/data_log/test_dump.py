@@ -104,7 +104,7 @@ def test_one_file_may_hold_several_logs() -> None:
     assert [(row["topic"], row["partition"]) for row in rows] == [("u", 0), ("v", 3)]
 
 
-def test_the_folder_tells_the_log_of_a_dump_without_its_first_line() -> None:
+def test_the_folder_names_the_log_of_a_dump_without_its_first_line() -> None:
     assert [row["topic"] for row in read(V4_1, path="broker-1/u-0/dump.txt")[0]] == ["u"]
     assert read(V4_1)[1] == ["no line or folder tells the partition of the batch"]
 

@@ -104,7 +104,7 @@ def test_missing_offsets_are_traces_of_compaction() -> None:
     assert runs(batch(5, b"a"), PATH.replace("0.log", "5.log"))[0][-1] is None
 
 
-def test_an_empty_segment_tells_where_the_log_ends() -> None:
+def test_an_empty_segment_shows_where_the_log_ends() -> None:
     [row], reasons, _ = read(b"", PATH.replace("0.log", "7.log"))
     assert (row["batch_base_offset"], row["batch_last_offset"], row["record_count"]) == (7, 6, 0)
     assert not reasons

@@ -31,7 +31,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """A bucket's URI; the server and credentials are told by the environment, as operators tell them."""
+    """A bucket's URI; the server and credentials come from the environment, as operators set them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -40,16 +40,16 @@ def s3() -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    told = {
+    settings = {
         "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_EC2_METADATA_DISABLED": "true",
     }  # fmt: skip
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         wait_for(port)
         system = fs.S3FileSystem(
-            endpoint_override=told["AWS_ENDPOINT_URL"], region="us-east-1", allow_bucket_creation=True
+            endpoint_override=settings["AWS_ENDPOINT_URL"], region="us-east-1", allow_bucket_creation=True
         )
         system.create_dir("logs")
         for path, content in FILES.items():
@@ -104,7 +104,7 @@ def test_an_object_that_is_an_archive_is_a_capture(s3: str) -> None:
     assert read(discover(f"{s3}/night/old/broker-3.tar")) == {"state-change.log": 60}
 
 
-def test_what_is_not_there_is_said(s3: str) -> None:
+def test_a_missing_object_is_reported(s3: str) -> None:
     with pytest.raises(CaptureError, match="no such file or directory"):
         discover(f"{s3}/morning")
 

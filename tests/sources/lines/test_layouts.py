@@ -54,9 +54,9 @@ def laid_out(show: Callable[[Printed], str], *, closes: bool = False) -> list[st
     """The lines in another layout; `closes`: it prints the logger at the end of the message, as stock does."""
     lines = []
     for line in STOCK_LINES:
-        told = printed(line)
-        if told is not None:
-            lines.append(show(told))
+        message = printed(line)
+        if message is not None:
+            lines.append(show(message))
         elif closes or line != " (kafka.server.KafkaConfig)":
             lines.append(line)
     return lines
@@ -71,9 +71,9 @@ def in_json(names: dict[str, str], *, time: Callable[[str, str], object]) -> lis
     """One object per message, whose further lines are inside it."""
     messages: list[tuple[Printed, list[str]]] = []
     for line in STOCK_LINES:
-        told = printed(line)
-        if told is not None:
-            messages.append((told, [told[3]]))
+        parts = printed(line)
+        if parts is not None:
+            messages.append((parts, [parts[3]]))
         elif line != " (kafka.server.KafkaConfig)":
             messages[-1][1].append(line)
     return [
@@ -182,7 +182,7 @@ def rows(data: bytes, layout: Layout, zone: str | None = None) -> list[dict[str,
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_layout_is_told_by_its_lines(name: str) -> None:
+def test_a_layout_is_recognised_by_its_lines(name: str) -> None:
     lines, layout = LAYOUTS[name]
     assert layout_of("\n".join(lines).encode()) == layout
 
@@ -216,7 +216,7 @@ def test_a_line_whose_last_part_is_missing_is_quarantined() -> None:
     assert split["statistics"]["quarantined_lines"] == split["statistics"]["lines"] == 2  # type: ignore[index]
 
 
-def test_a_time_with_its_zone_is_read_in_utc_whatever_the_manifest_says(tmp_path: Path) -> None:
+def test_a_time_with_its_zone_is_read_in_utc_whatever_the_manifest_states(tmp_path: Path) -> None:
     lines = laid_out(lambda p: f"{p[0]}T{p[1]}+0200 {p[2]} {p[3]} ({p[4]})")
     (tmp_path / "server.log").write_text("\n".join(lines))
     (tmp_path / "capture.toml").write_text('time_zone = "America/New_York"')
@@ -275,7 +275,7 @@ def test_the_decoder_is_the_one_of_all_node_logs() -> None:
     assert node_log.DECODER.kind == "node-log"
 
 
-def test_loggers_without_their_package_are_told_by_their_class(tmp_path: Path) -> None:
+def test_loggers_without_their_package_are_recognised_by_their_class(tmp_path: Path) -> None:
     lines = laid_out(lambda p: f"{p[0]} {p[1]} {p[2]} [main] {p[4].rpartition('.')[2]}:88 - {p[3]}")
     (tmp_path / "out.txt").write_text("\n".join(lines))
     [file] = discover(str(tmp_path)).files

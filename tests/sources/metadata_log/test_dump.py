@@ -212,7 +212,7 @@ def test_a_control_record(content: str, columns: dict[str, object]) -> None:
         ["Dumping x", batch(0, 0), control(0, 'SnapshotHeader {"version":0,"lastContainedLogTimestamp":1}')],
     ],
 )
-def test_records_of_a_snapshot_are_told_from_records_of_the_log(heading: list[str]) -> None:
+def test_records_of_a_snapshot_are_distinguished_from_records_of_the_log(heading: list[str]) -> None:
     snapshot_record, log_record = record(1, "NO_OP_RECORD"), record(2, "NO_OP_RECORD")
     decoded = decode(metadata_dump, *heading, batch(1, 1), snapshot_record, DUMPING, batch(2, 2), log_record)
     assert [event["in_snapshot"] for event in decoded.events if event["event_type"] == "NO_OP_RECORD"] == [True, False]

@@ -77,7 +77,7 @@ def test_every_control_record_round_trips(layout: Layout, data: st.DataObject) -
 
 def test_the_table_names_each_key_once() -> None:
     for kind in ("records", "control"):
-        keys = [told["key"] for told in LAYOUTS[kind].values()]
+        keys = [layout["key"] for layout in LAYOUTS[kind].values()]
         assert len(set(keys)) == len(keys)
         assert set(record_types(kind)) == set(keys)
     assert set(record_types("records")) == set(range(30)) - {13}
@@ -103,11 +103,11 @@ def test_fields_are_in_the_order_of_the_layout_tagged_ones_too() -> None:
     ],
     ids=["type", "large type", "version", "type by name only", "version in 2.8"],
 )
-def test_what_is_not_in_the_table_is_told_by_name_or_number(value: bytes, expected: Content) -> None:
+def test_what_is_not_in_the_table_has_its_name_or_number(value: bytes, expected: Content) -> None:
     assert read_record(value) == expected
 
 
-def test_a_control_record_of_an_unknown_type_is_told_by_number() -> None:
+def test_a_control_record_of_an_unknown_type_has_its_number() -> None:
     assert read_control_record(b"\0\0\0\x0c", b"\0\0rest") == Content("UNKNOWN_CONTROL_RECORD_12", 0, None)
     with pytest.raises(BadRecordError):
         read_control_record(None, b"\0\0")
@@ -130,7 +130,7 @@ def test_a_control_record_of_an_unknown_type_is_told_by_number() -> None:
         (b"", "cut off"),
     ],
 )
-def test_bad_records_are_told(value: bytes, reason: str) -> None:
+def test_bad_records_are_reported(value: bytes, reason: str) -> None:
     with pytest.raises(BadRecordError, match=reason):
         read_record(value)
 

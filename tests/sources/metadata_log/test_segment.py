@@ -71,7 +71,7 @@ def read(data: bytes, path: str = "00000000000000000000.log") -> Read:
     return Read(sorted(events, key=lambda event: event["line_in_split"]), quarantined, tally)
 
 
-def told(event: Event) -> Event:
+def placeless(event: Event) -> Event:
     place = {"row_kind", "cluster", "file", "file_order", "split", *PLACE}
     return {column: value for column, value in event.items() if column not in place}
 
@@ -88,7 +88,7 @@ def test_a_log_and_its_dump_give_the_same_events(name: str, capture: Callable[[s
     found = read(raw)
     assert not found.quarantined
     assert found.tally == (len(found.events), 0, 0)
-    of_log, of_dump = ([told(event) for event in events] for events in (found.events, decode_dump(dump)))
+    of_log, of_dump = ([placeless(event) for event in events] for events in (found.events, decode_dump(dump)))
     if re.search(r"controlType: LEADER_CHANGE", dump):  # Kafka before 4.1 does not print who became leader
         assert (of_log[0].pop("leader"), of_log[0].pop("api_version")) == (100, 0)
     assert of_log == of_dump
@@ -116,7 +116,7 @@ def test_a_record_reads_as_the_dump_prints_it(name: str, capture: Callable[[str]
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_record_has_its_place_its_batch_and_its_columns(codec: str) -> None:
     found = read(LOG[0] + batch(1, FENCE, CHANGE, codec=codec, epoch=6))
-    assert [told(event) for event in found.events[1:]] == [
+    assert [placeless(event) for event in found.events[1:]] == [
         {
             "event_type": "FENCE_BROKER_RECORD",
             "time_ms": TIME,
@@ -154,13 +154,13 @@ def test_a_record_has_its_place_its_batch_and_its_columns(codec: str) -> None:
 
 def test_a_new_raft_leader_is_an_event() -> None:
     [found] = read(leader_change(101, epoch=7)).events
-    assert told(found)["leader"] == 101
-    assert told(found)["event_type"] == "LEADER_CHANGE"
-    assert told(found)["raft_epoch"] == 7
+    assert placeless(found)["leader"] == 101
+    assert placeless(found)["event_type"] == "LEADER_CHANGE"
+    assert placeless(found)["raft_epoch"] == 7
 
 
 @pytest.mark.parametrize("path", ["00000000000000000120-0000000003.checkpoint", "x.checkpoint.gz", "renamed"])
-def test_records_of_a_snapshot_are_told_from_records_of_the_log(path: str) -> None:
+def test_records_of_a_snapshot_are_distinguished_from_records_of_the_log(path: str) -> None:
     found = read((snapshot_header() if path == "renamed" else b"") + batch(1, TOPIC), path)
     assert all(event["in_snapshot"] for event in found.events)
     assert not any(event["in_snapshot"] for event in read(LOG[0] + LOG[1]).events)
@@ -177,7 +177,7 @@ def test_records_of_a_snapshot_are_told_from_records_of_the_log(path: str) -> No
 def test_unknown_types_and_versions_are_counted_without_columns(value: bytes, event_type: str, version: int) -> None:
     found = read(batch(1, FENCE, value, FENCE))
     assert not found.quarantined
-    event = told(found.events[1])
+    event = placeless(found.events[1])
     assert (event["event_type"], event["api_version"]) == (event_type, version)
     assert not {"topic_id", "partition", "broker_id", "name"} & set(event)
     assert [event["event_type"] for event in found.events][::2] == ["FENCE_BROKER_RECORD"] * 2

@@ -104,7 +104,7 @@ def test_the_broker_may_set_the_time() -> None:
     assert [record.time_ms for record in records(found)] == [99] * 4
 
 
-def test_control_batches_are_told() -> None:
+def test_control_batches_are_recognised() -> None:
     [found] = framed(batch(0, control(2, b"\0\0"), control=True))
     assert isinstance(found, Batch)
     assert found.is_control
@@ -154,7 +154,7 @@ def test_a_changed_byte_costs_only_its_batch() -> None:
             assert (offset, size) == (start, end - start)
 
 
-def test_why_a_batch_is_lost_is_told() -> None:
+def test_the_reason_for_a_lost_batch_is_reported() -> None:
     start = len(LOG[0])
     body = bytearray(b"".join(LOG))
     body[start + 70] ^= 1
@@ -187,7 +187,7 @@ def test_the_beginning_of_a_batch_can_be_looked_at() -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("content", [b"", b"nonsense" * 9, b"\x82SNAPPY\0" + bytes(8) + b"\xff\xff\xff\xff\0"])
-def test_damaged_compressed_records_are_told(codec: str, content: bytes) -> None:
+def test_damaged_compressed_records_are_reported(codec: str, content: bytes) -> None:
     [found] = framed(batch(0, b"x", codec=codec, content=content))
     assert isinstance(found, Batch)
     with pytest.raises(BadRecordError):
@@ -216,7 +216,7 @@ def test_compressed_records_are_bounded(codec: str, monkeypatch: pytest.MonkeyPa
         (b"\xff" * 12, "too long"),
     ],
 )
-def test_malformed_records_are_told(content: bytes, reason: str) -> None:
+def test_malformed_records_are_reported(content: bytes, reason: str) -> None:
     [found] = framed(batch(0, b"x", content=content))
     assert isinstance(found, Batch)
     with pytest.raises(BadRecordError, match=reason):

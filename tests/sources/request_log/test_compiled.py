@@ -165,8 +165,8 @@ def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], S
 
 
 def test_what_is_compiled_in_is_what_other_modules_say() -> None:
-    said = (log_time.LATE_MS, DIVERGING_EPOCH_FETCH_VERSION, REPLICA_STATE_FETCH_VERSION)
-    assert said == (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE)
+    stated = (log_time.LATE_MS, DIVERGING_EPOCH_FETCH_VERSION, REPLICA_STATE_FETCH_VERSION)
+    assert stated == (machine._LATE_MS, machine._TAGGED_FIELDS, machine._REPLICA_STATE)
     never_in_text = {"is_kraft_controller", "request_type", "leader_recovery_state"}
     for api in program.AS_ROWS:
         assert set(APIS[api].columns) - set(machine.REGISTERS) <= never_in_text

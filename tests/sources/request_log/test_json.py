@@ -61,7 +61,7 @@ ANSWERED = {"in_request": False, "in_response": True}
 NEITHER = {"in_request": False, "in_response": False}
 
 
-def test_a_recorded_line_keeps_all_that_it_says() -> None:
+def test_the_rows_hold_all_values_of_a_recorded_line() -> None:
     [event] = decode(request_log, REAL_LINE).events
     assert event == {
         "row_kind": "event", "cluster": "c", "file": "log", "file_order": 0, "split": 0, "byte_offset": 0, "line_in_split": 1,
@@ -138,7 +138,7 @@ def test_leader_and_isr_to_4_is_answered_by_name_and_calls_the_partition_epoch_z
     assert row("LEADER_AND_ISR", 1, flat, {"errorCode": 0, "partitionErrors": errors}) == expected
 
 
-def test_codes_of_two_topics_without_ids_are_told_only_where_they_agree() -> None:
+def test_codes_of_two_topics_without_ids_are_known_only_where_they_agree() -> None:
     request = {
         **SENDER,
         "topicStates": [
@@ -151,12 +151,12 @@ def test_codes_of_two_topics_without_ids_are_told_only_where_they_agree() -> Non
         ],
     }
     errors = [{"partitionIndex": p, "errorCode": code} for p, code in ((0, 0), (0, 0), (1, 0), (1, 11))]
-    told = rows(
+    found = rows(
         "LEADER_AND_ISR", 5, request, {"errorCode": 0, "topics": [{"topicId": ZERO, "partitionErrors": errors}]}
     )
-    codes = {(r["topic"], r["partition"]): r.get("error_code") for r in told}
+    codes = {(r["topic"], r["partition"]): r.get("error_code") for r in found}
     assert codes == {("a", 0): 0, ("b", 0): 0, ("a", 1): None, ("b", 1): None}
-    assert not any("topic_id" in r for r in told)
+    assert not any("topic_id" in r for r in found)
 
 
 def test_a_refused_request_lists_no_partitions_in_its_answer() -> None:
@@ -310,7 +310,7 @@ def test_a_consumers_fetch_17_by_topic_id() -> None:
     }  # fmt: skip
 
 
-def test_a_followers_fetch_tells_its_epoch_since_15_and_its_id_always() -> None:
+def test_a_followers_fetch_states_its_epoch_since_15_and_its_id_always() -> None:
     topics = [{"topicId": ID, "partitions": [POSITION]}]
     state = {"replicaState": {"replicaId": 3, "replicaEpoch": 61}}
     new = row("FETCH", 17, fetch(topics, **state), answer([]))
@@ -327,14 +327,14 @@ def test_fetch_in_2_8_calls_its_answers_otherwise() -> None:
     assert {"topic": "t", **AT, **READ, **NO_HINTS, **BOTH}.items() <= fetched.items()
 
 
-def test_tagged_fields_are_kept_and_unknown_below_their_version() -> None:
-    told = {
+def test_tagged_fields_are_read_and_unknown_below_their_version() -> None:
+    answered = {
         **FETCHED,
         "errorCode": 74,
         "currentLeader": {"leaderId": 2, "leaderEpoch": 6},
         "divergingEpoch": {"epoch": 3, "endOffset": 7},
     }
-    response = answer([{"topicId": ID, "partitions": [{"partitionIndex": 0, **told}]}])
+    response = answer([{"topicId": ID, "partitions": [{"partitionIndex": 0, **answered}]}])
     hinted = row("FETCH", 16, fetch([{"topicId": ID, "partitions": [POSITION]}]), response)
     assert {
         "hinted_leader": 2,
@@ -397,7 +397,7 @@ def test_a_new_session_takes_the_place_of_the_one_that_the_request_names() -> No
     assert row("FETCH", 17, fetch([], (33, -1)), answer([]))["session_id"] == 33
 
 
-def test_a_fetch_whose_answer_was_not_kept_leaves_the_answer_unknown() -> None:
+def test_a_fetch_without_recorded_answer_leaves_the_answer_unknown() -> None:
     unanswered = row("FETCH", 17, fetch([{"topicId": ID, "partitions": [POSITION]}], (33, 2)), "")
     assert (unanswered["in_response"], unanswered.get("error_code"), unanswered.get("request_error_code")) == (
         False,
@@ -499,7 +499,7 @@ def test_offset_fetch_by_group_since_8() -> None:
 # --- metadata, brokers, topics
 
 
-def test_metadata_gives_what_the_response_says_of_each_partition() -> None:
+def test_metadata_gives_what_the_response_states_of_each_partition() -> None:
     partition = {
         "errorCode": 0,
         "partitionIndex": 1,
@@ -577,10 +577,10 @@ def test_settings_of_topics_and_brokers_that_are_changed(api: str, version: int)
         "resources": [{"resourceType": kind, "resourceName": name, "configs": [setting]} for kind, name in owners]
     }
     answer = {"responses": [{"errorCode": kind, "resourceType": kind, "resourceName": name} for kind, name in owners]}
-    told = [
+    found = [
         (r.get("topic"), r.get("broker_id"), r["error_code"], r["value"]) for r in rows(api, version, asked, answer)
     ]
-    assert told == [("t", None, 2, "true"), (None, 3, 4, "true"), (None, None, 4, "true")]
+    assert found == [("t", None, 2, "true"), (None, 3, 4, "true"), (None, None, 4, "true")]
     assert "name" not in row(api, version, {**asked, "validateOnly": True}, answer)
     taken_away = {"resourceType": 2, "resourceName": "t", "configs": [{**setting, "configOperation": 1, "value": None}]}
     assert "value" not in row(api, version, {"resources": [taken_away]}, answer)

@@ -131,7 +131,7 @@ def test_recorded_lines_are_read_as_before_and_say_that_others_are_missing(name:
     light = decode(node_log, *(as_light(line) for line in lines))
     full = decode(node_log, *lines)
     assert light.outcomes == full.outcomes
-    told = [event for event in light.events if event["event_type"] == "REQUEST_LOG_FILTERED"]
-    assert [event["name"] for event in told] == ["light"]
+    filtered = [event for event in light.events if event["event_type"] == "REQUEST_LOG_FILTERED"]
+    assert [event["name"] for event in filtered] == ["light"]
     assert len(light.events) == len(full.events) + 1
     assert not [event for event in full.events if event["event_type"] == "REQUEST_LOG_FILTERED"]

@@ -28,8 +28,8 @@ def test_each_stated_version_is_a_row_of_its_node() -> None:
     decoder = DECODER(CaptureFile("capture.toml", "x", DECODER.kind, "payments", len(MANIFEST), source=SOURCE), sink)
     assert list(decoder.read(BytesIO(MANIFEST.encode()))) == [(len(MANIFEST), (2, 10, 0))]
     rows = [row for batch in sink.drain() for row in batch.to_pylist()]
-    told = [(row["event_type"], row["source"], row["node"], row["value"], row["line_in_split"]) for row in rows]
-    assert told == [("KAFKA_VERSION", "manifest", 1, "3.9.1", 5), ("KAFKA_VERSION", "manifest", 7, "2.3.1", 11)]
+    found = [(row["event_type"], row["source"], row["node"], row["value"], row["line_in_split"]) for row in rows]
+    assert found == [("KAFKA_VERSION", "manifest", 1, "3.9.1", 5), ("KAFKA_VERSION", "manifest", 7, "2.3.1", 11)]
     assert [MANIFEST[row["byte_offset"] :][:5] for row in rows] == ["kafka", "kafka"]
     assert {row["time_ms"] for row in rows} == {None}
 

@@ -253,7 +253,7 @@ def test_settings_that_are_changed(api: str, configs: str, answers: str) -> None
     assert (found["topic"], found["name"], found["value"], found["error_code"]) == ("t", "a", "b,c", 0)
 
 
-def test_a_fetch_keeps_all_that_it_says() -> None:
+def test_the_rows_hold_all_values_of_a_fetch() -> None:
     asked, forgotten, also_forgotten = decode(text_request_log, LINES["fetch"]).events
     assert asked == {
         "row_kind": "event", "cluster": "c", "file": "log", "file_order": 0, "split": 0, "byte_offset": 0, "line_in_split": 1,
@@ -283,7 +283,7 @@ def test_a_fetch_keeps_all_that_it_says() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_size_of_a_record_set_is_told_where_its_text_tells_it(
+def test_the_size_of_a_record_set_is_known_where_its_text_states_it(
     records: str, size: int | None, partitions: int
 ) -> None:
     header = "partition_header={partition=%d,error_code=0,high_watermark=8,last_stable_offset=8,log_start_offset=0,"
@@ -317,12 +317,12 @@ def place() -> tuple[CaptureFile, RowSink]:
     return file, RowSink(file, split=0)
 
 
-def test_a_request_without_response_is_kept_as_asked() -> None:
+def test_a_request_without_response_has_rows_as_asked() -> None:
     [row] = rows(line("STOP_REPLICA", 0, STOP, ""))
     assert (row["in_request"], row["in_response"], row.get("error_code")) == (True, False, None)
 
 
-def test_the_end_tells_the_software_of_the_client() -> None:
+def test_the_end_names_the_software_of_the_client() -> None:
     for conversions in ("", ",temporaryMemoryBytes:81,messageConversionsTime:0.1"):
         client = ",clientInformation:ClientInformation(softwareName=apache-kafka-java, softwareVersion=2.5.1)"
         [row] = rows(line("STOP_REPLICA", 0, STOP, STOPPED, tail=TAIL + client + conversions))
@@ -335,7 +335,7 @@ def test_a_principal_may_hold_any_sign(principal: str) -> None:
     assert row["connection"] == "10.0.0.1:9092-10.0.0.2:40000-3"
 
 
-def test_topics_whose_names_hold_commas_cannot_be_told_from_more_topics() -> None:
+def test_topics_whose_names_hold_commas_cannot_be_distinguished_from_more_topics() -> None:
     asked, answered = "{topic_names=[a,b],timeout_ms=1}", "{throttle_time_ms=0,responses=[{name=%s,error_code=3}%s]}"
     two = rows(line("DELETE_TOPICS", 1, asked, answered % ("a", ",{name=b,error_code=3}")))
     assert [(row["topic"], row["error_code"]) for row in two] == [("a", 3), ("b", 3)]

@@ -947,8 +947,8 @@ RECORDS: list[Case] = [
         for whose, topic in (("by default", {}), ("for topic a.b-c", {"topic": "a.b-c"}))
     ),
     *(
-        (logger, message, "CONFIG_CHANGED", told)
-        for logger, message, told in (
+        (logger, message, "CONFIG_CHANGED", expected)
+        for logger, message, expected in (
             (
                 "Overrides",
                 "Processing override for entityPath: topics/t-0 with config: Map(a -> 9, unclean.leader.election.enable -> true)",
@@ -1085,7 +1085,7 @@ def test_a_stack_trace_belongs_to_its_line() -> None:
 
 
 def test_beginnings_are_found_by_a_whole_word() -> None:
-    assert all(b" " in beginning for told in BEGINNINGS.values() for beginning in told)
+    assert all(b" " in beginning for beginnings in BEGINNINGS.values() for beginning in beginnings)
 
 
 def test_every_event_of_a_log_line_is_described() -> None:

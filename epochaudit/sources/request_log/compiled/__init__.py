@@ -12,14 +12,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from epochaudit.sources.lines.layouts import STOCK, Layout
+from epochaudit.sources.request_log.json import RequestLogDecoder
+from epochaudit.sources.request_log.text import TextRequestLogDecoder
 
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import CaptureFile
     from epochaudit.sources.request_log.compiled.scanner import RequestScanner
     from epochaudit.sources.sink import RowSink
 
-TEXT: Final = "request-log-text"
-KINDS: Final = frozenset({"request-log-json", TEXT})
+JSON: Final = RequestLogDecoder.kind
+TEXT: Final = TextRequestLogDecoder.kind
 ENOUGH: Final = 96e6
 """Bytes of a JSON request log (of text, half as many) from which the scanner pays: loading numba and the compiled code takes
 a process 0.3 s, and the scanner saves as much in 80 MB."""
@@ -27,7 +29,7 @@ a process 0.3 s, and the scanner saves as much in 80 MB."""
 
 def scans(file: CaptureFile) -> bool:
     """Whether a scanner may take lines of the file."""
-    return file.kind in KINDS and Layout(file.envelope, file.pattern) == STOCK
+    return file.kind in (JSON, TEXT) and Layout(file.envelope, file.pattern) == STOCK
 
 
 def pays(cost: float) -> bool:
@@ -57,4 +59,4 @@ def _scanners() -> Mapping[str, Callable[[RowSink], RequestScanner]]:
         scanner.load()
     except Exception:  # any failure of numba costs speed only, never the audit
         return {}
-    return {"request-log-json": scanner.of_json, TEXT: scanner.of_text}
+    return {JSON: scanner.of_json, TEXT: scanner.of_text}

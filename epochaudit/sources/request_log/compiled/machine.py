@@ -349,9 +349,13 @@ _FIVE_BYTES = _text(b"\xff" * 5)
 _SIX_BYTES = _text(b"\xff" * 6)
 
 
+_OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy", "_nrt": False}
+"""Nothing here allocates, so numba's runtime is off: counting references to the arrays would take a tenth of the time."""
+
+
 def compiled(function: Function) -> Function:
     """The function as machine code."""
-    return cast(Function, njit(error_model="numpy")(function))
+    return cast(Function, njit(**_OPTIONS)(function))
 
 
 def _loading(bits: int) -> Callable[[int], int]:
@@ -568,6 +572,189 @@ def _store_partition(text: int, registers: Array, parts: Array, partition_count:
 
 
 @compiled
+def _matching(at: int, begins: bool, field: int, fields: Array, words: int, masks: int) -> int:
+    """The first of a field and its alternatives whose literal stands here; -1 if there is none.
+
+    begins: an object begins, so that the literal follows a brace instead of its comma.
+    """
+    first: Any = _word(at)
+    if begins:
+        first = (first & _NOT_FIRST) | _COMMA
+    while True:
+        literal = 8 * fields[field, _LITERAL]
+        if _fits(at, first, words + literal, masks + literal, fields[field, _SIZE]):
+            return field
+        field = fields[field, _ELSE]
+        if field < 0:
+            return -1
+
+
+@compiled
+def _quoted(text: int, at: int, register: int, registers: Array) -> int:
+    """Read a JSON string or null into two registers: its end, or -1."""
+    if _byte(at) == 34:
+        end = _quoted_end(at + 1)
+        if end < 0:
+            return -1
+        registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+        return end + 1
+    registers[register] = NONE
+    return at + 4 if _word(at) & _HALF == _NULL else -1
+
+
+@compiled
+def _plain(text: int, at: int, kind: int, field: int, fields: Array, registers: Array) -> int:
+    """Read a plain string into the field's registers: its end, or -1."""
+    register = fields[field, _REGISTER]
+    end = _plain_end(at, fields[field, _LOW])
+    if end - at < fields[field, _HIGH]:
+        return -1
+    registers[register], registers[register + 1] = at - text, end - at
+    if kind == _PLAIN_OR_NULL and end - at == 4 and _word(at) & _HALF == _NULL:
+        registers[register] = NONE
+    return end
+
+
+@compiled
+def _integers(text: int, at: int, register: int, registers: Array) -> int:
+    """Read a list of integers into two registers: its end, or -1."""
+    end = _integers_end(at + 1) if _byte(at) == 91 else -1
+    if end < 0:
+        return -1
+    registers[register], registers[register + 1] = at + 1 - text, end - at - 1
+    return end + 1
+
+
+@compiled
+def _number(at: int, kind: int, field: int, fields: Array, registers: Array) -> int:
+    """Read an integer within the field's bounds, milliseconds or a boolean into its register: its end, or -1.
+
+    A decimal has no register.
+    """
+    register = fields[field, _REGISTER]
+    if kind == _INTEGER:
+        value, at = _integer(at)
+        if at < 0 or value < fields[field, _LOW] or value > fields[field, _HIGH]:
+            return -1
+        registers[register] = value
+        return at
+    if kind == _BOOLEAN:
+        true = _word(at) & _HALF == _TRUE
+        if not true and _word(at) & _FIVE_BYTES != _FALSE:
+            return -1
+        registers[register] = true
+        return at + 4 if true else at + 5
+    milliseconds, at = _decimal(at)
+    if at < 0 or milliseconds > 1e12:
+        return -1
+    if kind == _MILLISECONDS:
+        registers[register] = int64(milliseconds * 1000.0 + 0.5)
+    return at
+
+
+@compiled
+def _opening(text: int, at: int, kind: int, register: int, registers: Array) -> tuple[bool, int]:
+    """(an object begins, the address of its brace, else the end of the value); the address may be -1."""
+    if kind in (_LIST_OR_NULL, _NAMES) and _word(at) & _HALF == _NULL:
+        return False, at + 4
+    if kind != _OBJECT:
+        if _byte(at) != 91:
+            return False, -1
+        registers[register], registers[register + 1] = at - text, 2
+        at += 1
+        if kind == _NAMES and _byte(at) != 123:
+            at = _names_end(at)
+            if at < 0:
+                return False, -1
+        if _byte(at) == 93:
+            return False, at + 1
+    return _byte(at) == 123, (at if _byte(at) == 123 else -1)
+
+
+@compiled
+def _following(text: int, at: int, register: int, registers: Array) -> tuple[bool, int]:
+    """(another object of a list begins, the address of its brace, else the end of the list); the address may be -1."""
+    if _byte(at) == 44 and _byte(at + 1) == 123:
+        return True, at + 1
+    if _byte(at) != 93:
+        return False, -1
+    registers[register + 1] = at + 1 - text - registers[register]
+    return False, at + 1
+
+
+@compiled
+def _begin(field: int, fields: Array, registers: Array) -> int:
+    """The first field of an object that begins."""
+    for number in range(fields[field, _RESET], fields[field, _RESET_END]):
+        registers[number] = NONE
+    return int(fields[field, _CHILD])
+
+
+@compiled
+def _end(text: int, kind: int, registers: Array, parts: Array, partition_count: int) -> int:
+    """The number of partitions after the end of an object; -1 without space for one more."""
+    if kind == _END or (kind == _END_TOPIC and registers[_PARTITION_ID] != NONE):
+        return partition_count
+    if partition_count == len(parts):
+        return -1
+    registers[_IN_REQUEST] = kind == _END_ASKED
+    registers[_IN_RESPONSE] = kind != _END_ASKED
+    registers[_IS_FORGOTTEN] = 0
+    _store_partition(text, registers, parts, partition_count)
+    return partition_count + 1
+
+
+@compiled
+def _forgotten(text: int, at: int, registers: Array, parts: Array, partition_count: int) -> tuple[int, int]:
+    """(number of partitions, end) after the forgotten partitions of a topic; the end may be -1."""
+    if _byte(at) != 91:
+        return 0, -1
+    if _byte(at + 1) == 93:
+        return partition_count, at + 2
+    while _byte(at) != 93:
+        value, at = _integer(at + 1)
+        if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32 or partition_count == len(parts):
+            return 0, -1
+        for number in range(PARTITION, FETCH_END):
+            registers[number] = NONE
+        registers[_PARTITION_ID] = value
+        registers[_IN_REQUEST], registers[_IN_RESPONSE], registers[_IS_FORGOTTEN] = 0, 0, 1
+        _store_partition(text, registers, parts, partition_count)
+        partition_count += 1
+        if _byte(at) != 44 and _byte(at) != 93:
+            return 0, -1
+    return partition_count, at + 1
+
+
+@compiled
+def _selected(at: int, kind: int, field: int, roots: Array, fields: Array, registers: Array) -> tuple[int, int]:
+    """(first field, address) of what an API or its version selects; the address may be -1."""
+    if kind == _API:
+        registers[_API_NUMBER], registers[_TREATMENT] = fields[field, _LOW], fields[field, _HIGH]
+        registers[_TABLE], registers[_TABLE_END] = fields[field, _RESET], fields[field, _RESET_END]
+        return fields[field, _CHILD], at
+    version, at = _integer(at)
+    if at < 0 or version < 0 or version > fields[field, _HIGH]:
+        return 0, -1
+    registers[_API_VERSION] = version
+    return roots[fields[field, _CHILD] + version], at
+
+
+@compiled
+def _connection_after(at: int) -> int:
+    """The address of the line's last ` from connection `, or -1."""
+    end = _line_end(at)
+    return _last_connection(at, end) if end >= 0 else -1
+
+
+@compiled
+def _next_line(at: int) -> int:
+    """The address after the line, or -1."""
+    end = _line_end(at)
+    return end + 1 if end >= 0 else -1
+
+
+@compiled
 def _line(
     text: int, at: int, field: int, roots: Array, fields: Array, words: int, masks: int,
     registers: Array, parts: Array, opened: Array,
@@ -577,166 +764,58 @@ def _line(
     Fills the request's registers, and per partition a row of `parts` with the registers from TOPIC on.
     """
     partition_count, depth = 0, 0
-    begins = False  # an object begins: its first field follows a brace, not a comma
+    begins = False
     while True:
-        first: Any = _word(at)
-        if begins:
-            first = (first & _NOT_FIRST) | _COMMA
-            begins = False
-        while True:
-            literal = 8 * fields[field, _LITERAL]
-            if _fits(at, first, words + literal, masks + literal, fields[field, _SIZE]):
-                break
-            field = fields[field, _ELSE]
-            if field < 0:
-                return 0, -1
+        field = _matching(at, begins, field, fields, words, masks)
+        if field < 0:
+            return 0, -1
+        begins = False
         at += fields[field, _SIZE]
         kind, register = fields[field, _KIND], fields[field, _REGISTER]
-        if kind == _INTEGER:
-            value, at = _integer(at)
-            if at < 0 or value < fields[field, _LOW] or value > fields[field, _HIGH]:
-                return 0, -1
-            registers[register] = value
+        if kind in (_INTEGER, _MILLISECONDS, _DECIMAL, _BOOLEAN):
+            at = _number(at, kind, field, fields, registers)
         elif kind == _QUOTED:
-            if _byte(at) == 34:
-                end = _quoted_end(at + 1)
-                if end < 0:
-                    return 0, -1
-                registers[register], registers[register + 1] = at + 1 - text, end - at - 1
-                at = end + 1
-            elif _word(at) & _HALF == _NULL:
-                registers[register] = NONE
-                at += 4
-            else:
-                return 0, -1
+            at = _quoted(text, at, register, registers)
         elif kind in (_PLAIN, _PLAIN_OR_NULL):
-            end = _plain_end(at, fields[field, _LOW])
-            if end - at < fields[field, _HIGH]:
-                return 0, -1
-            registers[register], registers[register + 1] = at - text, end - at
-            if kind == _PLAIN_OR_NULL and end - at == 4 and _word(at) & _HALF == _NULL:
-                registers[register] = NONE
-            at = end
-        elif kind in (_MILLISECONDS, _DECIMAL):
-            milliseconds, at = _decimal(at)
-            if at < 0 or milliseconds > 1e12:
-                return 0, -1
-            if kind == _MILLISECONDS:
-                registers[register] = int64(milliseconds * 1000.0 + 0.5)
+            at = _plain(text, at, kind, field, fields, registers)
         elif kind in (_OBJECT, _LIST, _LIST_OR_NULL, _NAMES):
-            if kind in (_LIST_OR_NULL, _NAMES) and _word(at) & _HALF == _NULL:
-                at += 4
-                field = fields[field, _NEXT]
+            begins, at = _opening(text, at, kind, register, registers)
+            if begins:
+                opened[depth] = field
+                depth += 1
+                field = _begin(field, fields, registers)
                 continue
-            if kind != _OBJECT:
-                if _byte(at) != 91:
-                    return 0, -1
-                registers[register], registers[register + 1] = at - text, 2
-                at += 1
-                if kind == _NAMES and _byte(at) != 123:
-                    at = _names_end(at)
-                    if at < 0:
-                        return 0, -1
-                if _byte(at) == 93:
-                    at += 1
-                    field = fields[field, _NEXT]
-                    continue
-            if _byte(at) != 123:
-                return 0, -1
-            opened[depth] = field
-            depth += 1
-            for number in range(fields[field, _RESET], fields[field, _RESET_END]):
-                registers[number] = NONE
-            field = fields[field, _CHILD]
-            begins = True
-            continue
         elif kind in (_END, _END_ASKED, _END_ANSWERED, _END_TOPIC):
-            if kind != _END and (kind != _END_TOPIC or registers[_PARTITION_ID] == NONE):
-                if partition_count == len(parts):
-                    return 0, -1
-                registers[_IN_REQUEST] = kind == _END_ASKED
-                registers[_IN_RESPONSE] = kind != _END_ASKED
-                registers[_IS_FORGOTTEN] = 0
-                _store_partition(text, registers, parts, partition_count)
-                partition_count += 1
+            partition_count = _end(text, kind, registers, parts, partition_count)
+            if partition_count < 0:
+                return 0, -1
             depth -= 1
             field = opened[depth]
             if fields[field, _KIND] != _OBJECT:
-                c = _byte(at)
-                at += 1
-                if c == 44 and _byte(at) == 123:
-                    for number in range(fields[field, _RESET], fields[field, _RESET_END]):
-                        registers[number] = NONE
+                begins, at = _following(text, at, fields[field, _REGISTER], registers)
+                if begins:
                     depth += 1
-                    field = fields[field, _CHILD]
-                    begins = True
+                    field = _begin(field, fields, registers)
                     continue
-                if c != 93:
-                    return 0, -1
-                register = fields[field, _REGISTER]
-                registers[register + 1] = at - text - registers[register]
-        elif kind == _BOOLEAN:
-            true = _word(at) & _HALF == _TRUE
-            if not true and _word(at) & _FIVE_BYTES != _FALSE:
-                return 0, -1
-            registers[register] = true
-            at += 4 if true else 5
         elif kind == _INTEGERS:
-            end = _integers_end(at + 1) if _byte(at) == 91 else -1
-            if end < 0:
-                return 0, -1
-            registers[register], registers[register + 1] = at + 1 - text, end - at - 1
-            at = end + 1
+            at = _integers(text, at, register, registers)
         elif kind == _FORGOTTEN:
-            c = _byte(at)
-            if c != 91:
-                return 0, -1
-            if _byte(at + 1) == 93:
-                at += 1
-                c = _byte(at)
-            while c != 93:
-                value, at = _integer(at + 1)
-                if at < 0 or value < _LEAST_INT32 or value > _MOST_INT32 or partition_count == len(parts):
-                    return 0, -1
-                for number in range(PARTITION, FETCH_END):
-                    registers[number] = NONE
-                registers[_PARTITION_ID] = value
-                registers[_IN_REQUEST], registers[_IN_RESPONSE], registers[_IS_FORGOTTEN] = 0, 0, 1
-                _store_partition(text, registers, parts, partition_count)
-                partition_count += 1
-                c = _byte(at)
-                if c != 44 and c != 93:
-                    return 0, -1
-            at += 1
+            partition_count, at = _forgotten(text, at, registers, parts, partition_count)
         elif kind == _RECORDS:
             registers[register], at = _records(at)
-            if at < 0:
-                return 0, -1
-        elif kind == _API:
-            registers[_API_NUMBER], registers[_TREATMENT] = fields[field, _LOW], fields[field, _HIGH]
-            registers[_TABLE], registers[_TABLE_END] = fields[field, _RESET], fields[field, _RESET_END]
-            field = fields[field, _CHILD]
-            continue
-        elif kind == _VERSION:
-            version, at = _integer(at)
-            if at < 0 or version < 0 or version > fields[field, _HIGH]:
-                return 0, -1
-            registers[_API_VERSION] = version
-            field = roots[fields[field, _CHILD] + version]
-            continue
+        elif kind in (_API, _VERSION):
+            field, at = _selected(at, kind, field, roots, fields, registers)
+            if at >= 0:
+                continue
         elif kind == _TO_CONNECTION:
-            end = _line_end(at)
-            if end < 0:
-                return 0, -1
-            at = _last_connection(at, end)
-            if at < 0:
-                return 0, -1
+            at = _connection_after(at)
         elif kind == _TO_LINE_END:
             registers[register] = at - fields[field, _SIZE] - text
-            end = _line_end(at)
-            return 0, (end + 1 if end >= 0 else -1)
+            return 0, _next_line(at)
         elif kind == _LINE_END:
             return partition_count, (at + 1 if _byte(at) == NEWLINE else -1)
+        if at < 0:
+            return 0, -1
         field = fields[field, _NEXT]
 
 
@@ -1223,7 +1302,43 @@ def _in_time(state: Array, time: int) -> bool:
     return True
 
 
-@cast(Callable[[Function], Function], njit(cache=True, error_model="numpy"))  # cached with all that it calls
+@compiled
+def _is_in_minute(at: int, state: Array) -> bool:
+    """Whether a line has the minute that the state holds."""
+    return bool(
+        _word(at) == uint64(state[_FIRST_WORD])
+        and _word(at + 8) == uint64(state[_MIDDLE_WORD])
+        and _word(at + 10) == uint64(state[_LAST_WORD])
+    )
+
+
+@compiled
+def _milliseconds(at: int) -> int:
+    """The milliseconds of `SS,mmm`; -1 for other text."""
+    second, comma = _digits(at)
+    fraction, end = _digits(at + 3)
+    if comma != at + 2 or _byte(comma) != 44 or second > 59 or end != at + 6:
+        return -1
+    return 1000 * second + fraction
+
+
+@compiled
+def _clear(registers: Array) -> None:
+    """Set the registers for a new line."""
+    for number in range(len(registers)):
+        registers[number] = NONE
+    registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
+    registers[_TABLE], registers[_TABLE_END] = _FETCHES, FETCH_END
+
+
+@compiled
+def _write_note(note: Array, start: int, end: int, header_end: int, line: int, time: int) -> None:
+    """Note the place and time of a line."""
+    note[_NOTED_START], note[_NOTED_HEADER_END], note[_NOTED_END] = start, header_end, end
+    note[_NOTED_LINE], note[_NOTED_TIME] = line, time
+
+
+@cast(Callable[[Function], Function], njit(cache=True, **_OPTIONS))  # cached with all that it calls
 def scan(
     data: Array, size: int, roots: Array, fields: Array, literals: Array, state: Array,
     registers: Array, parts: Array, opened: Array, filled: Array, rows: Array, characters: Array, ends: Array,
@@ -1241,20 +1356,12 @@ def scan(
         if _word(at + 24) != _LEVEL or not _fits(at + 32, _word(at + 32), words, masks, fields[0, _SIZE]):
             return _OTHER
         has_clock_time = state[_CLOCK_TIME] != NONE
-        if not has_clock_time and (
-            _word(at) != uint64(state[_FIRST_WORD])
-            or _word(at + 8) != uint64(state[_MIDDLE_WORD])
-            or _word(at + 10) != uint64(state[_LAST_WORD])
-        ):
+        if not has_clock_time and not _is_in_minute(at, state):
             return _UNKNOWN_MINUTE
-        second, comma = _digits(at + 18)
-        fraction, after = _digits(at + 21)
-        if comma != at + 20 or _byte(comma) != 44 or second > 59 or after != at + 24:
+        milliseconds = _milliseconds(at + 18)
+        if milliseconds < 0:
             return _OTHER
-        for number in range(len(registers)):
-            registers[number] = NONE
-        registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
-        registers[_TABLE], registers[_TABLE_END] = _FETCHES, FETCH_END
+        _clear(registers)
         partition_count, after = _line(
             text, at + 32 + fields[0, _SIZE], fields[0, _NEXT], roots, fields, words, masks, registers, parts, opened
         )
@@ -1264,16 +1371,14 @@ def scan(
             if not _count(counts, registers, parts, partition_count):
                 return _OTHER
         else:
-            time = state[_CLOCK_TIME] if has_clock_time else state[_MINUTE] + 1000 * second + fraction + state[_BEHIND]
+            time = state[_CLOCK_TIME] if has_clock_time else state[_MINUTE] + milliseconds + state[_BEHIND]
             table = registers[_TABLE]
             row = filled[table]
             if registers[_TREATMENT] == _NOTED:
                 if state[_NOTES] == len(notes):
                     return _NO_ROOM_FOR_NOTES
-                note = notes[state[_NOTES]]
-                note[_NOTED_START], note[_NOTED_HEADER_END] = at - text, registers[_HEADER_END]
-                note[_NOTED_END] = after - 1 - text
-                note[_NOTED_LINE], note[_NOTED_TIME] = state[_LINE], time
+                start, header_end = at - text, registers[_HEADER_END]
+                _write_note(notes[state[_NOTES]], start, after - 1 - text, header_end, state[_LINE], time)
             else:
                 if not _join_answers(text, registers, parts, partition_count):
                     return _OTHER

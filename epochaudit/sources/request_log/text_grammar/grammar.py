@@ -49,7 +49,7 @@ class Grammar:
         return cls(version, version >= flexible, named({*names, TAGGED}))
 
     def string(self, following: str, begins: str) -> str:
-        """A string, as far as the field `following`; if none follows, brackets and what is after them tell its end.
+        """A string, as far as the field `following`; if none follows, brackets and what is after them mark its end.
 
         Looking first for that field, or for the first field of a struct of the same kind, spares nearly all strings the
         search for any other name.

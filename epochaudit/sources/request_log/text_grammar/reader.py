@@ -96,7 +96,7 @@ class _Compiled:
         self._value_names: list[str] = []  # the names of the values, in the order of the text
         self._parts: list[_Part] = []
         self._reads_over = False
-        self.has_nulls = False  # values that `findall` can't tell from empty ones
+        self.has_nulls = False  # values that `findall` can't distinguish from empty ones
         self._pattern, self._kinds, self._separator = r"\{", list[str](), ""
         schema = tuple(field for field in schema if field.printed(grammar.version))
         self._begins = named(schema[0].names)
@@ -124,7 +124,7 @@ class _Compiled:
         return self._construct(values), at
 
     def flat(self, first: int) -> tuple[str, str, int]:
-        """See Reader. An empty group before the struct of an array tells that there is one."""
+        """See Reader. An empty group before the struct of an array shows that there is one."""
         pattern, at, found = "", first, list[str]()
         for part in self._parts:
             pattern += part.pattern

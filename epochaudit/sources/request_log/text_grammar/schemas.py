@@ -22,7 +22,7 @@ NEVER: Final = 99
 
 @dataclass(frozen=True)
 class Text:
-    """The schemas of an API. requests: alternatives that names alone can't tell apart. flexible: first version with tags."""
+    """The schemas of an API. requests: alternatives that names alone can't distinguish. flexible: first version with tags."""
 
     requests: tuple[str, ...]
     response: str

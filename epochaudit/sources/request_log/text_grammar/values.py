@@ -78,7 +78,7 @@ def _strings(text: str | None) -> list[str] | None:
 
 
 def _size(text: str | None) -> int | None:
-    """Bytes of a record set, which each release and kind prints in its own way; None where it tells none."""
+    """Bytes of a record set, which each release and kind prints in its own way; None where it states none."""
     if text is None or text == "[]":
         return None if text is None else 0
     if text.startswith("FileRecords(file= "):
