@@ -49,7 +49,7 @@ def rows_of(part: ByteRange, edges: Edges) -> tuple[list[dict[str, Any]], int]:
 @pytest.fixture(scope="module", params=CAPTURES)
 def part(request: pytest.FixtureRequest, capture: Callable[[str], Path]) -> ByteRange:
     """The first request log of a capture, as one range."""
-    files = [file for file in discover(str(capture(request.param))).files if file.kind in compiled.KINDS]
+    files = [file for file in discover(str(capture(request.param))).files if compiled.scans(file)]
     return ByteRange(max(files, key=lambda file: file.size), 0, 0, None)
 
 
@@ -146,16 +146,22 @@ def test_no_run_lasts_over_an_edge(part: ByteRange, draw: st.DataObject) -> None
             assert not any(row["run_arrival_ms"] <= edge < row["time_ms"] for edge in edges)
 
 
-def test_memory_is_bounded_by_closing_runs(part: ByteRange, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("space", [{"RUNS": 40}, {"ROWS": 64, "MOST_REMAINING_ROWS": 32}, {"CHARACTERS": 4_000}])
+def test_memory_is_bounded_by_closing_runs(
+    part: ByteRange, space: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, _ = rows_of(part, None)
     once, _ = rows_of(part, ())
-    monkeypatch.setattr(scanner, "RUNS", scanner.PARTITIONS + 16)
-    monkeypatch.setattr(scanner, "MOST_REMAINING_ROWS", 64)
+    for name, value in space.items():
+        monkeypatch.setattr(scanner, name, value)
     often, _ = rows_of(part, ())
-    assert len(once) < len(often) < len(whole)
-    checked_parts = [row for row in often if row["run_rows"]]
+    if "CHARACTERS" in space:
+        assert often == once
+    else:
+        assert len(once) < len(often)
     assert sum(row["run_rows"] or 1 for row in often) == len(whole)
-    assert checked_parts
+    places = {place(row) for row in whole}
+    assert all(place(row) in places for row in often)
 
 
 def test_what_is_compiled_in_is_what_frames_say() -> None:

@@ -176,7 +176,7 @@ class State(IntEnum):
 
 class Stop(IntEnum):
     """Why a scan stopped. ENDED: the text ended. OTHER: the scanner does not take the line. MINUTE: its minute is not known.
-    FULL, NOTED: no space for its rows, or for its note. LATE: only the clock can read its time.
+    FULL, NOTED, UNFOLDED: no space for its rows, for its note, or in Folded. LATE: only the clock can read its time.
     """
 
     ENDED = 0
@@ -185,6 +185,7 @@ class Stop(IntEnum):
     FULL = 3
     NOTED = 4
     LATE = 5
+    UNFOLDED = 6
 
 
 class Run(IntEnum):
@@ -256,7 +257,7 @@ _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _R
     _POSITION, _OFFSET, _LINE, _NOTES, _CLOCK_TIME, _LATEST, _BEHIND, _LEAP_FROM, _LEAP_TO,
     _MINUTE, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
 ) = map(int, State)  # fmt: skip
-_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE = map(int, Stop)
+_ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE, _UNFOLDED = map(int, Stop)
 _AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
 _REQUESTS, _PARTITIONS, _FIRST_CODE, _COUNTS_END = map(int, Count)
 _NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
@@ -1391,7 +1392,7 @@ def scan(
                         return _LATE
                     has_clock_time = True  # its time is read: the line must not be folded twice
                     if not _fold_rows(text, registers, parts, partition_count, folded):
-                        return _FULL
+                        return _UNFOLDED
                     row = 0
                 else:
                     row = _write_rows(

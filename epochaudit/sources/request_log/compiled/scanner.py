@@ -132,6 +132,8 @@ class RequestScanner:
             )  # fmt: skip
             if stop == Stop.FULL:
                 self._grow()
+            elif stop == Stop.UNFOLDED:
+                self._runs.make_space()
             elif not (stop == Stop.MINUTE and self._read_minute()) and not (stop == Stop.LATE and self._ask_clock()):
                 break
         self._set_clock()
@@ -192,9 +194,7 @@ class RequestScanner:
         self._state[_MINUTE:] = NO_MINUTE
 
     def _grow(self) -> None:
-        """Make more space for rows and strings."""
-        if self._runs.filled[Filled.ACTIVE]:
-            self._runs.make_space()
+        """Double the space for rows and strings."""
         self.rows = np.concatenate((self.rows, np.zeros_like(self.rows)), axis=2)
         self.ends = np.concatenate((self.ends, np.zeros_like(self.ends)), axis=2)
         self.characters = np.concatenate((self.characters, np.zeros_like(self.characters)), axis=2)
@@ -313,12 +313,12 @@ class Runs:
         )  # fmt: skip
 
     def make_space(self) -> None:
-        """Make space for the rows of any line."""
-        if max(self.filled[Filled.RUNS], self.filled[Filled.PEAKS]) + PARTITIONS > RUNS:
+        """Make more space for the rows of a line, of which no more than RUNS - PARTITIONS runs and peaks may be open."""
+        open_runs = max(self.filled[Filled.RUNS], self.filled[Filled.PEAKS])
+        if open_runs and (open_runs + PARTITIONS > RUNS or self.filled[Filled.ROWS] >= MOST_REMAINING_ROWS):
             self.close()
-        if self.filled[Filled.ROWS] >= MOST_REMAINING_ROWS:
-            self.close()
-        self._grow()
+        else:
+            self._grow()
 
     def _grow(self) -> None:
         """Double the space for rows and strings."""
