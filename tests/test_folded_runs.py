@@ -1,0 +1,71 @@
+"""An audit says the same whether runs of like Fetch rows are folded or not: on healthy clusters and on broken ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit import pipeline
+from epochaudit.pipeline import audit
+from epochaudit.report.assembly import report_of
+from epochaudit.report.json_report import render
+from epochaudit.sources.discovery.discovery import discover
+from epochaudit.sources.scan import datasource, ranges
+from epochaudit.sources.scan.datasource import Scan
+from epochaudit.sources.scan.staging import Place
+from epochaudit.sources.sink import Edges
+
+ALWAYS_COMPILED = 1e12  # bytes
+SMALL_RANGE = 1 << 19
+
+
+@pytest.mark.parametrize("name", ["zk-zombie-leader-3.9", "kraft-unclean-truncation-4.1"])
+def test_folding_changes_nothing_but_the_number_of_rows(
+    name: str, spark: SparkSession, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "BLOCK", SMALL_RANGE)
+    monkeypatch.setattr(datasource, "_scanned_cost", lambda _: ALWAYS_COMPILED)
+    again: list[Edges] = []
+
+    def read_again(spark: SparkSession, read: Scan, places: Collection[Place], edges: Edges = None) -> Scan:
+        again.append(edges)
+        return datasource.read_again(spark, read, places, edges)
+
+    monkeypatch.setattr(pipeline, "read_again", read_again)
+    results = [_result(spark, str(capture(name)), fold=fold) for fold in (False, True)]
+    whole, folded = (rows for _, rows in results)
+    assert results[0][0] == results[1][0]
+    assert folded < whole
+    assert any(again), "no run was read again, though states changed"
+
+
+def _result(spark: SparkSession, path: str, *, fold: bool) -> tuple[dict[str, Any], int]:
+    """The report, and the number of Fetch rows of the events."""
+    audited = audit(spark, discover(path), fold=fold)
+    rows = audited.events.where("event_type = 'FETCH'").count()
+    report = json.loads(render(report_of(audited)))
+    audited.release()
+    return report, rows
+
+
+def test_runs_among_the_findings_are_read_in_full(
+    spark: SparkSession, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --show pass nothing is folded; here rules list what passed without saying so beforehand."""
+    monkeypatch.setattr(datasource, "_scanned_cost", lambda _: ALWAYS_COMPILED)
+    monkeypatch.setattr(ranges, "BLOCK", SMALL_RANGE)
+    monkeypatch.setattr(pipeline, "REPORTED", (*pipeline.REPORTED, "pass"))
+    path = str(capture("zk-healthy-3.9"))
+    counts = []
+    for fold in (False, True):
+        audited = audit(spark, path, select=["FF-01", "FF-04"], fold=fold)
+        counts.append((audited.findings.count(), audited.events.where("event_type = 'FETCH'").count()))
+        audited.release()
+    (findings, whole), (folded_findings, read) = counts
+    assert findings == folded_findings > 0
+    assert read <= whole
