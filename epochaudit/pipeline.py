@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from time import monotonic
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
@@ -33,8 +34,8 @@ from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import share, unpersist
-from epochaudit.spark.run_metrics import of_run
-from epochaudit.spark.session import in_one_partition, storage_level, tuned_for
+from epochaudit.spark.run_metrics import FrameCost, of_run
+from epochaudit.spark.session import in_one_partition, name_jobs, storage_level, tuned_for
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2  # threads that plan frames: one plans while the other computes
@@ -341,12 +342,18 @@ def _evaluate_frames(
     the failing rule is lost.
     """
     failures: dict[str, str] = {}
+    metrics = of_run()
 
     def evaluate(name: str, rules: Sequence[Rule], *, retry: bool = True) -> list[Judgement]:
         try:
+            started = monotonic()
+            name_jobs(events.sparkSession, f"frame {name}")
             judgement = judge(FRAMES[name].of(events), rules, listed_verdicts)
             rows = judgement.rows.persist(storage_level(events.sparkSession))
+            planned = monotonic()
             _compute(rows)
+            computing = round(monotonic() - planned, 3)
+            metrics.frames[name] = FrameCost(judgement.frame_rows(), round(planned - started, 3), computing)
         except Exception as error:
             if retry and LOST_CHECKPOINT in str(error):
                 unpersist(events)  # the tables that frames share are computed anew

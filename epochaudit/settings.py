@@ -53,6 +53,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     baseline: str | None = None
     warehouse: str | None = None
     metrics: str | None = None
+    profile: bool = False
     master: str | None = None
     conf: dict[str, str] = {}
 

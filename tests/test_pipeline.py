@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit import pipeline
 from epochaudit.rules.judge import VERDICT_ROW
+from epochaudit.spark.run_metrics import measured
 
 
 class Events:
@@ -28,6 +29,9 @@ class StubJudgement:
 
     def persist(self, *_: object) -> StubJudgement:
         return self
+
+    def frame_rows(self) -> int:
+        return 7
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     monkeypatch.setattr(pipeline, "FRAMES", {"frame": Frame})
     monkeypatch.setattr(pipeline, "judge", judge)
     monkeypatch.setattr(pipeline, "storage_level", lambda _: None)
+    monkeypatch.setattr(pipeline, "name_jobs", lambda *_: None)
     return made
 
 
@@ -69,8 +74,10 @@ def test_a_table_that_died_with_its_executor_is_computed_anew(
             raise RuntimeError(f"Job aborted: [{pipeline.LOST_CHECKPOINT}] Checkpoint block rdd_1_0 not found!")
 
     monkeypatch.setattr(pipeline, "_compute", compute)
-    found, failures = evaluated(Events())
+    with measured() as metrics:
+        found, failures = evaluated(Events())
     assert (attempts, len(found), failures) == ([("A", "B"), ("A", "B")], 1, {})
+    assert metrics.frames["frame"].rows == 7
 
 
 def test_a_failing_rule_does_not_affect_the_others(

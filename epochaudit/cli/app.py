@@ -183,6 +183,12 @@ def commands() -> None:
     metavar="FILE",
     help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",
 )
+@click.option(
+    "--profile",
+    is_flag=True,
+    default=None,
+    help="Print rows and seconds of each frame to stderr, and serve Spark's UI while the audit runs.",
+)
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option(
@@ -215,6 +221,8 @@ def audit(
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
     accepted = _accepted(chosen)
     report = accepted(audited(captures, chosen, debug=diagnostics.debug))
+    if chosen.profile:
+        click.echo(run_metrics.profile(run_metrics.of_run()), err=True)
     return _concluded(report, chosen, destinations, diagnostics)
 
 

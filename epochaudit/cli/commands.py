@@ -15,6 +15,8 @@ from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from epochaudit.doctor.diagnosis import Diagnosis
     from epochaudit.pipeline import Audit
     from epochaudit.report.contents import Report
@@ -42,7 +44,8 @@ def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, d
     size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
     size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
     with progress("starting Spark"), run_metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=size, debug=debug)
+        spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
+    show_ui(spark, chosen)
     with progress(f"auditing {', '.join(captures)} into {location}"):
         return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 
@@ -101,9 +104,25 @@ def _run(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Audit:
 
     found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
     with progress("starting Spark"), run_metrics.of_run().stage("starting"):
-        spark = session(chosen.master, chosen.conf, plain_bytes=plain_bytes_of(found), debug=debug)
+        spark = session(chosen.master, properties(chosen), plain_bytes=plain_bytes_of(found), debug=debug)
+    show_ui(spark, chosen)
     with progress(f"auditing {', '.join(captures)}"):
         return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+
+
+def properties(chosen: Settings) -> dict[str, str]:
+    """The session's Spark properties: those that --profile needs, and the given ones."""
+    from epochaudit.spark.session import PROFILED
+
+    return ({**PROFILED} if chosen.profile else {}) | chosen.conf
+
+
+def show_ui(spark: SparkSession, chosen: Settings) -> None:
+    """Print the address of Spark's UI to stderr if --profile asks for it; a session of Spark Connect has none."""
+    from epochaudit.spark.session import ui_address
+
+    if chosen.profile and (address := ui_address(spark)):
+        print(f"Spark's UI, until the audit ends: {address}", file=sys.stderr)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ columns that the sentences and the evidence of the frame's rules name. first_off
 
 _PARTITION_COLUMNS: Final = ("topic", "topic_id", "partition", "leader_epoch")  # null if the subject is a whole request
 _COUNTS: Final = "counts"
+_FRAME_ROWS: Final = "frame_rows"
 _LISTED_RUNS: Final = "listed_runs"
 RUN: Final = "run"
 Place = tuple[str, str, int]  # cluster, file and split of a range
@@ -72,6 +73,10 @@ class Judgement:
         by_rule = zip(self.rules, self.branches, strict=True)
         return {rule.id: MessageTemplates.of(rule, branches) for rule, branches in by_rule}
 
+    def frame_rows(self) -> int:
+        """The number of the frame's rows. Blocks until the first action on `rows`."""
+        return int(self.observation.get[_FRAME_ROWS])
+
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Blocks until the first action on `rows`."""
         observed = iter(self.observation.get[_COUNTS])
@@ -105,7 +110,7 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) ->
     # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
     is_requested = " or ".join(f"{_branch_column(n)} in ({indexes})" for n, indexes in requested.items())
     has_runs = RUN in frame.columns
-    metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS)]
+    metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
         metrics.append(F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place)).alias(_LISTED_RUNS))

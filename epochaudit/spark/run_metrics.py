@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,13 +26,27 @@ Judged = Mapping[str, object]  # subjects by verdict, clusters, rules that faile
 _OF_RUN: Final[ContextVar[Metrics | None]] = ContextVar("metrics of this run", default=None)
 
 
+@dataclass(frozen=True)
+class FrameCost:
+    """Cost of a frame: rows, by the events of the scan, and wall time of planning and of computing it, in seconds."""
+
+    rows: int
+    planning_seconds: float
+    computing_seconds: float
+
+
 @dataclass
 class Metrics:
-    """Metrics of one run. seconds: wall time by stage. read: files, bytes, lines, rows and quarantined lines that it read."""
+    """Metrics of one run.
+
+    seconds: wall time by stage. read: files, bytes, lines, rows and quarantined lines that it read. frames: cost by frame; as
+    two frames are evaluated at a time, their seconds overlap.
+    """
 
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     seconds: dict[str, float] = field(default_factory=dict)
     read: Mapping[str, int] = field(default_factory=dict)
+    frames: dict[str, FrameCost] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -93,9 +107,22 @@ def line(metrics: Metrics, exit_code: int, judged: Judged | None, error: str | N
         "seconds": metrics.seconds,
         "driver_cpu_seconds": metrics.cpu_seconds(spark),
         "read": metrics.read,
+        "frames": {name: asdict(cost) for name, cost in sorted(metrics.frames.items())},
         "judged": judged,
     }
     return json.dumps(document, ensure_ascii=True)
+
+
+def profile(metrics: Metrics) -> str:
+    """The frames' costs as a table, the most expensive one first, below the stages' seconds."""
+    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in metrics.seconds.items())
+    costs = sorted(metrics.frames.items(), key=lambda item: -item[1].planning_seconds - item[1].computing_seconds)
+    width = max((len(name) for name, _ in costs), default=5)
+    rows = (
+        f"{name:<{width}}  {cost.rows:>10,}  {cost.planning_seconds:>10.1f}  {cost.computing_seconds:>11.1f}"
+        for name, cost in costs
+    )
+    return "\n".join((stages, f"{'frame':<{width}}  {'rows':>10}  {'planning s':>10}  {'computing s':>11}", *rows))
 
 
 def _active() -> SparkSession | None:

@@ -53,6 +53,11 @@ ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.broadcastTimeout": "36000",  # a small table may be made of all logs: on a busy machine that takes its time
 }
+PROFILED: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "true",
+    "spark.sql.ui.retainedExecutions": "1000",
+    "spark.sql.maxPlanStringLength": "1000000",
+}
 DELTA: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -153,6 +158,17 @@ def storage_level(spark: SparkSession) -> StorageLevel:
     On a cluster two executors store each block, as one may die.
     """
     return StorageLevel(True, True, False, True, 1 if on_this_machine(spark) else 2)
+
+
+def ui_address(spark: SparkSession) -> str | None:
+    """The address of Spark's UI; None if there is none."""
+    return None if ".connect." in type(spark).__module__ else spark.sparkContext.uiWebUrl
+
+
+def name_jobs(spark: SparkSession, description: str) -> None:
+    """Describe the jobs that this thread starts from now on, as Spark's UI shows them. Spark Connect has no such name."""
+    if ".connect." not in type(spark).__module__:
+        spark.sparkContext.setJobDescription(description)
 
 
 def jvm_cpu_seconds(spark: SparkSession) -> float:

@@ -38,6 +38,32 @@ def test_each_run_adds_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert first["driver_cpu_seconds"] > 0
 
 
+def test_a_profile_lists_the_most_expensive_frame_first() -> None:
+    metrics = run_metrics.Metrics(seconds={"reading": 1.25, "judging": 2.0})
+    metrics.frames["leadership"] = run_metrics.FrameCost(10, 0.5, 0.25)
+    metrics.frames["fetches"] = run_metrics.FrameCost(1_234_567, 0.75, 3.0)
+    stages, heading, first, second = run_metrics.profile(metrics).splitlines()
+    assert stages == "reading 1.2 s, judging 2.0 s"
+    assert heading.split() == ["frame", "rows", "planning", "s", "computing", "s"]
+    assert first.split() == ["fetches", "1,234,567", "0.8", "3.0"]
+    assert second.split() == ["leadership", "10", "0.5", "0.2"]
+    assert len({len(heading), len(first), len(second)}) == 1
+    assert json.loads(run_metrics.line(metrics, 0, None, None))["frames"]["leadership"] == {
+        "rows": 10, "planning_seconds": 0.5, "computing_seconds": 0.25,
+    }  # fmt: skip
+
+
+def test_a_profile_is_printed_on_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app, "audited", report)
+    assert app.main(["audit", "c", "--output", "report.txt", "--profile"]) == 1
+    assert capsys.readouterr().err.splitlines()[0].startswith("judging ")
+    assert app.main(["audit", "c", "--output", "report.txt"]) == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_that_fails_states_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
