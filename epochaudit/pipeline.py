@@ -133,12 +133,14 @@ class Audit:
         return [render_row(row, self.messages) for row in rows]
 
     def release_judgements(self) -> None:
-        """Free the findings, but not the events."""
+        """Free the findings and the tables made of the events, but not the events."""
+        unpersist(self.events)
         for rows in self.persisted[1:]:
             unpersist_scan(rows)
 
     def release(self) -> None:
         """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
+        unpersist(self.events)
         for rows in self.persisted:
             unpersist_scan(rows)
 
@@ -232,7 +234,8 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
     judgements, failures = _evaluate_frames(
         identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts
     )
-    unpersist(identified)
+    if identified is not events:
+        unpersist(identified)  # the report reads tables of `events`, which are computed once until `Audit.release`
     tallied = [(judgement, tuple(judgement.tallies())) for judgement in judgements]
     # A union analyses each of its tables anew, and most frames of most clusters have no finding.
     with_findings = [
