@@ -25,7 +25,7 @@ from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan import ranges
 from epochaudit.sources.scan.datasource import batches, decode, decoded, read_capture, read_captures, read_events
-from epochaudit.sources.scan.ranges import ByteRange, Lines, Unreadable, blocks, cut, lines_of, packed
+from epochaudit.sources.scan.ranges import BLOCK, ByteRange, Lines, Unreadable, blocks, cut, lines_of, packed
 from epochaudit.sources.sink import LineOutcome, RowSink
 from tests.sources.request_log.test_json import REAL_LINE
 
@@ -104,7 +104,7 @@ def test_a_line_that_is_too_long_is_put_aside_and_the_next_one_read(
 
 
 def test_large_files_are_cut_small_ones_share_a_task_compressed_ones_stay_whole() -> None:
-    size = 100 << 20
+    size = 300 << 20
     plain = CaptureFile("a", "a", "request-log-json", "c", size)
     compressed = CaptureFile("b", "b", "request-log-json", "c", size, compression="gzip")
     dump = CaptureFile("c", "c", "metadata-log-dump", "c", size)
@@ -114,7 +114,7 @@ def test_large_files_are_cut_small_ones_share_a_task_compressed_ones_stay_whole(
     assert edges[0][0] == 0
     assert edges[-1][1] == size
     assert [end for _, end in edges[:-1]] == [start for start, _ in edges[1:]]
-    assert all(end is not None and end - start <= 40 << 20 for start, end in edges)
+    assert all(end is not None and end - start <= BLOCK for start, end in edges)
     assert [(part.start, part.end) for part in parts if part.file in (compressed, dump)] == [(0, None), (0, None)]
     assert unread not in [part.file for part in parts]
     small = [CaptureFile(str(n), str(n), "request-log-json", "c", 1 << 16) for n in range(48)]
