@@ -1,6 +1,10 @@
 """Shared parts of the rules about the leader epoch fence of KIP-320 for Fetch, ListOffsets and OffsetForLeaderEpoch.
 
 A broker compares the request's leader epoch with its own. It must answer 74 to an older one and 75 to a newer one.
+
+The rules derive from the classes below: FF-01 and FF-02 over the frame `fetches`, LO-01, LO-02, OE-01 and OE-02 over
+`epoch_queries`. Both frames have the columns of `with_held_epochs` (`replay/state/held_epochs.py`): held_min and held_max are
+the lowest and the highest leader epoch that the request may have met.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import AMBIGUOUS, sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import EPOCH_MINGLED, EPOCH_UNKNOWN, sessions_lose_epochs
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
@@ -41,15 +45,15 @@ def _refused_the_wrong_way() -> tuple[Column, Column]:
 def may_be_older() -> Column:
     """Stated epochs that the rules about older ones judge: served, refused with 74, or older and refused with 75."""
     newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
-    refused = col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH) | older_refused_as_new
-    return (col("current_leader_epoch") >= 0) & refused & ~F.coalesce(newer_refused_as_old, F.lit(False))
+    judged = col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH) | older_refused_as_new
+    return (col("current_leader_epoch") >= 0) & judged & ~F.coalesce(newer_refused_as_old, F.lit(False))
 
 
 def may_be_newer() -> Column:
     """Stated epochs that the rules about newer ones judge: served, refused with 75, or newer and refused with 74."""
     newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
-    refused = col("error_code").isin(Errors.NONE, Errors.UNKNOWN_LEADER_EPOCH) | newer_refused_as_old
-    return (col("current_leader_epoch") >= 0) & refused & ~F.coalesce(older_refused_as_new, F.lit(False))
+    judged = col("error_code").isin(Errors.NONE, Errors.UNKNOWN_LEADER_EPOCH) | newer_refused_as_old
+    return (col("current_leader_epoch") >= 0) & judged & ~F.coalesce(older_refused_as_new, F.lit(False))
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ def _not_recorded(lines: Lines, by_answer: str) -> Branch:
 
 
 def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch | None = None) -> tuple[Branch, ...]:
-    """The branches for an older epoch. `hinted`: a newer epoch in the answer. `lost`: the branch of versions that lose the epoch."""
+    """The branches for an older epoch, in order: the first whose condition holds is the verdict.
+
+    `hinted`: a newer epoch in the answer. `lost`: the branch of versions that lose the epoch.
+    """
     epoch, code = col("current_leader_epoch"), col("error_code")
     older = epoch < col("held_min")
     just_before = older & (
@@ -203,12 +210,12 @@ def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
     return (
         fenced(_session_uncertain() & (col("error_code") == refusal), **sentences),
         unverifiable(
-            col("epoch_source") == "unknown",
+            col("epoch_source") == EPOCH_UNKNOWN,
             "the fetch session began before the capture, or requests of it are not recorded",
             **sentences,
         ),
         unverifiable(
-            col("epoch_source") == AMBIGUOUS,
+            col("epoch_source") == EPOCH_MINGLED,
             "the fetch session came back to an epoch that it had stated before",
             **sentences,
         ),
@@ -216,7 +223,7 @@ def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
 
 
 def _session_uncertain() -> Column:
-    return col("epoch_source").isin("unknown", AMBIGUOUS)
+    return col("epoch_source").isin(EPOCH_UNKNOWN, EPOCH_MINGLED)
 
 
 class _FetchRule(Rule):
@@ -237,7 +244,7 @@ class _FetchRule(Rule):
         return _session_uncertain() & col("error_code").isin(Errors.NONE, refusal)
 
     def lost_by_session(self, served_wrongly: Column) -> Branch:
-        """The arm of the versions whose sessions lose the leader epoch."""
+        """The branch of the versions whose sessions lose the leader epoch."""
         return exposed(
             served_wrongly & (col("error_code") == Errors.NONE) & sessions_lose_epochs(),
             "KAFKA-9338: incremental fetch sessions lose the leader epoch",
@@ -288,7 +295,7 @@ class _QueryRule(Rule):
     because = lines.held
 
 
-class OlderEpochRule(_QueryRule):
+class OlderEpochQueryRule(_QueryRule):
     """A query in an older leader epoch."""
 
     expected = "error {FENCED_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"
@@ -301,7 +308,7 @@ class OlderEpochRule(_QueryRule):
         return first_of(*branches, otherwise=last)
 
 
-class NewerEpochRule(_QueryRule):
+class NewerEpochQueryRule(_QueryRule):
     """A query in a newer leader epoch."""
 
     expected = "error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_max}"

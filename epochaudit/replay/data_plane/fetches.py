@@ -23,7 +23,8 @@ from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnatio
 from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.state.unknown_topics import with_existence
 
-AMBIGUOUS: Final = "mingled"
+EPOCH_UNKNOWN: Final = "unknown"  # values of epoch_source, see `fetches`
+EPOCH_MINGLED: Final = "mingled"
 
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
@@ -38,8 +39,9 @@ def fetches(events: DataFrame) -> DataFrame:
     And one per Fetch that was refused with FETCH_SESSION_TOPIC_ID_ERROR, as it mixed topic ids and names in a session.
     Needs: the events table. Clock: the serving node's host. Only rows of partitions left to a session are shuffled.
     Columns: the subject columns (node = the serving broker, leader_epoch = the one in which it served the request, null if that is
-    uncertain: it changed meanwhile, and the request states none), api_version, replica_id, error_code, records_size, session_id,
-    session_epoch, what `with_held_epochs` and `with_deletions` add, and
+    uncertain: it changed meanwhile, and the request states none), api_version, replica_id, error_code, request_error_code, records_size,
+    session_id, session_epoch, hinted_leader_epoch, arrival_ms, time_ms, what `with_held_epochs` and `with_deletions` add, and
+      fetch_ref             the line of the request and its answer
       code                  the top-level error code if there is one, else error_code
       fetch_offset          null if left to the session
       current_leader_epoch  of the request or its session
@@ -206,8 +208,8 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
             {
                 "current_leader_epoch": F.col("last_listed.epoch"),
                 "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
-                .when(whole & ambiguous, AMBIGUOUS)
-                .otherwise("unknown"),
+                .when(whole & ambiguous, EPOCH_MINGLED)
+                .otherwise(EPOCH_UNKNOWN),
                 "fetch_offset": F.lit(None).cast("bigint"),
             }
         )

@@ -161,7 +161,8 @@ def held_epochs(events: DataFrame) -> DataFrame:
     Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
     Needs: the events table. Clock: the node's host. Columns:
       held       array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref, outdated);
-                 outdated: a later epoch is recorded elsewhere, but has no line in the node's log
+                 outdated: a later epoch is recorded elsewhere, but has no line in the node's log; epoch_line_missing in
+                 `with_held_epochs`
       successor  the last of their successors
       releases   of the node, as in `releases`
     """
@@ -334,8 +335,8 @@ def _possible(early_ms: int) -> Column:
     return F.filter("held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), early_ms))
 
 
-def _held_columns(own: Column) -> dict[str, Column]:
-    """The columns of `with_held_epochs`: from the epoch of a stable interval, else by search."""
+def _held_columns(stable: Column) -> dict[str, Column]:
+    """The columns of `with_held_epochs`: from `stable`, the epoch of a stable interval, else by a search in `held`."""
     highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"], e["is_leader"])))
     just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
     lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
@@ -343,26 +344,26 @@ def _held_columns(own: Column) -> dict[str, Column]:
     first = F.get("possible", F.lit(0))["topic"]
 
     def when_stable(of_interval: Column, searched: Column) -> Column:
-        return F.when(own.isNotNull(), of_interval).otherwise(searched)
+        return F.when(stable.isNotNull(), of_interval).otherwise(searched)
 
     return {
-        "held_just_before": when_stable(own["leader_epoch"], just_before),
-        "held_min": when_stable(own["leader_epoch"], lowest),
-        "held_max": when_stable(own["leader_epoch"], highest["leader_epoch"]),
-        "held_earlier": F.when(own.isNull() & (lowest < highest["leader_epoch"]), lowest),
-        "held_ref": when_stable(own["ref"], highest["ref"]),
-        "leads_in_highest": when_stable(own["is_leader"], highest["is_leader"]),
+        "held_just_before": when_stable(stable["leader_epoch"], just_before),
+        "held_min": when_stable(stable["leader_epoch"], lowest),
+        "held_max": when_stable(stable["leader_epoch"], highest["leader_epoch"]),
+        "held_earlier": F.when(stable.isNull() & (lowest < highest["leader_epoch"]), lowest),
+        "held_ref": when_stable(stable["ref"], highest["ref"]),
+        "leads_in_highest": when_stable(stable["is_leader"], highest["is_leader"]),
         "epoch_line_missing": F.coalesce(
-            when_stable(own["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
+            when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
         ),
-        "held_complete": own.isNotNull() | F.coalesce(settled, F.lit(False)),
-        "kafka_version": when_stable(own["version"], _kafka_version(F.col("time_ms"))),
-        "held_later": when_stable(own["later"], _held_later(F.col("time_ms"))),
-        "held_leader": when_stable(own["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
-        "led_just_before": when_stable(own["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
-        "topic": F.coalesce("topic", when_stable(own["topic"], first), F.get("held", F.lit(0))["topic"]),
-        "topic_id": F.coalesce("topic_id", when_stable(own["topic_id"], _only_topic_id())),
-        "successor": when_stable(own["successor"], F.col("successor")),
+        "held_complete": stable.isNotNull() | F.coalesce(settled, F.lit(False)),
+        "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
+        "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
+        "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
+        "led_just_before": when_stable(stable["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
+        "topic": F.coalesce("topic", when_stable(stable["topic"], first), F.get("held", F.lit(0))["topic"]),
+        "topic_id": F.coalesce("topic_id", when_stable(stable["topic_id"], _only_topic_id())),
+        "successor": when_stable(stable["successor"], F.col("successor")),
     }
 
 

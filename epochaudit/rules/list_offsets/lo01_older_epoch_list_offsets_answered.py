@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epochaudit.replay.data_plane.epoch_queries import BY_TIME
-from epochaudit.rules.leader_epoch_fence import OlderEpochRule
+from epochaudit.rules.leader_epoch_fence import OlderEpochQueryRule
 from epochaudit.rules.rule import MEDIUM, rule
 
 
 @rule("LO-01", frame="epoch_queries", kip="KIP-320", severity=MEDIUM, since="2.1")
-class OlderEpochListOffsetsAnswered(OlderEpochRule):
+class OlderEpochListOffsetsAnswered(OlderEpochQueryRule):
     """A ListOffsets in an older leader epoch was answered.
 
     ## What it checks

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epochaudit.replay.data_plane.epoch_queries import BY_TIME
-from epochaudit.rules.leader_epoch_fence import NewerEpochRule
+from epochaudit.rules.leader_epoch_fence import NewerEpochQueryRule
 from epochaudit.rules.rule import MEDIUM, rule
 
 
 @rule("LO-02", frame="epoch_queries", kip="KIP-320", severity=MEDIUM, since="2.1")
-class NewerEpochListOffsetsAnswered(NewerEpochRule):
+class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
     """A ListOffsets in a newer leader epoch than the broker's was answered.
 
     ## What it checks

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
-from epochaudit.rules.leader_epoch_fence import OlderEpochRule
+from epochaudit.rules.leader_epoch_fence import OlderEpochQueryRule
 from epochaudit.rules.rule import HIGH, rule
 
 
 @rule("OE-01", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.1")
-class OlderEpochEndOffsetAnswered(OlderEpochRule):
+class OlderEpochEndOffsetAnswered(OlderEpochQueryRule):
     """An OffsetForLeaderEpoch in an older leader epoch was answered.
 
     ## What it checks

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
-from epochaudit.rules.leader_epoch_fence import NewerEpochRule
+from epochaudit.rules.leader_epoch_fence import NewerEpochQueryRule
 from epochaudit.rules.rule import HIGH, rule
 
 
 @rule("OE-02", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.1")
-class NewerEpochEndOffsetAnswered(NewerEpochRule):
+class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
     """An OffsetForLeaderEpoch in a newer leader epoch than the broker's was answered.
 
     ## What it checks

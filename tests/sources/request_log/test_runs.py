@@ -19,6 +19,7 @@ from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.request_log import compiled
 from epochaudit.sources.request_log.compiled import machine, scanner
+from epochaudit.sources.request_log.json import APIS, FETCH
 from epochaudit.sources.scan.datasource import decoded
 from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.sink import Edges
@@ -34,6 +35,7 @@ LIKE = (
     "preferred_read_replica",
 )  # fmt: skip
 RISING = ("time_ms", "byte_offset", "session_epoch", "correlation_id", "fetch_offset", "high_watermark")
+MAY_DIFFER = {"last_stable_offset", "records_size"}
 OF_RUN = ("run_rows", "run_arrival_ms")
 
 Row = Mapping[str, Any]
@@ -133,7 +135,7 @@ def test_only_rows_that_others_stand_for_are_left_out(part: ByteRange) -> None:
     assert all(row["run_rows"] is None or row["run_rows"] > 1 for row in folded)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10, deadline=None)
 @given(draw=st.data())
 def test_no_run_lasts_over_an_edge(part: ByteRange, draw: st.DataObject) -> None:
     whole, _ = rows_of(part, None)
@@ -167,6 +169,15 @@ def test_memory_is_bounded_by_closing_runs(
 def test_what_is_compiled_in_is_what_frames_say() -> None:
     assert (machine._SPAN_MS, machine._WAITED_US) == (SPAN_MS, _WAITED_US)
     assert machine._RUN_MS % machine._SPAN_MS == 0
+
+
+def test_each_column_of_a_fetch_is_compared_or_may_differ() -> None:
+    """A run must not leave out rows with other values of a column that nothing compares."""
+    like, rising = ({machine.REGISTERS[number] for number in of} for of in (machine._LIKE, machine._RISING))
+    assert set(APIS[FETCH].columns) - like - rising - set(machine.FETCH_STRINGS) == MAY_DIFFER
+    assert set(LIKE) == like - {"answered_session_id", "forgotten"}  # no column; false in all rows of runs
+    assert set(RISING) == rising
+    assert machine.FETCH_STRINGS == STRINGS
 
 
 def test_names_longer_than_any_topics_are_folded_too() -> None:

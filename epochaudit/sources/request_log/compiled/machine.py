@@ -287,6 +287,8 @@ _FETCH_OFFSET, _HIGH_WATERMARK, _LAST_STABLE, _LOG_START = (
     REGISTER["fetch_offset"], REGISTER["high_watermark"], REGISTER["last_stable_offset"], REGISTER["log_start_offset"],
 )  # fmt: skip
 _CORRELATION, _RECORDS_SIZE = REGISTER["correlation_id"], REGISTER["records_size"]
+# Three groups of registers decide whether a row may be left out of a run (scanner.Runs). A value of _CHANGES that is not absent
+# keeps the row, no value of _RISING falls within a run, and each value of _LIKE is equal in all its rows.
 _CHANGES = tuple(
     REGISTER[name] for name in ("diverging_epoch", "hinted_leader", "hinted_leader_epoch", "preferred_read_replica")
 )

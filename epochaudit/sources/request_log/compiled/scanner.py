@@ -278,8 +278,8 @@ class Runs:
     """Runs of like Fetch rows: of each run only the rows that an audit can need become rows of the scan.
 
     Nearly all rows of a busy cluster's request log are alike: a client at the same leader goes on where it was and is served.
-    A run is the rows of one range and minute, of one connection, session, partition and leader epoch, that were served, state
-    the same in all other columns, and whose offsets and high watermarks do not fall. Its rows need not be adjacent.
+    A run is the rows of one range and minute that were served, have the same strings (connection and topic among them), state the
+    same in the columns of machine._LIKE, and do not fall in those of machine._RISING. Its rows need not be adjacent.
 
     Its first and last rows remain. The last one stands for those that are left out: run_rows is their number and its own,
     run_arrival_ms the earliest arrival of the run. The rows with the lowest and the highest high watermark of a partition in
