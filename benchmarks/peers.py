@@ -5,7 +5,7 @@
 The checks: a StopReplica accepted with an older leader epoch than the broker had installed, an accepted ISR with a broker
 that was not live, a consumer's first fetch of a leader epoch above the offset where that epoch starts. The scripts are as
 good as scripts are: they trust times of two hosts, know no sessions, no restarts, no exceptions, and show no evidence.
-The audit judges all rules. Told are CPU seconds with those of child processes, wall seconds and the most memory that the
+The audit judges all rules. The table has CPU seconds with those of child processes, wall seconds and the most memory that the
 process and its children had resident; of several captures also the CPU seconds that one more gigabyte takes.
 """
 
@@ -408,7 +408,7 @@ def resident(pid: int) -> int:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, as the JVM's does: only a parent is told a process's CPU time."""
+    """Become the parent of descendants whose parent ends, as the JVM's does: only a parent gets a process's CPU time."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -434,14 +434,14 @@ def measured(name: str, capture: Path) -> dict[str, Any]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    told, _ = ran.communicate()
+    output, _ = ran.communicate()
     done.set()
     watcher.join()
     wall = time.monotonic() - started
     wait_for_orphans()
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    counts = json.loads(told.splitlines()[-1]) if ran.returncode == 0 else None
+    counts = json.loads(output.splitlines()[-1]) if ran.returncode == 0 else None
     return {"cpu": cpu, "wall": wall, "peak": peak[0] / 1e6, "counts": counts}
 
 
@@ -467,8 +467,8 @@ def main() -> None:
             )
     if len(asked.captures) > 1:
         lines += ["", "| what | CPU s per further GB |", "|---|---|"]
-        for name, told in points.items():
-            (small, first), (large, last) = min(told), max(told)
+        for name, measurements in points.items():
+            (small, first), (large, last) = min(measurements), max(measurements)
             lines.append(f"| {name} | {(last - first) / (large - small) * 1000:.1f} |")
     sys.stdout.write("\n".join(lines) + "\n")
 

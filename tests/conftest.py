@@ -61,7 +61,7 @@ def case_events(request: pytest.FixtureRequest, spark: SparkSession) -> DataFram
 
 @pytest.fixture(scope="session")
 def verdicts(request: pytest.FixtureRequest, case_events: DataFrame) -> Verdicts:
-    """What one run of the rules says of each selected case: of all rules, if a bug's history is among them."""
+    """What one run of the rules finds in each selected case: of all rules, if a bug's history is among them."""
     cases = selected_cases(request)
     of_rules = {case.rule for case in cases}
     return verdicts_of(case_events, cases, of_rules if of_rules <= {rule.id for rule in catalogue()} else None)
@@ -85,5 +85,5 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def expected() -> Callable[[str], dict[str, Any]]:
-    """expected(name) -> the truth about a capture, kept apart from what is audited."""
+    """expected(name) -> the truth about a capture, which is not part of what is audited."""
     return lambda name: json.loads((CAPTURES / f"{name}.expected.json").read_text())

@@ -85,7 +85,7 @@ def test_capture(
     output = tmp_path / "report.json"
     code = app.main(["audit", str(capture(name)), "--show", "fenced", "--format", "json", "--output", str(output)])
     assert code in (CLEAN, FINDINGS)
-    spark.catalog.clearCache()  # a process audits once; here the session lives on
+    spark.catalog.clearCache()  # a process audits once; here the session continues
     report = json.loads(output.read_text("utf-8"))
     record_property("not required, no such rule", not_required(expected(name), CATALOGUE))
     found = differences(report, expected(name), CATALOGUE)

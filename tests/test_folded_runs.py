@@ -1,4 +1,4 @@
-"""An audit says the same whether runs of like Fetch rows are folded or not: on healthy clusters and on broken ones."""
+"""An audit has the same result whether runs of like Fetch rows are folded or not: on healthy clusters and on broken ones."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def planted(
     capture: Callable[[str], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Outcome]:
-    """What one audit says of the mutated copies that the selected tests are about; the page is about all."""
+    """What one audit finds in the mutated copies that the selected tests are about; the page is about all."""
     users = [item for item in request.session.items if "planted" in getattr(item, "fixturenames", ())]
     selected = [item.callspec.params["mutation"] if hasattr(item, "callspec") else None for item in users]
     found = outcomes(spark, MUTATIONS if None in selected else selected, capture, tmp_path_factory.mktemp("planted"))
@@ -53,7 +53,7 @@ def test_a_rule_without_a_planted_defect_has_a_reason() -> None:
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_the_captures_hold_no_breach_of_their_own(name: str, expected: Callable[[str], dict[str, Any]]) -> None:
-    """So says their truth, which tests/test_captures.py holds the audit to."""
+    """Their truth states so, and tests/test_captures.py compares the audit to it."""
     assert expected(name)["must_flag"] == []
 
 

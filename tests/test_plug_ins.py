@@ -42,7 +42,7 @@ class ReplicaDeleted(Rule):
     evidence = {"the StopReplica request": "request_ref"}
     expected = "no deletion"
     observed = "error {error_code}"
-    because = ("broker {node} was told to delete {topic}-{partition}",)
+    because = ("broker {node} had a request to delete {topic}-{partition}",)
 
     def applies(self) -> Column:
         return col("event_type") == "STOP_REPLICA"

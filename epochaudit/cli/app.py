@@ -1,6 +1,6 @@
 """The command line.
 
-Three streams are kept apart: the payload (stdout or --output), diagnostics (stderr), progress (a terminal only).
+Three streams are separate: the payload (stdout or --output), diagnostics (stderr), progress (a terminal only).
 Nothing is imported before a command needs it, so that `rules`, `explain` and `--help` answer at once.
 """
 
@@ -210,8 +210,8 @@ def audit(
 ) -> int:
     """Judge the recorded logs of a cluster.
 
-    CAPTURE is a directory, local or by URI. The report says what was violated, proves it with the recorded lines, and
-    tells what could not be judged.
+    CAPTURE is a directory, local or by URI. The report states what was violated, proves it with the recorded lines, and
+    lists what could not be judged.
     """
     from epochaudit.rules.catalogue import selected
 
@@ -314,7 +314,7 @@ def baseline(
 ) -> int:
     """Write the findings of a capture as accepted ones.
 
-    For `audit --baseline FILE`, which tells them, but does not fail for them. Go through the file: give each its own reason,
+    For `audit --baseline FILE`, which lists them without failing. Go through the file: give each its own reason,
     and take out what nobody should accept. The exit code is 0 whatever was found.
     """
     from epochaudit.cli.baseline import written
@@ -399,7 +399,7 @@ def collect(paths: tuple[str, ...], output: str, time_zone: str | None) -> int:
 
     PATH is a log directory, a data directory, or a directory with those of several hosts of one cluster. Takes logs,
     checkpoints, metadata logs, and of data segments the headers of their batches: no record leaves the host, and no setting
-    but those that an audit reads. Says what it took and what it left. Nothing is changed or written but CAPTURE.
+    but those that an audit reads. Lists what it took and what it left. Nothing is changed or written but CAPTURE.
     """
     from epochaudit.collecting.collection import collect as collected
     from epochaudit.collecting.summary import render
@@ -456,7 +456,7 @@ def timeline_of_partition(
     """Show all that is recorded about one partition.
 
     Merged over all nodes and clients, by leader epoch: elections, requests and their answers, refusals, truncations, commits,
-    and fetches as spans, each with its node, time, file and line. It says which order is certain. The exit code is 0.
+    and fetches as spans, each with its node, time, file and line. It states which order is certain. The exit code is 0.
     """
     from epochaudit.timeline import merge as timeline
     from epochaudit.timeline import page

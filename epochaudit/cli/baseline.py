@@ -28,7 +28,7 @@ from epochaudit.report.contents import Acceptance, Report
 from epochaudit.report.neutral import neutral
 
 HEAD: Final = """\
-# Findings that are known and accepted: `epochaudit audit CAPTURE --baseline FILE` tells them, but does not fail for them.
+# Findings that are known and accepted: `epochaudit audit CAPTURE --baseline FILE` lists them without failing.
 # Each needs a reason, an owner and a day after which it counts again.
 """
 

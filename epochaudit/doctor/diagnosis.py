@@ -249,7 +249,7 @@ def _unknown(inventory: Inventory, present: Present) -> Iterable[Gap]:
     for cluster in inventory.clusters:
         if REQUEST_LOG in present.get((cluster, None), {}):
             yield Gap(
-                cluster, None, "there are request logs of which the node can't be told",
+                cluster, None, "there are request logs whose node is unknown",
                 "name the node of each folder in capture.toml",
             )  # fmt: skip
         kraft = any(CONTROLLER in node.roles and BROKER not in node.roles for node in inventory.nodes)

@@ -1,1 +1,1 @@
-"""Replay: one module per frame, each putting beside every judged subject the state that it met."""
+"""Replay: one module per frame, each adds to every subject the state in which it was processed."""

@@ -22,9 +22,9 @@ SHOWN: Final = 10
 SHOWN_NAMES: Final = 20
 
 WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
-    True: "took records from below a high watermark that clients had been told; no finding is about them",
-    None: "took records of which the evidence does not tell whether clients had been told of them",
-    False: "took records that clients had not been told of: harmless, but to producers that do not wait for all replicas",
+    True: "took records below a high watermark that had been returned to clients; no finding is about them",
+    None: "took records of which the evidence does not show whether clients could read them",
+    False: "took records that no client could read: harmless, but to producers that do not wait for all replicas",
 }
 """By whether clients could read the records; the worst first."""
 
@@ -76,9 +76,9 @@ def say_losses(page: Page, report: Report) -> None:
 def _loss(page: Page, loss: Loss) -> None:
     stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {how_many(loss)}"
     how = ", which had been committed" if loss.committed else ""
-    how = ", below a high watermark that clients had been told" if loss.given_out else how
+    how = ", below a high watermark that had been returned to clients" if loss.given_out else how
     since = "" if loss.leader_epoch is None or not loss.committed else f" since leader epoch {loss.leader_epoch}"
-    page.say((_where(loss), "bold red"), (f": {stretch}, gone{since}{how}", ""), indent=2, hang=2)
+    page.say((_where(loss), "bold red"), (f": {stretch}, discarded{since}{how}", ""), indent=2, hang=2)
     for line in _details(loss):
         page.say((line, ""), indent=4, hang=2)
     skipped: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -
     what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
     page.say((what, _STYLES[given_out]), indent=2, hang=2)
     for one in found[:SHOWN]:
-        lost = f"{offsets(one.first_offset, one.last_offset)}, gone since leader epoch {one.leader_epoch}"
+        lost = f"{offsets(one.first_offset, one.last_offset)}, discarded since leader epoch {one.leader_epoch}"
         page.say(("; ".join([f"{_where(one)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
     _more(page, len(found))
 

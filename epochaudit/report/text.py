@@ -239,7 +239,7 @@ def _coverage(page: Page, report: Report) -> None:
     if with_subjects:
         page.table(("rule", *VERDICTS, ""), [_counts(rule) for rule in with_subjects])
     else:
-        page.say(("no rule met a subject in this capture", "bold yellow"), indent=2)
+        page.say(("no rule found a subject in this capture", "bold yellow"), indent=2)
     unmet = [rule.rule for rule in report.rules if not rule.subjects]
     if unmet and with_subjects:
         page.say((f"no subject in this capture: {', '.join(unmet)}", ""), indent=2, hang=2)
@@ -280,7 +280,7 @@ def _next(page: Page, report: Report) -> None:
         page.say(
             ("Where a log is missing, add it and audit again: unverifiable does not mean clean. ", ""),
             ("epochaudit doctor", "bold"),
-            (" tells what is missing.", ""),
+            (" lists what is missing.", ""),
             indent=2,
             hang=2,
         )

@@ -4,7 +4,7 @@ A broker compares the request's leader epoch with its own. It must answer 74 to 
 
 The rules derive from the classes below: FF-01 and FF-02 over the frame `fetches`, LO-01, LO-02, OE-01 and OE-02 over
 `epoch_queries`. Both frames have the columns of `with_held_epochs` (`replay/state/held_epochs.py`): held_min and held_max are
-the lowest and the highest leader epoch that the request may have met.
+the lowest and the highest leader epoch in which the request may have been processed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import EPOCH_MINGLED, EPOCH_UNKNOWN, sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import EPOCH_AMBIGUOUS, EPOCH_UNKNOWN, sessions_lose_epochs
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
@@ -215,7 +215,7 @@ def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
             **sentences,
         ),
         unverifiable(
-            col("epoch_source") == EPOCH_MINGLED,
+            col("epoch_source") == EPOCH_AMBIGUOUS,
             "the fetch session came back to an epoch that it had stated before",
             **sentences,
         ),
@@ -223,7 +223,7 @@ def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
 
 
 def _session_uncertain() -> Column:
-    return col("epoch_source").isin(EPOCH_UNKNOWN, EPOCH_MINGLED)
+    return col("epoch_source").isin(EPOCH_UNKNOWN, EPOCH_AMBIGUOUS)
 
 
 class _FetchRule(Rule):

@@ -121,7 +121,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "CONTROLLER_ACTIVE": ("becomes active controller", "raft epoch {raft_epoch}"),
     "CONTROLLER_STANDBY": ("is not active controller any more", "leader {leader}", "raft epoch {raft_epoch}"),
     "BROKERS_CHANGED": (
-        "controller sees brokers {live_brokers}", "new {added_brokers}", "gone {deleted_brokers}",
+        "controller sees brokers {live_brokers}", "new {added_brokers}", "removed {deleted_brokers}",
         "registered anew {bounced_brokers}",
     ),
     "BROKER_SESSION_EXPIRED": ("controller fences broker {broker_id}", "no heartbeats"),
@@ -131,19 +131,19 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
         "DETECTS TRUNCATION", *_POSITION, "the broker's answer: leader epoch {diverging_epoch}", "which ends at {diverging_end_offset}",
         "goes on at offset {offset}", "{reason}",
     ),
-    "CONSUMER_OUT_OF_RANGE": ("is told that its position is out of range", *_POSITION, "{reason}"),
+    "CONSUMER_OUT_OF_RANGE": ("has a position that is out of range", *_POSITION, "{reason}"),
     "CONSUMER_OFFSET_RESET": ("resets its position to offset {offset}", "{value}", "leader epoch {current_leader_epoch}"),
     "CONSUMER_OFFSET_COMMITTED": (
         "goes on from the committed offset {offset}", "of leader epoch {committed_leader_epoch}",
         "current leader epoch {current_leader_epoch}",
     ),
     "CONSUMER_SEEKS": ("seeks", "to offset {offset}", "of leader epoch {committed_leader_epoch}", "to {name}"),
-    "CONSUMER_EPOCH_END": ("is told that leader epoch {response_leader_epoch} ends at offset {offset}",),
+    "CONSUMER_EPOCH_END": ("is answered that leader epoch {response_leader_epoch} ends at offset {offset}",),
     "CONSUMER_LOOKUP_FAILED": ("its lookup failed", "{value}"),
     "CONSUMER_VALIDATION_SKIPPED": ("does not validate its position: the broker is too old",),
     "CLIENT_EPOCH_SEEN": ("learns leader epoch {leader_epoch}", "before {previous_epoch}"),
     "CLIENT_EPOCH_IGNORED": ("ignores leader epoch {leader_epoch}", "it knows {current_leader_epoch}", "{reason}"),
-    "CLIENT_EPOCH_FORGOTTEN": ("is told no leader epoch, and knows none",),
+    "CLIENT_EPOCH_FORGOTTEN": ("is answered no leader epoch, and knows none",),
     "CLIENT_HINT_TAKEN": ("takes the hint of an answer", "leader epoch {leader_epoch}", "leader {leader}"),
     "CLIENT_HINT_IGNORED": (
         "ignores the hint of an answer", "leader epoch {leader_epoch}", "leader {leader}", "it knows {current_leader_epoch}", "{reason}",
@@ -270,7 +270,7 @@ def _fetched(event: Event) -> str:
         return f"{offsets}: REFUSED with {error_text(code)}"
     if event.get("diverging_epoch") not in (None, NO_EPOCH):
         return (
-            f"{offsets}: told that its log DIVERGES after leader epoch {event['diverging_epoch']}, "
+            f"{offsets}: answered that its log DIVERGES after leader epoch {event['diverging_epoch']}, "
             f"which ends at {event['diverging_end_offset']}"
         )
     mark = event["last"]["high_watermark"]
@@ -283,7 +283,7 @@ def _offset_text(event: Event) -> str:
         return f": REFUSED with {error_text(code)}"
     epoch = event.get("response_leader_epoch")
     of_epoch = f" of leader epoch {epoch}" if epoch is not None and epoch >= 0 else ""
-    return f": told{_offsets(event)}{of_epoch}" if _offsets(event) else ": told none"
+    return f": answered{_offsets(event)}{of_epoch}" if _offsets(event) else ": answered none"
 
 
 def _epoch_end(event: Event) -> str:
@@ -310,7 +310,7 @@ def _metadata(event: Event) -> str:
     if code:
         return f": answered {error_text(code)}"
     clauses = ("leader {response_leader}", "leader epoch {response_leader_epoch}", "ISR {response_isr}")
-    return f": told {_join(clauses, event)}"
+    return f": answered {_join(clauses, event)}"
 
 
 _ANSWERED: Final[Mapping[str, Callable[[Event], str]]] = {

@@ -82,7 +82,7 @@ def _leaders(section: Section) -> str:
 
 def _summary(section: Section) -> tuple[str, ...]:
     start = "" if section.start_offset is None else f"{section.start_offset:,}"
-    return str(section.leader_epoch), f"{len(section.rows):,}", start, _leaders(section) or "not told"
+    return str(section.leader_epoch), f"{len(section.rows):,}", start, _leaders(section) or "not recorded"
 
 
 def _title(section: Section) -> str:

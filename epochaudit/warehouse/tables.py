@@ -211,7 +211,7 @@ def _stored(column: ColumnDoc) -> ColumnDoc:
     if column.name not in _AS_READ:
         return column
     return replace(
-        column, doc=f"{column.doc} As it was known when the row was read; horizon tells it as it is known now."
+        column, doc=f"{column.doc} As it was known when the row was read; horizon has it as it is known now."
     )
 
 

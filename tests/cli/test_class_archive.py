@@ -31,9 +31,7 @@ def test_nothing_is_asked_of_a_jvm_without_an_archive(tmp_path: Path, monkeypatc
     assert archived_classes() == ""
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="tells what a process has mapped only where there is /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only /proc shows what a process has mapped")
 def test_a_recorded_archive_is_mapped(tmp_path: Path) -> None:
     bare = run(tmp_path, "-c", MAPPED)
     recorded = run(tmp_path, "-m", "epochaudit.cli.class_archive")

@@ -19,7 +19,7 @@ import pyspark
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 PATIENCE: Final = 600  # seconds that something may take on a machine that is busy with other things
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
-KEPT: Final = re.compile(r"Block (rdd_\d+)_\d+ stored")
+STORED_BLOCK: Final = re.compile(r"Block (rdd_\d+)_\d+ stored")
 QUIETLY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 Found = TypeVar("Found")
@@ -50,7 +50,7 @@ class Daemon:
             assert found or self.process.poll() is None, self.log.read_text(errors="replace")
             return found and found[1]
 
-        return awaited(look, f"{self.log.name} tells {pattern}")
+        return awaited(look, f"{self.log.name} has {pattern}")
 
     def executors(self) -> list[int]:
         """Process ids of the executors that it runs."""
@@ -109,7 +109,7 @@ class Standalone:
         """How many tables the executors of the last application have begun to keep, in memory or on disk."""
         applications = sorted({path.name for path in self.folder.glob("worker-*/app-*")})
         logs = self.folder.glob(f"worker-*/{applications[-1]}/*/stderr") if applications else ()
-        return len({rdd for log in logs for rdd in KEPT.findall(log.read_text(errors="replace"))})
+        return len({rdd for log in logs for rdd in STORED_BLOCK.findall(log.read_text(errors="replace"))})
 
 
 @contextmanager

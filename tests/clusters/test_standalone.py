@@ -69,7 +69,7 @@ def test_a_run_survives_the_death_of_an_executor_and_of_a_machine(
     os.kill(awaited(lambda: executor_of(cluster.workers), "an executor"), signal.SIGKILL)
     awaited(lambda: committed(place, "horizon", 1) or run.poll() is not None, "the judging begins")
     before = cluster.cached_tables()
-    awaited(lambda: cluster.cached_tables() > before + 5 or run.poll() is not None, "tables of frames are kept")
+    awaited(lambda: cluster.cached_tables() > before + 5 or run.poll() is not None, "tables of frames are stored")
     cluster.workers.pop().kill()
     cluster.add_worker()
     _, printed = run.communicate()

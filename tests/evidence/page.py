@@ -32,7 +32,7 @@ By recording: its Kafka release, and ZooKeeper (zk) or KRaft (kraft) mode.
 _KINDS: Final = """
 ## Without one kind of log
 
-Over the recordings {captures}. Without request logs a rule judges what the table above says.
+Over the recordings {captures}. Without request logs a rule judges what the table above states.
 
 """
 

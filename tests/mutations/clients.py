@@ -28,7 +28,7 @@ def older_epoch_taken_over(copy: Copy) -> Place:
             step = f"from {match['after']} to epoch {match['before']} "
             found.replace(text.replace(f"from {match['before']} to epoch {match['after']} ", step))
             return Place(topic=match["topic"], partition=int(match["partition"]), evidence=step)
-    raise NotThereError("the client's log tells of no newer leader epoch")
+    raise NotThereError("the client's log has no newer leader epoch")
 
 
 @mutation("MD-05", ZOOKEEPER, fetches=False)
@@ -41,4 +41,4 @@ def hint_at_the_known_epoch_taken(copy: Copy) -> Place:
             known = f"leaderEpoch=Optional[{int(match['epoch']) - 1}]"
             Line(log, index, text, match).replace(text.replace(f"leaderEpoch=Optional[{match['epoch']}]", known))
             return Place(topic=match["topic"], partition=int(match["partition"]), evidence=known)
-    raise NotThereError("the client's log tells of no hint that was taken")
+    raise NotThereError("the client's log has no hint that was taken")

@@ -34,7 +34,7 @@ def published(copy: Copy) -> Iterator[Request]:
 
 
 def earlier_states(copy: Copy, request: Request) -> list[dict[str, Any]]:
-    """What accepted UpdateMetadata requests had told the broker of the partition before, in order."""
+    """The partition's states in earlier accepted UpdateMetadata requests to the broker, in order."""
     key = partition_of(request)
     return [
         state
@@ -48,7 +48,7 @@ def earlier_states(copy: Copy, request: Request) -> list[dict[str, Any]]:
 
 @mutation("UM-01", STALE, fetches=False)
 def metadata_of_an_old_controller_taken(copy: Copy) -> Place:
-    """An UpdateMetadata of a controller that had been replaced is answered 0 instead of 11; it tells nothing new."""
+    """An UpdateMetadata of a controller that had been replaced is answered 0 instead of 11; it changes nothing."""
     request = copy.request("UPDATE_METADATA", lambda r: r.answered["errorCode"] == STALE_CONTROLLER_EPOCH)
     one_state(request).update(earlier_states(copy, request)[-1])
     request.answered["errorCode"] = 0
@@ -68,7 +68,7 @@ def metadata_of_an_old_controller_taken(copy: Copy) -> Place:
 
 @mutation("UM-02", STALE, verdict="exposed", fetches=False)
 def older_metadata_published(copy: Copy) -> Place:
-    """An UpdateMetadata brings a state of an older leader epoch, which the broker had been told before."""
+    """An UpdateMetadata brings a state of an older leader epoch, which the broker had received before."""
     for request in list(published(copy))[::-1]:
         older = [s for s in earlier_states(copy, request) if s["leaderEpoch"] < one_state(request)["leaderEpoch"]]
         if older and older[-1]["leader"] >= 0 and one_state(request)["leader"] >= 0:
@@ -121,7 +121,7 @@ def deleted_replica_served(copy: Copy) -> Place:
                 if not state["deletePartition"]:
                     continue
                 served = _served_before(copy, deletion, topic["topicName"], state["partitionIndex"])
-                later = _fetch_while_gone(copy, deletion, topic["topicName"])
+                later = _fetch_while_deleted(copy, deletion, topic["topicName"])
                 if served and later:
                     pattern = rf"{topic['topicName']}-{state['partitionIndex']} .*starts at leader epoch (\d+) "
                     held = list(copy.lines(STATE_CHANGE_LOG, pattern, served.node))
@@ -158,7 +158,7 @@ def _served_before(copy: Copy, deletion: Request, topic: str, partition: int) ->
     return found
 
 
-def _fetch_while_gone(copy: Copy, deletion: Request, topic: str) -> Request | None:
+def _fetch_while_deleted(copy: Copy, deletion: Request, topic: str) -> Request | None:
     """Some Fetch that came a good while after the deletion, if the broker did not get a replica of that name again."""
     hosted = copy.requests(
         "LEADER_AND_ISR",

@@ -137,7 +137,7 @@ def equal_epoch_stop_replica_refused(copy: Copy) -> Place:
 
 @mutation("SR-03", STALE, fetches=False)
 def deletion_epoch_for_a_living_topic(copy: Copy) -> Place:
-    """A StopReplica of a topic that lives on carries -2, the epoch of a deletion, which no fence stops."""
+    """A StopReplica of a topic that is not deleted carries -2, the epoch of a deletion, which no fence stops."""
     request = next(stops(copy, 0))
     state = one_state(request)
     line = about(copy, request, "Received StopReplica")

@@ -201,7 +201,7 @@ class Copy:
 
     @property
     def metadata(self) -> MetadataLog:
-        """The metadata log: raw segment and dump, kept in step."""
+        """The metadata log: raw segment and dump, with the same records."""
         if self._metadata is None:
             segment, dump = (self.base / path for path in _METADATA)
             self._metadata = MetadataLog.read(segment.read_bytes(), dump.read_text("utf-8"))

@@ -79,7 +79,7 @@ def committed_with_a_future_epoch(copy: Copy) -> Place:
                 partition["committedLeaderEpoch"] += _FAR
                 request.write()
                 return place_of(request, topic, partition["partitionIndex"], request.asked["groupId"])
-    raise NotThereError("no commit at a broker that told clients of the partition half a minute later")
+    raise NotThereError("no commit at a broker that answered clients about the partition half a minute later")
 
 
 @mutation("CO-03", ZOOKEEPER, fetches=False)
@@ -100,7 +100,7 @@ def committed_in_two_histories(copy: Copy) -> Place:
 
 @mutation("CO-04", ZOOKEEPER, also=("TR-01", "TR-02"))
 def truncated_commit_resumed(copy: Copy) -> Place:
-    """A consumer is told an offset of the leader epoch before, beyond that epoch's end, and fetches there without a question.
+    """A consumer is answered an offset of the leader epoch before, beyond that epoch's end, and fetches there without a question.
 
     TR-01: so it crosses a truncation. TR-02: it does not validate in the new epoch.
     """
@@ -130,7 +130,7 @@ def validation_skipped(copy: Copy) -> Place:
 
 @mutation("CO-02", ZOOKEEPER)
 def fetched_before_committed_epoch(copy: Copy) -> Place:
-    """A consumer is told an offset of a newer leader epoch than the one that it states in its fetch."""
+    """A consumer is answered an offset of a newer leader epoch than the one that it states in its fetch."""
     for request, _, partition, fetch, asked in resumed_offsets(copy):
         partition["committedLeaderEpoch"] = asked["currentLeaderEpoch"] + _FAR
         request.write()
@@ -139,8 +139,8 @@ def fetched_before_committed_epoch(copy: Copy) -> Place:
 
 
 @mutation("CO-06", ZOOKEEPER, verdict="exposed", fetches=False)
-def deleted_topics_offset_told(copy: Copy) -> Place:
-    """A coordinator tells a group the offset that it had committed of a topic that was deleted and created again since."""
+def deleted_topics_offset_returned(copy: Copy) -> Place:
+    """A coordinator returns to a group the offset that it had committed of a topic that was deleted and created again since."""
     deletion = copy.request("DELETE_TOPICS", lambda r: r.answered["responses"][0]["errorCode"] == 0)
     name = deletion.answered["responses"][0]["name"]
     for answer in copy.requests(OFFSET_FETCH, lambda r: r.answered_at < deletion.answered_at):

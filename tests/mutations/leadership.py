@@ -73,7 +73,7 @@ def _place(line: Line, leader_epoch: int) -> Place:
 
 @mutation("LD-04", HEALTHY, fetches=False)
 def two_leaders_named(copy: Copy) -> Place:
-    """A controller tells one broker another leader for a leader epoch than it tells the others."""
+    """A controller sends one broker another leader for a leader epoch than the others."""
     for request in leader_and_isr(copy, 0):
         state = one_state(request)
         others = [b for b in state["isr"] if b not in (state["leader"], request.node)]
@@ -93,7 +93,7 @@ def two_leaders_named(copy: Copy) -> Place:
 def epoch_starts_below_what_was_exposed(copy: Copy) -> Place:
     """A leader starts its epoch below a high watermark that followers had been given, of a partition without consumers.
 
-    TR-03: followers that had the records fetch on behind them, and are not told that their logs have parted.
+    TR-03: followers that had the records fetch on behind them, and get no answer that their logs have diverged.
     """
     read = {topic for request in consumer_fetches(copy) for topic in _topic_ids(request)}
     for line in copy.lines(STATE_CHANGE_LOG, _LEADER):
@@ -122,7 +122,7 @@ def consumer_reads_on_unvalidated(copy: Copy) -> Place:
     """A leader epoch starts below a consumer's position, and the consumer goes on without asking for the epoch's end.
 
     TR-06: what the consumer had read was exposed, so that an epoch that starts below it loses exposed data. TR-03: a follower
-    that had it fetches on behind it, and is not told that their logs have parted.
+    that had it fetches on behind it, and gets no answer that their logs have diverged.
     """
     starts = {
         (line.match["id"], int(line.match["partition"]), int(line.match["epoch"])): line

@@ -65,7 +65,7 @@ def fenced_replica_committed(copy: Copy) -> Place:
 
 
 @mutation("IS-07", INELIGIBLE, fetches=False)
-def departed_broker_kept(copy: Copy) -> Place:
+def departed_broker_left_in_isr(copy: Copy) -> Place:
     """The last controlled shutdown of a follower leaves it in one ISR: the record that removes it is not written."""
     leaving = list(copy.metadata.records(REGISTRATION_CHANGE, inControlledShutdown=1))
     for begins in reversed(leaving):
@@ -97,7 +97,7 @@ def partitions_created_on_fenced_broker(copy: Copy) -> Place:
 
 
 @mutation("IS-09", HEALTHY, fetches=False)
-def new_incarnation_kept(copy: Copy) -> Place:
+def new_incarnation_left_in_isr(copy: Copy) -> Place:
     """A broker that died and came back is registered anew, and a record of that event leaves it in an ISR."""
     for registration in copy.metadata.records(REGISTRATION):
         broker = registration.data["brokerId"]
@@ -204,7 +204,7 @@ def leader_epoch_bumped_for_nothing(copy: Copy) -> Place:
 
 @mutation("EP-05", HEALTHY, fetches=False)
 def record_missing_from_the_log(copy: Copy) -> Place:
-    """A batch in the middle of the metadata log is gone."""
+    """A batch in the middle of the metadata log is missing."""
     batches = copy.metadata.batches
     middle = next(b for b in batches[len(batches) // 2 :] if [r.type for r in b.records] == ["NO_OP_RECORD"])
     batches.remove(middle)

@@ -75,7 +75,7 @@ def newer_epoch_end_offset(copy: Copy) -> Place:
 
 @mutation("LO-03", ZOOKEEPER, fetches=False)
 def latest_offset_before_the_epoch(copy: Copy) -> Place:
-    """A consumer is told a latest offset below the start of the leader's epoch."""
+    """A consumer is answered a latest offset below the start of the leader's epoch."""
     for request, topic, asked, answer in queries(copy, BY_TIME):
         partition = asked["partitionIndex"]
         pattern = rf"(Leader|Follower) {topic}-{partition} .*starts at leader epoch \d+ from offset (?P<offset>\d+)"
@@ -202,7 +202,7 @@ def log_starts_above_the_high_watermark(copy: Copy) -> Place:
 
 @mutation("MD-03", HEALTHY, fetches=False)
 def metadata_goes_back(copy: Copy) -> Place:
-    """A KRaft broker tells a client an older leader epoch, and its leader, than it told seconds before."""
+    """A KRaft broker returns an older leader epoch, and its leader, to a client than it had returned seconds before."""
     first_answers: dict[tuple[int, str, int, int], Request] = {}
     leaders: dict[tuple[str, int, int], int] = {}
     for request in copy.requests("METADATA"):
@@ -217,4 +217,4 @@ def metadata_goes_back(copy: Copy) -> Place:
                     partition["leaderEpoch"], partition["leaderId"] = epoch - 1, leader
                     request.write()
                     return place_of(request, topic["name"], partition["partitionIndex"])
-    raise NotThereError("no partition of which a broker told a leader epoch twice")
+    raise NotThereError("no partition of which a broker returned a leader epoch twice")

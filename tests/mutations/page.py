@@ -18,7 +18,7 @@ _HEAD: Final = """\
 For each rule an operator in `tests/mutations/` writes the defect that the rule is about into a copy of a real, healthy
 recording, as Kafka would have written it: it rewrites requests, log lines and metadata records. One audit of all copies
 then has to find each defect, by its rule, at its place, and nothing else: the recordings themselves hold no breach. Findings
-of other rules that a defect cannot but cause are listed with it; the operator's docstring says why. Copies lack
+of other rules that a defect cannot but cause are listed with it; the operator's docstring states why. Copies lack
 the Fetch requests, most of a request log, where fetches are no part of the defect.
 
 `python -m tests.mutations` writes this page from such a run; `tests/test_mutations.py` keeps it true.
@@ -56,7 +56,7 @@ def _row(outcome: Outcome) -> str:
     mutation = outcome.mutation
     found = "<br>".join(_found(finding) for finding in outcome.found) or "nothing"
     more = "".join(f"; also {rule}" for rule in sorted(mutation.also))
-    return f"| {mutation.rule} | {mutation.says} | {mutation.capture} | {found}{more} |"
+    return f"| {mutation.rule} | {mutation.summary} | {mutation.capture} | {found}{more} |"
 
 
 def _found(finding: Finding) -> str:

@@ -48,7 +48,7 @@ class Mutation:
         return self.plant.__name__
 
     @property
-    def says(self) -> str:
+    def summary(self) -> str:
         """First line of the docstring: what is planted."""
         return inspect.cleandoc(self.plant.__doc__ or "").splitlines()[0]
 

@@ -45,8 +45,8 @@ def next_listing(copy: Copy, request: Request, id: str, partition: int) -> tuple
 
 
 @mutation("TR-03", ZOOKEEPER)
-def divergence_kept_silent(copy: Copy) -> Place:
-    """A leader delivers records to a follower whose log has parted from its own, instead of telling where."""
+def divergence_not_reported(copy: Copy) -> Place:
+    """A leader delivers records to a follower whose log has diverged from its own, instead of answering where."""
     for request, _, asked, answer in diverging(copy):
         if answer["divergingEpoch"]["endOffset"] < asked["fetchOffset"]:
             del answer["divergingEpoch"]
@@ -58,7 +58,7 @@ def divergence_kept_silent(copy: Copy) -> Place:
 
 @mutation("TR-04", ZOOKEEPER)
 def divergence_beyond_the_epoch(copy: Copy) -> Place:
-    """A follower is told that an older epoch ends beyond the start of the leader's own."""
+    """A follower is answered that an older epoch ends beyond the start of the leader's own."""
     for request, _, asked, answer in diverging(copy):
         if answer["divergingEpoch"]["epoch"] < asked["lastFetchedEpoch"]:
             answer["divergingEpoch"]["endOffset"] += 5
@@ -69,7 +69,7 @@ def divergence_beyond_the_epoch(copy: Copy) -> Place:
 
 @mutation("TR-05", ZOOKEEPER)
 def epoch_not_forgotten(copy: Copy) -> Place:
-    """A follower states the epoch again of which its leader has told it that it does not know it."""
+    """A follower states an epoch again after its leader has answered that it does not know it."""
     for request, id, asked, answer in diverging(copy):
         if answer["divergingEpoch"]["epoch"] < asked["lastFetchedEpoch"]:
             later, again = next_listing(copy, request, id, asked["partition"])
@@ -138,8 +138,8 @@ def high_watermark_passes_a_member_by(copy: Copy) -> Place:
 
 
 @mutation("FF-06", ZOOKEEPER, verdict="exposed", fetches=False)
-def gone_broker_joins(copy: Copy) -> Place:
-    """A leader that was told that a broker is gone takes it into the ISR, as leaders of 2.6 do it."""
+def absent_broker_joins(copy: Copy) -> Place:
+    """A leader takes a broker into the ISR that UpdateMetadata does not list as live, as leaders of 2.6 do it."""
     _, joined, replica = next(joins(copy))
     isr = joined.match["isr"].split(",")
     before = ",".join(member for member in isr if member != str(replica))
@@ -166,4 +166,4 @@ def committed_records_truncated(copy: Copy) -> Place:
         if offset > 20:
             line.replace(line.text.replace(f"(offset={offset},", f"(offset={offset - 20},"))
             return Place(node=line.node, topic=line.match["topic"], partition=int(line.match["partition"]))
-    raise NotThereError("no follower that truncated as its leader had told it")
+    raise NotThereError("no follower that truncated as its leader had answered")

@@ -77,13 +77,13 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
-    assert "orders-0 of west: offsets 10 to 29, 20 records at most, gone since leader epoch 3" in page
+    assert "orders-0 of west: offsets 10 to 29, 20 records at most, discarded since leader epoch 3" in page
     assert "read on without noticing, and skipped offsets 10 to 24 of what was written anew: a (g)" in page
     assert "4 leader epochs judged; of 2 more it could not be judged" in page
     assert elections_judged(judged) == (4, 2)
     removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
     page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
-    assert "orders-0 of west: offsets 10 to 29, 18 records, gone since leader epoch 3" in page
+    assert "orders-0 of west: offsets 10 to 29, 18 records, discarded since leader epoch 3" in page
 
 
 def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Report) -> None:
@@ -164,9 +164,9 @@ def test_another_truncation_is_listed_by_itself(judged: Report, finding: Finding
 @pytest.mark.parametrize(
     ("given_out", "sentence"),
     [
-        (False, "1 truncation took records that clients had not been told of: harmless"),
-        (None, "1 truncation took records of which the evidence does not tell"),
-        (True, "1 truncation took records from below a high watermark that clients had been told; no finding"),
+        (False, "1 truncation took records that no client could read: harmless"),
+        (None, "1 truncation took records of which the evidence does not show"),
+        (True, "1 truncation took records below a high watermark that had been returned to clients; no finding"),
     ],
 )
 def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | None, sentence: str) -> None:
@@ -174,6 +174,6 @@ def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | No
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
     assert sentence in page
     assert (
-        "orders-0 of west: offset 10, gone since leader epoch 3; written in leader epoch 2; truncated by broker 1"
+        "orders-0 of west: offset 10, discarded since leader epoch 3; written in leader epoch 2; truncated by broker 1"
         in page
     )

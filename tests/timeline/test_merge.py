@@ -265,7 +265,7 @@ def test_a_divergence_is_stated_also_in_leader_epoch_0() -> None:
     diverging = fact(
         "FETCH", 1, 1, client_id="f", replica_id=2, current_leader_epoch=3, diverging_epoch=0, diverging_end_offset=10
     )
-    assert sentence(diverging).endswith("told that its log DIVERGES after leader epoch 0, which ends at 10")
+    assert sentence(diverging).endswith("answered that its log DIVERGES after leader epoch 0, which ends at 10")
 
 
 def test_rows_can_be_selected_by_leader_epoch_and_time() -> None:

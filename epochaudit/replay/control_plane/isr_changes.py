@@ -73,7 +73,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
       covered              the evidence reaches beyond the answer, so that it has any later state
       code                 the top-level error code if there is one, else the partition's
       committed            struct of the state that the accepted change wrote; committed_ref its record
-      met                  states that the controller can have had, oldest first: array of struct(place, leader_epoch,
+      candidate_states     states that the controller can have had, oldest first: array of struct(place, leader_epoch,
                            partition_epoch, leader, isr, replicas ...). For an accepted change, the state before its record. Null
                            if no state of the partition is recorded
       current              the one of them that has the request's epochs
@@ -171,12 +171,12 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
     def same(state: Column) -> Column:
         return (state["leader_epoch"] == epoch) & (state["partition_epoch"] == partition_epoch)
 
-    rows = rows.withColumn("met", F.filter("states", possible))
+    rows = rows.withColumn("candidate_states", F.filter("states", possible))
     rows = rows.withColumns(
         {
-            "current": F.try_element_at(F.filter("met", same), F.lit(-1)),
-            "oldest": F.try_element_at("met", F.lit(1)),
-            "newest": F.try_element_at("met", F.lit(-1)),
+            "current": F.try_element_at(F.filter("candidate_states", same), F.lit(-1)),
+            "oldest": F.try_element_at("candidate_states", F.lit(1)),
+            "newest": F.try_element_at("candidate_states", F.lit(-1)),
         }
     )
     # a ZooKeeper controller answers 0 if it has the requested state already, whatever the partition epoch

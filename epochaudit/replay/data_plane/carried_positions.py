@@ -1,6 +1,6 @@
 """Positions that consumers carried into a topic that was created again under the same name.
 
-Leader epochs and offsets of the new topic start at 0, so that no leader epoch tells the two topics apart. An offset of the old topic
+Leader epochs and offsets of the new topic start at 0, so that no leader epoch distinguishes the two topics. An offset of the old topic
 means another record in the new one.
 Clock: one client's fetches by the leader epoch that served them, within one broker by its request log; topics of one name by the
 nodes that stated both.
@@ -25,9 +25,9 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
 
     Needs: the events table; `histories`: `consumer_histories` of the frame `positions`.
     Columns: the subject columns (node = the broker that served the first fetch with error code 0 in the new topic, leader_epoch =
-    the one that it was served in), api_version, ambiguous_name (if true and topic_id is null, nothing tells the topics apart),
+    the one that it was served in), api_version, ambiguous_name (if true and topic_id is null, nothing distinguishes the topics),
     shared_client_id, and
-      entered               true
+      crossed_topic_recreation   true
       fetch_offset          of that fetch, null if the request left it to a session whose offset is unknown; fetch_ref
       left_to_session       the request did not list the partition
       log_start_offset      of the new topic, 0 if the answer has none
@@ -46,12 +46,12 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     rows = rows.where(F.col("recreated") | F.col("ambiguous_name"))
     rows = _with_other_topics(rows).withColumn("reads", F.filter("reads", _placed))
     rows = rows.where((F.size("reads") > 0) & F.col("topic").isNotNull())
-    entered = F.size("old_reads") > 0
+    read_old_topic = F.size("old_reads") > 0
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name")
-    rows = _entry(rows.where(entered | F.col("order_unknown") | nameless))
+    rows = _entry(rows.where(read_old_topic | F.col("order_unknown") | nameless))
     rows = _origin(rows).withColumn("previous_topic_id", F.coalesce("origin.of.topic_id", "previous_topic_id"))
     return rows.select(
-        F.lit(True).alias("entered"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
+        F.lit(True).alias("crossed_topic_recreation"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
         F.col("first.leader_epoch").alias("leader_epoch"), "client_id", F.col("resume.group_id").alias("group_id"),
         F.col("at.correlation_id").alias("correlation_id"), "fetch_offset", F.col("at.ref").alias("fetch_ref"),
         F.col("at.api_version").alias("api_version"), "left_to_session", "log_start_offset",

@@ -32,11 +32,11 @@ _SETTLED_MS: Final = 30_000  # by then every broker knows a leader epoch in whic
 def commits(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, partition, client id, committed leader epoch): its first and last commit.
 
-    And one per offset that a coordinator returned to a group for a name that had several topics: told is true, see `_returned`.
+    And one per offset that a coordinator returned to a group for a name that had several topics, with returned true: see `_returned`.
     Needs: the events table. Commits are aggregated where they are read. Refused commits, and those of versions without a leader
     epoch, are left out.
     Columns: the subject columns (node = the coordinator; leader_epoch = the committed one, -1 for none; client_id and
-    correlation_id of the last commit), told (false), api_version, committed_offset and commit_ref of the last commit,
+    correlation_id of the last commit), returned (false), api_version, committed_offset and commit_ref of the last commit,
     ambiguous_name, and
       highest_epoch           the highest leader epoch recorded of the partition; null: none
       answered_epoch          the last leader epoch of the partition that the coordinator's Metadata answers have, 30 s or more after
@@ -149,7 +149,7 @@ def _committed(rows: DataFrame) -> DataFrame:
     )
     started = _of_epoch(F.col("newer.epoch"))
     return rows.select(
-        F.lit(False).alias("told"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
+        F.lit(False).alias("returned"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
         entry["client_id"].alias("client_id"), "group_id", last["correlation_id"].alias("correlation_id"),
         last["api_version"].alias("api_version"), last["offset"].alias("committed_offset"), last["ref"].alias("commit_ref"),
         "ambiguous_name", F.greatest(F.array_max(F.col("epochs")["leader_epoch"]), "highest_stated_epoch").alias("highest_epoch"),
@@ -171,7 +171,7 @@ def _returned(events: DataFrame) -> DataFrame:
 
     Columns: the subject columns (topic_id: the newest topic of the name that the coordinator knew; leader_epoch = the committed one;
     client_id null), and
-      told                 true
+      returned             true
       topic_now            the topic in words
       committed_offset     the returned offset; offset_fetch_ref: the last answer with it
       created_ref          the coordinator's first event with that topic id; created_before: it had stated another topic before
@@ -216,7 +216,7 @@ def _answered(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns({"last_stated": last_stated, "commit": F.array_max(own)})
     none = F.lit(None)
     return rows.select(
-        F.lit(True).alias("told"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
+        F.lit(True).alias("returned"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
         "partition", answer["last_response_leader_epoch"].alias("leader_epoch"), none.cast("string").alias("client_id"),
         "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
         answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),

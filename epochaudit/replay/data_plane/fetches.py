@@ -24,7 +24,7 @@ from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, par
 from epochaudit.replay.state.unknown_topics import with_existence
 
 EPOCH_UNKNOWN: Final = "unknown"  # values of epoch_source, see `fetches`
-EPOCH_MINGLED: Final = "mingled"
+EPOCH_AMBIGUOUS: Final = "ambiguous"
 
 _COLUMNS: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id", "error_code",
@@ -45,8 +45,8 @@ def fetches(events: DataFrame) -> DataFrame:
       code                  the top-level error code if there is one, else error_code
       fetch_offset          null if left to the session
       current_leader_epoch  of the request or its session
-      epoch_source          request; session; mingled: the session came back to an earlier epoch; unknown: its requests are not
-                            recorded
+      epoch_source          request; session; ambiguous: the session came back to an earlier epoch; unknown: its requests are
+                            not recorded
       newer_epoch           the newest leader epoch above the held one that another request for the partition had stated at the node
                             before the answer, and that was refused with UNKNOWN_LEADER_EPOCH; newer_ref
       successor_ms, successor_topic_id, successor_ref   as in `with_held_epochs`
@@ -111,7 +111,7 @@ def _fate() -> Column:
     )
     absent = F.concat_ws(" ", F.lit("the metadata log, of which nothing is missing, creates no topic with"), asked)
     known = F.when(F.col("never_existed"), absent).when(F.col("successor").isNotNull(), replaced)
-    return known.otherwise(F.lit("no line tells that its replica gave way to another"))
+    return known.otherwise(F.lit("no line shows that its replica had been replaced"))
 
 
 def _assigned(events: DataFrame) -> DataFrame:
@@ -175,7 +175,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
 
     A partition's epoch rarely changes in a session: one row per session, partition and epoch is shuffled, with its first and last
     listing. An earlier epoch may come back when a topic is created again under the name: if the listings of two epochs overlap, the
-    source is mingled.
+    source is ambiguous.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
     listing = of_types(events, "FETCH").where(
@@ -208,7 +208,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
             {
                 "current_leader_epoch": F.col("last_listed.epoch"),
                 "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
-                .when(whole & ambiguous, EPOCH_MINGLED)
+                .when(whole & ambiguous, EPOCH_AMBIGUOUS)
                 .otherwise(EPOCH_UNKNOWN),
                 "fetch_offset": F.lit(None).cast("bigint"),
             }

@@ -358,8 +358,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
                 election left no member of that ISR
-      unclean   it was not, or the state says that the leader recovers from an unclean election (leaderRecoveryState, KIP-704). The
-                state says so until the leader changes the ISR, in later epochs, too: only the first one counts.
+      unclean   it was not, or the state has the leader recovering from an unclean election (leaderRecoveryState, KIP-704). It
+                does so until the leader changes the ISR, in later epochs, too: only the first one counts.
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.

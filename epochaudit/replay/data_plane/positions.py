@@ -42,7 +42,8 @@ _OF_DELIVERY: Final = ("correlation_id", "api_version", "log_start_offset", "ses
 def positions(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition, leader epoch) whose position came from an older epoch or a committed offset.
 
-    And one per (client instance, partition) that went on in another topic of the name: entered is true; see `carried_positions`.
+    And one per (client instance, partition) that went on in another topic of the name, with crossed_topic_recreation true; see
+    `carried_positions`.
     Needs: the events table. A client instance is a client id at one host with one software name and version.
     Columns: the subject columns (node = the broker that served the first fetch with error code 0 in leader_epoch), fetch_offset,
     fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name, shared_client_id, and

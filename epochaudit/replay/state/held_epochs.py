@@ -279,7 +279,7 @@ def _change_times() -> Column:
 
 
 def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
-    """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have met this epoch."""
+    """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have been processed in this epoch."""
     ended = e["until_ms"] < arrival_ms - early_ms
     return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
 
@@ -297,11 +297,11 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
     Completes topic and topic_id from the replica that the node hosted. Adds:
-      held_min, held_max   lowest and highest leader epoch that the request may have met; null: none is known
+      held_min, held_max   lowest and highest leader epoch in which the request may have been processed; null: none is known
       held_earlier         held_min, if it is lower than held_max
       held_just_before     the lowest epoch from LATE_MS before the request on: its line may be written late
       led_just_before      the node led in some epoch from LATE_MS before the request on
-      held_complete        the epoch at arrival is known, so that the request can have met no other
+      held_complete        the epoch at arrival is known, so that the node can have held no other
       epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
       held_leader          the node was leader in all these epochs
       held_ref             the line that starts held_max; leads_in_highest: it starts a leader

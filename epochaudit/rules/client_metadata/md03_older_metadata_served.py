@@ -10,7 +10,7 @@ from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed,
 
 @rule("MD-03", frame="metadata_answers", kip="KIP-232", severity=HIGH, since="2.1")
 class OlderMetadataServed(Rule):
-    """A broker told clients an older leader epoch than it had told before.
+    """A broker returned an older leader epoch to clients than it had returned before.
 
     ## What it checks
     The leader epochs in the Metadata responses of one broker process. After it has returned a leader epoch of a partition,

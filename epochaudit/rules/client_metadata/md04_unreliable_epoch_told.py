@@ -11,7 +11,7 @@ from epochaudit.rules.truncation.position_validation import topic_unknown
 
 @rule("MD-04", frame="metadata_answers", kip="KIP-232", severity=INFO, since="2.1")
 class UnreliableEpochTold(Rule):
-    """Observation: a broker told clients leader epochs by Metadata 7 or 8.
+    """Observation: a broker returned leader epochs to clients by Metadata 7 or 8.
 
     ## What it checks
     Metadata 7 and 8 (brokers of 2.1 to 2.3) state leader epochs, which a broker takes from the last UpdateMetadata. During

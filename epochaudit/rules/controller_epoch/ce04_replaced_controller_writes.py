@@ -19,7 +19,7 @@ class ReplacedControllerWrites(Rule):
     controller had begun. Each such report counts as one `pass`. This rule never gives a violation.
 
     ## Why it matters
-    Up to 2.0 nothing kept a replaced controller from writing (KAFKA-6082). Since 2.1 each write is conditional on the
+    Up to 2.0 nothing stopped a replaced controller from writing (KAFKA-6082). Since 2.1 each write is conditional on the
     version of the controller epoch in ZooKeeper. In these releases a report means a broken ZooKeeper or a damaged log.
 
     ## Evidence needed

@@ -66,7 +66,7 @@ class LeaderEpochBumpedOtherwise(Rule):
             unverifiable(
                 before,
                 "the partition's earlier records are not in the evidence",
-                observed="a change of what an earlier record says",
+                observed="a change of the state in an earlier record",
             ),
             passed(bumps & moved, expected=risen + "the leader is no longer broker {previous_leader}"),
             passed(bumps & removed, expected=risen + "a replica was removed"),

@@ -14,7 +14,7 @@ FIRST_WITHOUT_ANNOUNCEMENT = release("2.8")  # no line "Expanding ISR" any more
 
 @rule("FF-06", frame="isr_expansions", kip="KIP-320", severity=CRITICAL, since="2.1")
 class ZombieFollowerJoinedIsr(Rule):
-    """A leader took a broker into the ISR that it had been told is gone.
+    """A leader took a broker into the ISR that UpdateMetadata no longer listed as live.
 
     ## What it checks
     A leader whose inter.broker.protocol.version is below 2.7-IV2 writes the ISR to ZooKeeper itself. Each replica that it
@@ -53,8 +53,8 @@ class ZombieFollowerJoinedIsr(Rule):
     expected = "replica {replica_id} is live when it joins ISR {isr}"
     observed = "it is in ISR {isr}"
     because = (
-        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, and had been told that brokers "
-        "{known_live_brokers} are live",
+        "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, and UpdateMetadata had listed brokers "
+        "{known_live_brokers} as live",
         "replica {replica_id} had fetched up to offset {fetched_offset}",
     )
 
@@ -87,7 +87,10 @@ class ZombieFollowerJoinedIsr(Rule):
                 "leaders of these releases do not look whether a follower is alive",
                 expected=out,
                 observed="ISR {isr}",
-                because=(*self.because, "broker {node} was not told within half a minute that the replica is live"),
+                because=(
+                    *self.because,
+                    "no UpdateMetadata to broker {node} listed the replica as live within half a minute",
+                ),
             ),
             otherwise=passed(),
         )

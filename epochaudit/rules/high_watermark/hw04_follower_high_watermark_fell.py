@@ -38,7 +38,7 @@ class FollowerHighWatermarkFell(Rule):
     """
 
     evidence = {
-        "the line that tells of the high watermark": "line_ref",
+        "the line that states the high watermark": "line_ref",
         "the line with which the replica began the leader epoch": "start_ref",
     }
     expected = "the high watermark of its leader, which may be behind (TR-06 and TR-07 judge whether records were lost)"

@@ -55,7 +55,7 @@ class HighWatermarkAheadOfIsr(Rule):
     because = (
         _LED,
         "replica {replica_id} was a member of every ISR that is recorded of it: {isrs}",
-        "it fetched at offset {ahead_of}, and was told high watermark {ahead}",
+        "it fetched at offset {ahead_of}, and the answer had high watermark {ahead}",
     )
 
     def applies(self) -> Column:

@@ -20,7 +20,7 @@ class RejectedIsrSentAgain(Rule):
     After 107 (INELIGIBLE_REPLICA) or 55 a leader must discard the requested ISR, return to the last committed state and log
     that the "Partition state has been reset". It may request again after the follower's next fetch, but then it has logged
     the reset. If it sends the same request again on the connection (leader epoch, partition epoch and ISR) without such a
-    line in that leader epoch, it has kept the rejected ISR.
+    line in that leader epoch, it still has the rejected ISR.
 
     ## Why it matters
     While an ISR is pending, the leader waits for all its members before it advances the high watermark. A leader that keeps

@@ -93,7 +93,7 @@ class StaleAlterPartitionAccepted(Rule):
             ),
             unverifiable(~zookeeper & ~F.coalesce("has_metadata_log", F.lit(False)), "no metadata log"),
             unverifiable(
-                ~(F.coalesce(F.size("met"), F.lit(0)) > 0),
+                ~(F.coalesce(F.size("candidate_states"), F.lit(0)) > 0),
                 "the partition's state before the request is not in the evidence",
             ),
             passed(

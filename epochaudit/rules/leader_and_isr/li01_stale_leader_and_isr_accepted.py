@@ -58,7 +58,7 @@ class StaleLeaderAndIsrAccepted(Rule):
 
     ## What is allowed
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
-    holds for the first one of a re-created topic. LI-02 covers equal epochs. A request refused as a whole (11, 77) says
+    holds for the first one of a re-created topic. LI-02 covers equal epochs. A request refused as a whole (11, 77) proves
     nothing about its epochs. The broker answers a failed log directory (56) and a wrong topic id (103) before it compares
     epochs.
 

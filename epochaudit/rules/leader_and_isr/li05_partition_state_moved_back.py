@@ -17,7 +17,7 @@ class PartitionStateMovedBack(Rule):
     ## What it checks
     Since 3.3 a broker ignores a LeaderAndIsr, or in KRaft mode a metadata record, with an older partition epoch than its
     replica's, whatever the leader epoch. The partition epochs of a replica's "starts at leader epoch" lines must not fall
-    within a process. A line that says that the change was skipped for this reason counts as fenced.
+    within a process. A line about a change that was skipped for this reason counts as fenced.
 
     ## Why it matters
     An older partition epoch restores a replaced ISR, replica list or leader, and the controller refuses this leader's

@@ -48,7 +48,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
         "what became of the partition": "applied_ref",
     }
     expected = 'a line that {topic}-{partition} starts at leader epoch {leader_epoch}, or why not, before "Finished"'
-    observed = "broker {node} answered {NONE}, and no line tells what became of leader epoch {leader_epoch} of {topic}-{partition}"
+    observed = "broker {node} answered {NONE}, and no line shows what became of leader epoch {leader_epoch} of {topic}-{partition}"
     because = (
         "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch} of {topic}-{partition}",
         "state-change.log has the lines that begin and end its handling, and none of that leader epoch between them",
@@ -70,7 +70,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
         return first_of(
             passed(
                 col("applied_ref").isNotNull(),
-                observed="broker {node} answered {NONE}, and a line tells what became of {topic}-{partition}",
+                observed="broker {node} answered {NONE}, and a line shows what became of {topic}-{partition}",
                 because=brought,
             ),
             passed(

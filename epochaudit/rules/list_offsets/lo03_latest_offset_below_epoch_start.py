@@ -34,7 +34,7 @@ ASKED: Final = "{client_id} asked for the latest offset, with isolation level {i
 
 @rule("LO-03", frame="epoch_queries", kip="KIP-207", severity=MEDIUM, since="2.2")
 class LatestOffsetBelowEpochStart(Rule):
-    """A leader told its latest offset before its high watermark had reached the start of its leader epoch.
+    """A leader returned its latest offset before its high watermark had reached the start of its leader epoch.
 
     ## What it checks
     A new leader's high watermark lags. Until it has reached the offset at which the leader epoch starts, the leader must
@@ -68,7 +68,7 @@ class LatestOffsetBelowEpochStart(Rule):
     evidence = {
         "the ListOffsets request and its answer": "query_ref",
         "the line that starts the leader epoch": "held_ref",
-        "the higher offset that was told before": "shown_ref",
+        "the higher offset that was returned before": "shown_ref",
         "another answer for the latest offset in the leader epoch": "witness_ref",
     }
     expected = "error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), or a latest offset of {held_start} or more"

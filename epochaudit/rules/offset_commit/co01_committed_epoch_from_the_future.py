@@ -47,11 +47,11 @@ class CommittedEpochFromTheFuture(Rule):
     observed = "{client_id} committed {committed_offset} with leader epoch {leader_epoch} for group {group_id}"
     because = (
         "the highest leader epoch recorded of {topic}-{partition} is {highest_epoch}",
-        "half a minute later or more, broker {node} told clients leader epoch {answered_epoch}",
+        "half a minute later or more, broker {node} returned leader epoch {answered_epoch} to clients",
     )
 
     def applies(self) -> Column:
-        return ~col("told") & (col("leader_epoch") >= 0)
+        return ~col("returned") & (col("leader_epoch") >= 0)
 
     def verdict(self) -> tuple[Branch, ...]:
         existed = "a leader epoch that {topic}-{partition} had when the offset was committed"

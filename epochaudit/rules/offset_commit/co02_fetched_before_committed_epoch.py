@@ -53,17 +53,17 @@ class FetchedBeforeCommittedEpoch(Rule):
     caused_by = ("FF-01", "LD-05", "MD-03")
     evidence = {
         "the first fetch at the committed offset": "fetch_ref",
-        "the committed offset, as the coordinator told it": "committed_ref",
+        "the committed offset, as the coordinator returned it": "committed_ref",
         "the fetch in the older leader epoch that was refused": "refused_ref",
     }
     expected = "a fetch at {fetch_offset} in leader epoch {position_epoch} or a newer one"
     observed = "broker {node} answered Fetch {api_version} at {fetch_offset} with {NONE} in leader epoch {leader_epoch}"
     because = (
-        "the coordinator told {client_id} that group {group_id} had committed {fetch_offset} with {committed_with}",
+        "the coordinator answered {client_id} that group {group_id} had committed {fetch_offset} with {committed_with}",
     )
 
     def applies(self) -> Column:
-        return col("entered").isNull() & col("resumed") & col("position_epoch_stated")
+        return col("crossed_topic_recreation").isNull() & col("resumed") & col("position_epoch_stated")
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("lowest_offset_fetch_epoch")

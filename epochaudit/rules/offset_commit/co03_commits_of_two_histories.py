@@ -54,7 +54,7 @@ class CommitsOfTwoHistories(Rule):
     )
 
     def applies(self) -> Column:
-        return ~col("told") & (col("leader_epoch") >= 0)
+        return ~col("returned") & (col("leader_epoch") >= 0)
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

@@ -51,7 +51,7 @@ class TruncatedCommitResumed(Rule):
     caused_by = ("TR-01",)
     evidence = {
         "the first fetch at the committed offset": "fetch_ref",
-        "the committed offset, as the coordinator told it": "committed_ref",
+        "the committed offset, as the coordinator returned it": "committed_ref",
         "the leader's line that starts the newer epoch": "crossed_ref",
     }
     expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before the fetch at {fetch_offset}"
@@ -60,7 +60,7 @@ class TruncatedCommitResumed(Rule):
         " {divergence_offset} to {last_lost_offset} of the new log were never delivered to group {group_id}"
     )
     because = (
-        "the coordinator told {client_id} that group {group_id} had committed {fetch_offset} with {committed_with}",
+        "the coordinator answered {client_id} that group {group_id} had committed {fetch_offset} with {committed_with}",
         "leader epoch {crossed_epoch} starts at offset {divergence_offset}: the record before the committed offset, of leader epoch"
         " {position_epoch} or older, is not in its log",
         "the election of leader epoch {crossed_epoch} was {crossed_how}",
@@ -74,7 +74,7 @@ class TruncatedCommitResumed(Rule):
         judged_as_read = ~col("position_epoch_stated") & F.coalesce(
             "crossed", F.lit(False)
         )  # TR-01's, by what had been read
-        return col("entered").isNull() & col("resumed") & ~judged_as_read
+        return col("crossed_topic_recreation").isNull() & col("resumed") & ~judged_as_read
 
     def verdict(self) -> tuple[Branch, ...]:
         committed, truncated, election = self.because[:3]
@@ -84,7 +84,7 @@ class TruncatedCommitResumed(Rule):
         without_epoch = "the committed offset names no leader epoch"
 
         def with_committed_only(branch: Branch) -> Branch:
-            """Where nothing shows that the record is gone."""
+            """Where nothing shows that the record was truncated."""
             if branch.verdict != UNVERIFIABLE or branch.reason == SHARED:
                 return branch
             return unverifiable(
@@ -109,7 +109,7 @@ class TruncatedCommitResumed(Rule):
             passed(
                 noticed,
                 expected=validated,
-                observed="{client_id} noticed that the record before the committed offset {fetch_offset} is gone, by {detected}",
+                observed="{client_id} noticed that the record before the committed offset {fetch_offset} was truncated, by {detected}",
                 because=(committed, truncated, election),
             ),
             *map(

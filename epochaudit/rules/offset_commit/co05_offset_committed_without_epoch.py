@@ -43,7 +43,7 @@ class OffsetCommittedWithoutEpoch(Rule):
     because = ("a consumer that resumes at {committed_offset} cannot tell whether the record before it was truncated",)
 
     def applies(self) -> Column:
-        return ~col("told") & (col("leader_epoch") < 0)
+        return ~col("returned") & (col("leader_epoch") < 0)
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

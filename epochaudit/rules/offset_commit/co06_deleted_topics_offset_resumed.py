@@ -10,7 +10,7 @@ from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed,
 
 @rule("CO-06", frame="commits", kip="KIP-516", severity=HIGH, since="all")
 class DeletedTopicsOffsetResumed(Rule):
-    """A group was told an offset that it had committed for a deleted topic of the same name.
+    """A coordinator returned an offset that the group had committed for a deleted topic of the same name.
 
     ## What it checks
     OffsetFetch responses of a coordinator for a topic whose name belonged to another topic before. The offset must have
@@ -40,10 +40,10 @@ class DeletedTopicsOffsetResumed(Rule):
     evidence = {
         "the answer to OffsetFetch": "offset_fetch_ref",
         "the commit of the offset": "commit_ref",
-        "the topic created again, as the coordinator was told": "created_ref",
+        "the coordinator's first line about the topic created again": "created_ref",
     }
     expected = "no committed offset of {topic}-{partition}: the group has committed none in {topic_now}"
-    observed = "broker {node} told group {group_id} the committed offset {committed_offset}"
+    observed = "broker {node} returned committed offset {committed_offset} to group {group_id}"
     because = (
         "group {group_id} had committed {committed_offset} of {topic}-{partition} before {topic} was deleted",
         "{topic} was created again before the answer: it is {topic_now}",
@@ -51,7 +51,7 @@ class DeletedTopicsOffsetResumed(Rule):
     )
 
     def applies(self) -> Column:
-        return col("told")
+        return col("returned")
 
     def verdict(self) -> tuple[Branch, ...]:
         since = "an offset of {topic}-{partition} that the group committed since {topic} was created again"

@@ -59,7 +59,7 @@ class EpochEndOutsideLineage(Rule):
         "the OffsetForLeaderEpoch request and its answer": "query_ref",
         "the line that starts the leader's epoch": "held_ref",
         "the line that starts the epoch answered": "answered_start_ref",
-        "what the leader told of its log's start later": "log_start_ref",
+        "a later answer with the start of the leader's log": "log_start_ref",
     }
     expected = "for an epoch below {leader_epoch}, the leader's own, an end at offset {held_start} or below, where that one starts"
     observed = "leader epoch {asked_epoch} answered with epoch {response_leader_epoch}, end offset {offset}"

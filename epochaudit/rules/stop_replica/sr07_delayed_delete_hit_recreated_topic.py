@@ -78,7 +78,7 @@ class DelayedDeleteHitRecreatedTopic(Rule):
             passed(
                 ~hits_new_incarnation(),
                 expected="a deletion of the topic that the controller is deleting",
-                because=("nothing shows that the StopReplica met another topic of the name {topic}",),
+                because=("nothing shows that the StopReplica was applied to another topic of the name {topic}",),
             ),
             exposed(topic_exists | ~col("topic_deletion_seen")),
             otherwise=unverifiable(

@@ -50,7 +50,7 @@ class InconsistentTopicIdAccepted(Rule):
     expected = "partition error {INCONSISTENT_TOPIC_ID}: the replica has topic id {held_topic_id}"
     observed = "partition error {error_code} for topic id {topic_id}"
     because = (
-        "broker {node} held {topic}-{partition} under topic id {held_topic_id} and had not been told to delete it",
+        "broker {node} held {topic}-{partition} under topic id {held_topic_id} and had received no request to delete it",
         _BROUGHT,
     )
 

@@ -7,7 +7,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import TOPIC_ID_FETCH_VERSION
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, rule
-from epochaudit.rules.topic_id.entered_topic import origin
+from epochaudit.rules.topic_id.position_origin import origin
 
 
 @rule("TI-08", frame="positions", kip="KIP-516", severity=HIGH, since="all")
@@ -44,7 +44,7 @@ class SuccessorReachedByName(Rule):
     evidence = {
         "the first fetch in the new topic": "fetch_ref",
         "where the consumer had the position in the old topic": "position_ref",
-        "the topic created again, as the broker was told": "created_ref",
+        "the broker's first line about the topic created again": "created_ref",
     }
     expected = "a refusal: {client_id} took its position {fetch_offset} from another topic of the name {topic}"
     observed = "Fetch {api_version} by name at offset {fetch_offset} was answered {NONE} from {topic_now}"
@@ -54,7 +54,7 @@ class SuccessorReachedByName(Rule):
     )
 
     def applies(self) -> Column:
-        return col("entered") & (col("api_version") < TOPIC_ID_FETCH_VERSION)
+        return col("crossed_topic_recreation") & (col("api_version") < TOPIC_ID_FETCH_VERSION)
 
     def verdict(self) -> tuple[Branch, ...]:
         return origin(

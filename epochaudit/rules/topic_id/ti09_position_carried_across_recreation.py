@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, rule
-from epochaudit.rules.topic_id.entered_topic import origin
+from epochaudit.rules.topic_id.position_origin import origin
 
 
 @rule("TI-09", frame="positions", kip="KIP-516", severity=CRITICAL, since="all")
@@ -47,8 +47,8 @@ class PositionCarriedAcrossRecreation(Rule):
     evidence = {
         "the first fetch in the new topic": "fetch_ref",
         "where the consumer had the position in the old topic": "position_ref",
-        "the topic created again, as the broker was told": "created_ref",
-        "the committed offset that it was told": "committed_ref",
+        "the broker's first line about the topic created again": "created_ref",
+        "the committed offset that the coordinator returned": "committed_ref",
     }
     expected = "a new position of {client_id} in the new topic, which starts at offset {log_start_offset}"
     observed = (
@@ -65,7 +65,7 @@ class PositionCarriedAcrossRecreation(Rule):
         return col("log_start_offset"), col("last_skipped_offset")
 
     def applies(self) -> Column:
-        return col("entered")
+        return col("crossed_topic_recreation")
 
     def verdict(self) -> tuple[Branch, ...]:
         return origin(

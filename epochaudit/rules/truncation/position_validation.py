@@ -48,5 +48,5 @@ def severity_of_crossing() -> Column:
 
 
 def topic_unknown() -> Column:
-    """The name had several topics, and no id says which one is meant."""
+    """The name had several topics, and no id states which one is meant."""
     return col("ambiguous_name") & col("topic_id").isNull()

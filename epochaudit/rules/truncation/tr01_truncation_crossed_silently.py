@@ -62,7 +62,7 @@ class TruncationCrossedSilently(Rule):
     because = (
         _HELD,
         "leader epoch {crossed_epoch} starts at offset {divergence_offset} (the election was {crossed_election}): the records that it"
-        " had read at {divergence_offset} to {last_lost_offset} are gone",
+        " had read at {divergence_offset} to {last_lost_offset} were truncated",
         _SERVED,
         "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
     )
@@ -71,7 +71,7 @@ class TruncationCrossedSilently(Rule):
         return col("divergence_offset"), col("last_lost_offset")
 
     def applies(self) -> Column:
-        return col("entered").isNull()  # within one topic; TI-09 judges the others
+        return col("crossed_topic_recreation").isNull()  # within one topic; TI-09 judges the others
 
     def verdict(self) -> tuple[Branch, ...]:
         could_validate = can_validate() & (~col("resumed") | col("position_epoch_stated"))

@@ -45,7 +45,7 @@ class ValidationSkipped(Rule):
     caused_by = ("TR-01", "CO-04")
     evidence = {
         "the first fetch in the newer epoch": "fetch_ref",
-        "the committed offset, as the coordinator told it": "committed_ref",
+        "the committed offset, as the coordinator returned it": "committed_ref",
     }
     expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before fetching in leader epoch {leader_epoch}"
     observed = "Fetch {api_version} at offset {fetch_offset} in leader epoch {leader_epoch} answered, without a question before"
@@ -57,7 +57,7 @@ class ValidationSkipped(Rule):
 
     def applies(self) -> Column:
         newer = col("leader_epoch") > col("position_epoch")
-        return col("entered").isNull() & newer & can_validate()
+        return col("crossed_topic_recreation").isNull() & newer & can_validate()
 
     def verdict(self) -> tuple[Branch, ...]:
         position = "{client_id} had the position {fetch_offset}, of leader epoch {position_epoch}"

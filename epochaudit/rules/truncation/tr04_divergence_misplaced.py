@@ -21,7 +21,7 @@ ASKED: Final = (
 
 @rule("TR-04", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.7")
 class DivergenceMisplaced(Rule):
-    """A divergence that a leader told does not fit its own lineage.
+    """A divergence in a leader's answer does not fit the leader's own lineage.
 
     ## What it checks
     A Fetch response with a divergence names an epoch and the offset at which it ends in the leader's log, and the follower
@@ -44,7 +44,7 @@ class DivergenceMisplaced(Rule):
     judged.
 
     ## Example
-    Broker 2 leads orders-0 in epoch 3 from offset 10. Broker 1 fetches at 30 and states epoch 1. The response says that
+    Broker 2 leads orders-0 in epoch 3 from offset 10. Broker 1 fetches at 30 and states epoch 1. The response states that
     epoch 1 ends at 25.
 
     ## References

@@ -26,7 +26,7 @@ NEXT: Final = (
 
 @rule("TR-05", frame="follower_answers", kip="KIP-320", severity=HIGH, since="0.11")
 class TruncationIgnored(Rule):
-    """A follower did not truncate where its leader told it that their logs part.
+    """A follower did not truncate where its leader answered that their logs diverge.
 
     ## What it checks
     A leader answers where an epoch ends: by a divergence in a Fetch response (2.7+), or in an OffsetForLeaderEpoch
@@ -60,7 +60,7 @@ class TruncationIgnored(Rule):
     """
 
     caused_by = ("TR-04", "OE-03")
-    evidence = {"the answer that says where to truncate": "answer_ref", "the follower's next request": "next_ref"}
+    evidence = {"the answer that states where to truncate": "answer_ref", "the follower's next request": "next_ref"}
     expected = "replica {node} fetches at offset {end_offset} or below, or asks about an epoch below {end_epoch}"
     observed = "its next request was a Fetch at offset {next_fetch_offset}"
     because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)

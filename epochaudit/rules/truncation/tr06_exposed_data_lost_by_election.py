@@ -72,7 +72,7 @@ class ExposedDataLostByElection(Rule):
 
     evidence = {
         "the leader's line that starts the epoch": "start_ref",
-        "the answer or line that tells how far it was committed": "exposed_ref",
+        "the answer or line that states how far it was committed": "exposed_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
         "the line of the leader's restart": "restart_ref",

@@ -51,7 +51,7 @@ class TruncatedBelowHighWatermark(Rule):
 
     caused_by = ("TR-06", "TR-04", "OE-03", "TR-05", "SR-01", "SR-03", "SR-04", "SR-07")
     evidence = {
-        "the line that tells of the truncation": "line_ref",
+        "the line about the truncation": "line_ref",
         "the line with which the follower began the leader epoch": "start_ref",
         "the election": "election_ref",
     }

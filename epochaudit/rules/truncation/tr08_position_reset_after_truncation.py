@@ -57,7 +57,7 @@ class PositionResetAfterTruncation(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            passed(col("kind") == TRUNCATED, because=("its line says that the log was truncated", *self.because)),
+            passed(col("kind") == TRUNCATED, because=("its line states that the log was truncated", *self.because)),
             passed(col("diverged_epoch").isNotNull()),
             passed(
                 col("new_offset") < col("position"),

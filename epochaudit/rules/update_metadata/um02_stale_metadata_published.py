@@ -48,7 +48,7 @@ class StaleMetadataPublished(Rule):
     caused_by = ("UM-01", "BE-01")
     evidence = {
         "the UpdateMetadata request and its answer": "request_ref",
-        "the newer state that the broker had been told": "metadata_ref",
+        "the newer state that the broker had received": "metadata_ref",
         "the broker's own line": "line_ref",
     }
     expected = "leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}"

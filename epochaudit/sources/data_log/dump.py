@@ -83,7 +83,7 @@ class DataDump:
             )
         if self._runs is None:
             return self._quarantine(
-                text, byte_offset, line_in_split, "no line or folder tells the partition of the batch"
+                text, byte_offset, line_in_split, "no line or folder names the partition of the batch"
             )
         self._batch(self._runs, heading.groupdict(), rest, byte_offset, line_in_split)
         return LineOutcome.EVENT

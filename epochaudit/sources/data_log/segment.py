@@ -192,7 +192,7 @@ class DataSegment:
             runs.empty(first_offset)
 
     def _unread(self, source: _Bytes) -> Iterator[tuple[int, BlockTally]]:
-        self._sink.quarantine(0, 1, "neither its folder nor its name tells the partition of the segment", b"")
+        self._sink.quarantine(0, 1, "neither its folder nor its name has the partition of the segment", b"")
         size = source.end or 0
         while not source.seekable and (piece := source.at(size, BLOCK)):
             size += len(piece)

@@ -216,7 +216,7 @@ class _Reader:
             if field is not None:
                 read[field.name] = self._field(field)
                 if self.at != end:
-                    raise BadRecordError("a tagged field is not as long as it says")
+                    raise BadRecordError("a tagged field is not as long as it states")
             self.at = end
         return read
 

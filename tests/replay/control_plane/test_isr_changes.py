@@ -45,19 +45,19 @@ def isr_change_rows(spark: SparkSession, *events: Event) -> list[Row]:
 def test_an_accepted_change_has_the_position_of_the_record_that_it_wrote(spark: SparkSession) -> None:
     (row,) = isr_change_rows(spark, accepted(4 * MINUTE + 30, 0, 0))
     assert (row.committed.partition_epoch, row.committed_ref.byte_offset) == (1, 400)
-    assert [(state.leader_epoch, state.partition_epoch) for state in row.met] == [(0, 0)]
+    assert [(state.leader_epoch, state.partition_epoch) for state in row.candidate_states] == [(0, 0)]
     assert (row.current.partition_epoch, row.certainly_stale) == (0, False)
 
 
 def test_a_refused_request_is_placed_between_arrival_and_answer(spark: SparkSession) -> None:
     _, row = isr_change_rows(spark, accepted(4 * MINUTE + 30, 0, 0), asked(6 * MINUTE, 0, 1, error_code=74))
-    assert [(state.leader_epoch, state.partition_epoch) for state in row.met] == [(1, 2)]
+    assert [(state.leader_epoch, state.partition_epoch) for state in row.candidate_states] == [(1, 2)]
     assert (row.current, row.certainly_stale, row.leader_epoch_behind, row.state_leader) == (None, True, True, 2)
 
 
 def test_near_the_time_of_a_record_both_states_are_candidates(spark: SparkSession) -> None:
     _, row = isr_change_rows(spark, accepted(4 * MINUTE + 30, 0, 0), asked(5 * MINUTE + 500, 0, 1, error_code=74))
-    assert [(state.leader_epoch, state.partition_epoch) for state in row.met] == [(0, 1), (1, 2)]
+    assert [(state.leader_epoch, state.partition_epoch) for state in row.candidate_states] == [(0, 1), (1, 2)]
     assert (row.current.partition_epoch, row.certainly_stale, row.leader_epoch_behind) == (1, False, True)
 
 
@@ -67,7 +67,7 @@ def test_accepted_changes_determine_the_time_zone_of_the_nodes_log(spark: SparkS
     )
     assert first.committed.partition_epoch == 1
     assert (row.from_ms, row.to_ms) == (6 * MINUTE - 50, 6 * MINUTE)
-    assert [(state.leader_epoch, state.partition_epoch) for state in row.met] == [(1, 2)]
+    assert [(state.leader_epoch, state.partition_epoch) for state in row.candidate_states] == [(1, 2)]
 
 
 def test_a_change_of_summer_time_leaves_refused_requests_without_a_time(spark: SparkSession) -> None:

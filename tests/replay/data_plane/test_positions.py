@@ -92,6 +92,6 @@ CREATED_TWICE_AGAIN = """
 
 
 def test_a_carried_position_is_of_the_newest_topic_that_it_was_held_in(spark: SparkSession) -> None:
-    entered = positions(history(spark, CREATED_TWICE_AGAIN)).where("entered")
-    rows = entered.select("topic_id", "fetch_offset", "previous_topic_id", "position_ref.byte_offset").collect()
+    carried = positions(history(spark, CREATED_TWICE_AGAIN)).where("crossed_topic_recreation")
+    rows = carried.select("topic_id", "fetch_offset", "previous_topic_id", "position_ref.byte_offset").collect()
     assert sorted(map(tuple, rows)) == [("B", 0, "A", 300), ("C", 20, "B", 600)]

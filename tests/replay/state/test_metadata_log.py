@@ -42,7 +42,7 @@ def test_copies_of_a_log_are_one_log(spark: SparkSession) -> None:
     assert [row.metadata_offset for row in rows if row.cluster == "d"] == [0]
     assert [(row.metadata_offset, row.event_type) for row in rows if row.cluster == "e"] == [
         (0, "NO_OP_RECORD"),
-        (1, "LEADER_CHANGE"),  # of raft epoch 2: offset 2 of epoch 0 is gone, too
+        (1, "LEADER_CHANGE"),  # of raft epoch 2: offset 2 of epoch 0 is removed, too
     ]
 
 

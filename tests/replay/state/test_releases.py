@@ -48,7 +48,7 @@ def test_a_nodes_version_at_a_time(spark: SparkSession) -> None:
     assert versions(nodes, 1999)[1] == [release("2.3.1")]
     assert versions(nodes, 2000)[1] == [
         release("3.4.0")
-    ]  # from the beginning of the process, before it tells its version
+    ]  # from the beginning of the process, before it logs its version
     assert versions(nodes, 4500)[1] == [
         release("3.9.1")
     ]  # a process that ended while it started is taken for the next one
@@ -73,4 +73,4 @@ def test_a_controllers_version_by_the_raft_epoch_that_it_led(spark: SparkSession
     assert sorted(row.e2) == [
         release("3.2.0"),
         release("3.9.0"),
-    ]  # it followed: nothing tells in which process another led
+    ]  # it followed: nothing shows in which process another led

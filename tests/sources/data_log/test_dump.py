@@ -106,7 +106,7 @@ def test_one_file_may_hold_several_logs() -> None:
 
 def test_the_folder_names_the_log_of_a_dump_without_its_first_line() -> None:
     assert [row["topic"] for row in read(V4_1, path="broker-1/u-0/dump.txt")[0]] == ["u"]
-    assert read(V4_1)[1] == ["no line or folder tells the partition of the batch"]
+    assert read(V4_1)[1] == ["no line or folder names the partition of the batch"]
 
 
 def test_records_in_place_of_batches_tell_nothing() -> None:

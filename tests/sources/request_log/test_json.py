@@ -357,7 +357,7 @@ def test_tagged_fields_are_read_and_unknown_below_their_version() -> None:
     assert "last_fetched_epoch" not in old
 
 
-def test_a_session_answers_what_it_was_not_asked_and_forgets_what_it_is_told_to() -> None:
+def test_a_session_answers_partitions_that_it_was_not_asked_and_drops_forgotten_ones() -> None:
     request = fetch([{"topicId": ID, "partitions": [POSITION]}], (33, 4))
     request["forgottenTopicsData"] = [{"topicId": ID, "partitions": [7]}]
     response = answer([{"topicId": ID, "partitions": [{"partitionIndex": 1, **FETCHED}]}], session=33)

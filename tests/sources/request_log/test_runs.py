@@ -1,4 +1,4 @@
-"""Runs of like Fetch rows: what is left out can be told from what remains, and nothing that an audit needs is left out."""
+"""Runs of like Fetch rows: what is left out can be computed from what remains, and nothing that an audit needs is left out."""
 
 from __future__ import annotations
 

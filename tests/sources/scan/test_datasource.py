@@ -182,7 +182,7 @@ def test_a_compressed_file_gives_what_its_content_gives(tmp_path: Path, compress
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
-def test_a_truncated_stream_is_one_bad_line_and_all_before_it_is_kept(tmp_path: Path, compression: str) -> None:
+def test_a_truncated_stream_is_one_bad_line_and_all_before_it_is_read(tmp_path: Path, compression: str) -> None:
     content = b"".join(
         REAL_LINE.replace(b"900003", b"%d" % (100_000 + number * 7919 % 900_000)) + b"\n" for number in range(9000)
     )
@@ -233,7 +233,7 @@ def test_a_decoder_that_fails_on_a_line_does_not_end_the_audit(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["zk-stale-control-fenced-3.9", "kraft-k1-healthy"])
-def test_a_recorded_capture_is_counted_as_its_truth_says(
+def test_a_recorded_capture_has_the_counts_of_its_truth(
     name: str, spark: SparkSession, capture: Callable[[str], Path], expected: Callable[[str], dict[str, Any]]
 ) -> None:
     frames = read_capture(spark, discover(str(capture(name))))
@@ -294,7 +294,7 @@ def test_what_is_decoded_is_freed_without_looking_for_cycles(name: str, capture:
     gc.freeze()  # what the session holds: each collection would go through it
     for file in files:
         parts = blocks(file)
-        list(batches(parts))  # what is made once, and kept
+        list(batches(parts))  # what is made once, and cached
         gc.collect()
         list(batches(parts))
         left[file.path] = gc.collect()

@@ -1,4 +1,4 @@
-"""Rows that are read once are kept as columns."""
+"""Rows that are read once are staged as columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def batch(event_type: str, offsets: range) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("size", [1, 7, 500])
-def test_every_row_is_kept_once_however_batches_are_cut(
+def test_every_row_is_staged_once_however_batches_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(staging, "ROW_GROUP", 300)
@@ -65,13 +65,13 @@ def test_staged_rows_are_there_until_they_are_released(spark: SparkSession) -> N
 def test_ranges_that_are_read_again_are_left_out(tmp_path: Path) -> None:
     rows = [batch("FETCH", range(5)), batch("METADATA", range(5, 8))]
     path, _ = written(rows, str(tmp_path))
-    kept = pa.Table.from_batches(staged_without(path, {("c", "log", 2)}), SCAN)
-    assert sorted(kept.column("byte_offset").to_pylist()) == [*range(8)]
+    remaining = pa.Table.from_batches(staged_without(path, {("c", "log", 2)}), SCAN)
+    assert sorted(remaining.column("byte_offset").to_pylist()) == [*range(8)]
     moved = [r.set_column(SCAN.get_field_index("split"), "split", pa.repeat(pa.scalar(n, pa.int32()), r.num_rows))
              for n, r in enumerate(rows)]  # fmt: skip
     moved = [r.set_column(SCAN.get_field_index(name), name, pa.repeat(value, r.num_rows)).cast(SCAN)
              for r in moved for name, value in [("cluster", "c")]]  # fmt: skip
     moved = [r.set_column(SCAN.get_field_index("file"), "file", pa.repeat("log", r.num_rows)).cast(SCAN) for r in moved]
     path, _ = written(moved, str(tmp_path))
-    kept = pa.Table.from_batches(staged_without(path, {("c", "log", 0)}), SCAN)
-    assert kept.column("event_type").to_pylist() == ["METADATA"] * 3
+    remaining = pa.Table.from_batches(staged_without(path, {("c", "log", 0)}), SCAN)
+    assert remaining.column("event_type").to_pylist() == ["METADATA"] * 3

@@ -189,28 +189,28 @@ class Stop(IntEnum):
 
 
 class Run(IntEnum):
-    """The columns of a run. FIRST: its first row in the output. ROWS: their number. KEPT: of the rows that remain, those before
-    the last. ARRIVAL: the earliest.
+    """The columns of a run. FIRST: its first row in the output. ROWS: their number. WRITTEN: of them, those in the output
+    before the last. ARRIVAL: the earliest.
     """
 
     FIRST = 0
     ROWS = 1
-    KEPT = 2
+    WRITTEN = 2
     ARRIVAL = 3
     END = 4
 
 
 class Peak(IntEnum):
     """The columns of the lowest and the highest high watermark of a partition in a span. *_RUN: the run of the row that had it
-    last; *_KEPT: that row is the first one of its run. HAS: the entry is used.
+    last; *_IS_FIRST: that row is the first one of its run. HAS: the entry is used.
     """
 
     LOW = 0
     LOW_RUN = 1
-    LOW_KEPT = 2
+    LOW_IS_FIRST = 2
     HIGH = 3
     HIGH_RUN = 4
-    HIGH_KEPT = 5
+    HIGH_IS_FIRST = 5
     SPAN = 6
     INTERVAL = 7
     END = 8
@@ -308,7 +308,7 @@ _TOPIC_STRINGS = tuple(number for number, name in enumerate(FETCH_STRINGS) if na
 _RUN_MS = 60_000  # a run has rows of one minute
 _SPAN_MS = 10_000  # as high_watermarks.SPAN_MS
 _WAITED_US = 100_000  # as follower_epochs._WAITED_US
-_RUN_FIRST, _RUN_ROWS, _RUN_KEPT, _RUN_ARRIVAL, _ = map(int, Run)
+_RUN_FIRST, _RUN_ROWS, _RUN_WRITTEN, _RUN_ARRIVAL, _ = map(int, Run)
 _PEAK_LOW, _PEAK_LOW_RUN, _, _PEAK_HIGH, _PEAK_HIGH_RUN, _, _PEAK_SPAN, _PEAK_INTERVAL, _ = map(int, Peak)
 _FILLED_ROWS, _FILLED_RUNS, _FILLED_PEAKS, _FOLDS = map(int, Filled)
 _LATE_MS = 2_000  # as log_time.LATE_MS
@@ -1137,7 +1137,7 @@ def _fold(text: int, registers: Array, folded: Folded, line_hash: int) -> None:
         folded.slots[slot] = index
         run = folded.runs[index]
         run[_RUN_FIRST] = _put_row(text, registers, folded)
-        run[_RUN_ROWS] = run[_RUN_KEPT] = 1
+        run[_RUN_ROWS] = run[_RUN_WRITTEN] = 1
         run[_RUN_ARRIVAL] = registers[_ARRIVAL]
     _copy(registers, folded.last[index])
     if registers[_IN_RESPONSE] == 1:
@@ -1230,13 +1230,13 @@ def close_runs(folded: Folded) -> None:
             if peak[column + 2] or is_last or (number == 1 and _same_place(rows[0], rows[1])):
                 continue
             _put_again(rows[number], run[_RUN_FIRST], folded)
-            run[_RUN_KEPT] += 1
+            run[_RUN_WRITTEN] += 1
     for index in range(folded.filled[_FILLED_RUNS]):
         run = folded.runs[index]
         if run[_RUN_ROWS] > 1:
             row = _put_again(folded.last[index], run[_RUN_FIRST], folded)
-            if run[_RUN_ROWS] - run[_RUN_KEPT] > 1:
-                folded.rows[row, FETCH_END] = run[_RUN_ROWS] - run[_RUN_KEPT]
+            if run[_RUN_ROWS] - run[_RUN_WRITTEN] > 1:
+                folded.rows[row, FETCH_END] = run[_RUN_ROWS] - run[_RUN_WRITTEN]
                 folded.rows[row, FETCH_END + 1] = run[_RUN_ARRIVAL]
     folded.slots[:] = -1
     folded.peak_slots[:] = -1

@@ -19,7 +19,7 @@ def origin(
 ) -> tuple[Branch, ...]:
     """The arms of a verdict on a position that a client has in a new topic of the name.
 
-    first, nameless: what was observed of the first fetch, and of one in a topic that nothing tells from others. fence: why no
+    first, nameless: what was observed of the first fetch, and of one in a topic that nothing distinguishes from others. fence: why no
     version of the protocol, or not the one in use, refuses a position of the old topic. at_start: the reasons of a fetch at the
     start of the log, if not the rule's. refused: the arm of clients that were refused before. resumed: the client may have been
     answered the offset of its group.
