@@ -898,22 +898,22 @@ def _fill_fetch_defaults(registers: Array) -> None:
 
 
 @compiled
-def _write_row(
-    text: int, registers: Array, ordinal: int, rows: Array, row: int, characters: Array, ends: Array
-) -> bool:
+def _write_string(text: int, registers: Array, string: int, characters: Array, end: int) -> int:
+    """Append a string of the row to `characters`, which end at `end`; returns their new end."""
+    size = registers[string + 1] if registers[string] != NONE else 0
+    for at in range(size):
+        characters[end + at] = _byte(text + registers[string] + at)
+    return end + size
+
+
+@compiled
+def _write_row(text: int, registers: Array, rows: Array, row: int, characters: Array, ends: Array) -> bool:
     """Write a row of the result; False if a column has no space for its characters."""
     for number, string in enumerate(_STRINGS):
-        start, end = registers[string], ends[number, row]
-        if start != NONE:
-            size = registers[string + 1]
-            if end + size > characters.shape[1]:
-                return False
-            for at in range(size):
-                characters[number, end + at] = _byte(text + start + at)
-            end += size
-        ends[number, row + 1] = end
-    registers[PARTITION] = ordinal
-    _fill_hints(registers)
+        end = ends[number, row]
+        if registers[string] != NONE and end + registers[string + 1] > characters.shape[1]:
+            return False
+        ends[number, row + 1] = _write_string(text, registers, string, characters[number], end)
     for number in range(registers[_TABLE_END]):
         rows[number, row] = registers[number]
     return True
@@ -1098,11 +1098,7 @@ def _put_row(text: int, registers: Array, folded: Folded) -> int:
     folded.rows[row, FETCH_END] = folded.rows[row, FETCH_END + 1] = NONE
     for number, string in enumerate(_FETCH_STRINGS):
         end = folded.ends[number, row]
-        if registers[string] != NONE:
-            for at in range(registers[string + 1]):
-                folded.texts[number, end + at] = _byte(text + registers[string] + at)
-            end += registers[string + 1]
-        folded.ends[number, row + 1] = end
+        folded.ends[number, row + 1] = _write_string(text, registers, string, folded.texts[number], end)
     return row
 
 
@@ -1165,34 +1161,13 @@ def _has_space(registers: Array, parts: Array, folded: Folded, partition_count: 
 
 
 @compiled
-def _fold_rows(text: int, registers: Array, parts: Array, partition_count: int, folded: Folded) -> bool:
-    """Fold a line's rows, in the order of _write_rows; False without space."""
-    if not _has_space(registers, parts, folded, partition_count):
-        return False
-    line_hash = _mixed(registers[_SESSION], registers[_API_VERSION])
+def _hash_of_line(text: int, registers: Array) -> int:
+    """What the runs of a line's rows have in common."""
+    value = _mixed(registers[_SESSION], registers[_API_VERSION])
     for string in _FETCH_STRINGS:
         if string < TOPIC:
-            line_hash = _hash_of_string(line_hash, text, registers, string)
-    line_hash = _mixed(line_hash, registers[_TIME] // _RUN_MS)
-    ordinal = 0
-    for turn in (_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN):
-        for partition in range(partition_count):
-            if parts[partition, turn - TOPIC] != 1 or (
-                turn == _IN_RESPONSE and parts[partition, _IN_REQUEST - TOPIC] == 1
-            ):
-                continue
-            for number in range(TOPIC, FETCH_END):
-                registers[number] = parts[partition, number - TOPIC]
-            registers[PARTITION] = ordinal
-            _fill_hints(registers)
-            _fold(text, registers, folded, line_hash)
-            ordinal += 1
-    if ordinal == 0:
-        for number in range(TOPIC, FETCH_END):
-            registers[number] = NONE
-        registers[PARTITION] = registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
-        _put_row(text, registers, folded)
-    return True
+            value = _hash_of_string(value, text, registers, string)
+    return _mixed(value, registers[_TIME] // _RUN_MS)
 
 
 @compiled
@@ -1253,11 +1228,15 @@ def _write_rows(
     row: int,
     characters: Array,
     ends: Array,
+    folded: Folded,
+    folds: bool,
 ) -> int:
-    """Write a line's rows: requested, then answered only, then forgotten partitions. Returns the next row; -1 without space."""
-    if row + partition_count >= rows.shape[1]:
-        return -1
-    ordinal = 0
+    """Write a line's rows: requested, then answered only, then forgotten partitions; one row of a line without partitions.
+
+    Returns the next row; -1 without space. folds: the rows go to `folded`, which needs space for them.
+    """
+    line_hash = _hash_of_line(text, registers) if folds else 0
+    first = row
     for turn in (_IN_REQUEST, _IN_RESPONSE, _IS_FORGOTTEN):
         for partition in range(partition_count):
             if parts[partition, turn - TOPIC] != 1 or (
@@ -1266,17 +1245,23 @@ def _write_rows(
                 continue
             for number in range(TOPIC, registers[_TABLE_END]):
                 registers[number] = parts[partition, number - TOPIC]
-            if not _write_row(text, registers, ordinal, rows, row + ordinal, characters, ends):
+            registers[PARTITION] = row - first
+            _fill_hints(registers)
+            if folds:
+                _fold(text, registers, folded, line_hash)
+            elif not _write_row(text, registers, rows, row, characters, ends):
                 return -1
-            ordinal += 1
-    if ordinal == 0:
+            row += 1
+    if row == first:
         for number in range(TOPIC, registers[_TABLE_END]):
             registers[number] = NONE
-        registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
-        if not _write_row(text, registers, 0, rows, row, characters, ends):
+        registers[PARTITION] = registers[_IN_REQUEST] = registers[_IN_RESPONSE] = registers[_IS_FORGOTTEN] = 0
+        if folds:
+            _put_row(text, registers, folded)
+        elif not _write_row(text, registers, rows, row, characters, ends):
             return -1
-        ordinal = 1
-    return row + ordinal
+        row += 1
+    return row
 
 
 @compiled
@@ -1389,19 +1374,31 @@ def scan(
                 registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
                 if table == _FETCHES:
                     _fill_fetch_defaults(registers)
-                if table == _FETCHES and folded.filled[_FOLDS]:
+                folds = table == _FETCHES and folded.filled[_FOLDS] != 0
+                if folds:
                     if not has_clock_time and not _in_time(state, time):
                         return _LATE
                     has_clock_time = True  # its time is read: the line must not be folded twice
-                    if not _fold_rows(text, registers, parts, partition_count, folded):
+                    if not _has_space(registers, parts, folded, partition_count):
                         return _UNFOLDED
-                    row = 0
-                else:
-                    row = _write_rows(
-                        text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
-                    )
-                    if row < 0:
-                        return _FULL
+                elif row + partition_count >= rows.shape[2]:
+                    return _FULL
+                row = _write_rows(
+                    text,
+                    registers,
+                    parts,
+                    partition_count,
+                    rows[table],
+                    row,
+                    characters[table],
+                    ends[table],
+                    folded,
+                    folds,
+                )
+                if row < 0:
+                    return _FULL
+                if folds:
+                    row = 0  # the rows are in `folded`
             if not has_clock_time and not _in_time(state, time):
                 return _LATE
             state[_CLOCK_TIME] = NONE

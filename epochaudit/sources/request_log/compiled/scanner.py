@@ -83,7 +83,7 @@ class RequestScanner:
     def __init__(self, program: Program, sink: RowSink) -> None:
         self._program, self._clock = program, sink.clock
         tables = sum(api in AS_ROWS for api in program.apis)
-        self._runs = Runs(sink.edges or (), active=sink.edges is not None)
+        self._runs = _INACTIVE if sink.edges is None else Runs(sink.edges)
         for number, api in enumerate(AS_ROWS[:tables]):
             if api == FETCH and sink.edges is not None:
                 sink.register(f"scanned {api}", FoldedRows(self, number, api, sink.wanted.schema(), self._runs))
@@ -340,6 +340,9 @@ class Runs:
     def clear(self) -> None:
         """Remove the rows. All runs must be closed."""
         self.filled[Filled.ROWS] = self.closed = 0
+
+
+_INACTIVE: Final = Runs(active=False)  # of all scanners that do not fold: compiled code takes arrays in any case
 
 
 def _column(
