@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.run_edges import borders, ranges_to_read_again
+from epochaudit.replay.run_edges import RANGE, borders, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -190,29 +190,61 @@ def _reading(captures: Sequence[Capture], read: CaptureFrames) -> Reading:
 def _evaluate_folded(
     spark: SparkSession, captures: Sequence[Capture], scanned: Scan, rules: tuple[Rule, ...], show: Collection[str]
 ) -> Audit:
-    """As `evaluate_rules`, for a scan with folded runs. Ranges in which a run stands for rows that differ are read again.
+    """As `evaluate_rules`, for a scan with folded runs. Ranges with a run among the findings are read again in full.
 
-    These are runs across an edge, and runs among the findings: each of their rows is a finding of its own. If a node's clock
-    was set back, all ranges are read in full, as the correction moves rows from one span of ten seconds to another.
+    Each row of such a run is a finding of its own.
     """
     read = tables(spark, scanned)
-    if read.splits.where(F.size("clock_steps") > 0).limit(1).count():
-        scanned = read_again(spark, scanned, set(map(place_of, scanned.ranges)))
-    elif split := set(map(_place, ranges_to_read_again(read.events).collect())):
-        scanned = read_again(spark, scanned, split, borders(read.events))
+    read = _tables_again(spark, read, with_runs_between_edges(spark, read))
     while True:
-        again = tables(spark, scanned)
-        if again.scan is not read.scan:
-            share(read.events, again.events)
-            read = again
         audited = evaluate_rules(_reading(captures, read), rules, show)
         if not audited.listed_runs:
             return audited
         audited.release_judgements()
-        scanned = read_again(spark, scanned, audited.listed_runs)
+        read = _tables_again(spark, read, read_again(spark, read.scan, audited.listed_runs))
 
 
-def _place(row: Row) -> Place:
+def _tables_again(spark: SparkSession, before: CaptureFrames, scanned: Scan) -> CaptureFrames:
+    """The tables of a scan of which ranges were read again. They use the checkpoints of the tables before."""
+    if scanned is before.scan:
+        return before
+    read = tables(spark, scanned)
+    share(before.events, read.events)
+    return read
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a warehouse holds before a night is added to it.
+
+    events: as schemas/events.toml. readable: the ranges that they come from and that can be read again, by place.
+    """
+
+    events: DataFrame
+    readable: Mapping[Place, ByteRange]
+
+
+def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: Earlier | None = None) -> Scan:
+    """The scan behind the tables, with ranges read again in which a run extends across an edge (replay.run_edges).
+
+    If a node's clock was set back, ranges with runs are read in full, as the correction moves rows from one span of ten
+    seconds to another. earlier: rows that have edges, too, and whose runs are treated alike; the result then has ranges that
+    the scan before does not have.
+    """
+    events = read.events if earlier is None else earlier.events.unionByName(read.events)
+    if read.splits.where(F.size("clock_steps") > 0).limit(1).count():
+        crossed, edges = folded(events), None
+    else:
+        crossed, edges = ranges_to_read_again(events), borders(events)
+    places = set(map(place_in, crossed.select(*RANGE).distinct().collect()))
+    others = [] if earlier is None else [part for place, part in earlier.readable.items() if place in places]
+    if not others and not places & {*map(place_of, read.scan.ranges)}:
+        return read.scan
+    return read_again(spark, read.scan, places, edges, others)
+
+
+def place_in(row: Row) -> Place:
+    """What identifies the range of a row."""
     return row["cluster"], row["file"], row["split"]
 
 

@@ -205,7 +205,12 @@ def tuned_for(spark: SparkSession, plain_bytes: int) -> Iterator[None]:
 
 def in_one_partition(rows: DataFrame) -> DataFrame:
     """The rows in one partition if the session is tuned for small plans, so that plans over them need no exchanges."""
-    return rows.coalesce(1) if rows.sparkSession.conf.get(PARTITIONS) == SMALL_PLANS[PARTITIONS] else rows
+    return rows.coalesce(1) if is_tuned_for_small_plans(rows.sparkSession) else rows
+
+
+def is_tuned_for_small_plans(spark: SparkSession) -> bool:
+    """Whether `tuned_for` chose the settings of a small audit."""
+    return spark.conf.get(PARTITIONS) == SMALL_PLANS[PARTITIONS]
 
 
 def _configure(spark: SparkSession, settings: Mapping[str, str | None]) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import client_host
+from epochaudit.events.views import client_host, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH, NO_OFFSET
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
@@ -43,7 +43,7 @@ CONTENT: Final = (
     "replica_id", "forgotten", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark", "log_start_offset",
     "diverging_epoch", "diverging_end_offset", "timestamp", "offset", "start_offset", "previous_offset", "previous_epoch",
     "committed_leader_epoch", "group_id", "metadata_offset", "position", "raft_epoch", "in_snapshot", "name", "value", "reason",
-    "want_shut_down", "should_shut_down",
+    "want_shut_down", "should_shut_down", "run_rows",
 )  # fmt: skip
 _OF_RECORDS: Final = ("FEATURE_LEVEL_RECORD", "LEADER_CHANGE")
 _REQUESTER: Final = ("cluster", "node", "event_type", "client_id", "group_id", "requester", "named")
@@ -185,7 +185,7 @@ def _runs(rows: DataFrame) -> DataFrame:
     runs = rows.groupBy(*(F.col(name).alias(f"of_{name}") for name in _REQUESTER), "run").agg(
         F.min(row).alias("first"),
         F.max(row).alias("last"),
-        F.count("*").alias("requests"),
+        F.sum(run_rows()).alias("requests"),
         F.min("run_offset").alias("least"),
         F.max("run_offset").alias("greatest"),
     )

@@ -7,6 +7,7 @@ reads, or a horizon that has not been evaluated yet. The next run continues from
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -14,8 +15,9 @@ from secrets import token_hex
 from typing import BinaryIO, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from epochaudit.pipeline import evaluate_rules, plain_bytes_of
+from epochaudit.pipeline import REPORTED, Earlier, Reading, evaluate_rules, with_runs_between_edges
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
@@ -23,7 +25,9 @@ from epochaudit.sources.discovery.discovery import Inspected, capture_of
 from epochaudit.sources.discovery.manifest import read_manifest
 from epochaudit.sources.files.capture import Capture, CaptureFile
 from epochaudit.sources.formats import MANIFEST, is_read
-from epochaudit.sources.scan.ranges import ByteRange
+from epochaudit.sources.scan.datasource import BYTES_OF_A_ROW, Scan, place_of, scan, tables
+from epochaudit.sources.scan.ranges import ByteRange, blocks
+from epochaudit.sources.scan.staging import Place
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import tuned_for
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
@@ -32,6 +36,8 @@ from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, 
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
 COMPARED: Final = 1 << 12
+FileKey = tuple[str, str]  # cluster and path
+
 CONFLICTS: Final = (
     "Concurrent",
     "DELTA_CONCURRENT",
@@ -69,6 +75,30 @@ class _Cluster:
     files: Mapping[str, Tracked]
     ranges: Sequence[ByteRange]
 
+    @property
+    def name(self) -> str:
+        """Its name, the first part of the key of its parts."""
+        return self.capture.cluster
+
+    def parts(self) -> dict[FileKey, tuple[Part, ...]]:
+        """The parts of its files that remain as they are if only `ranges` are read."""
+        new = set(map(place_of, self.ranges))
+        return {
+            (self.name, file.path): tuple(
+                part for part in before.parts if (self.name, file.path, part.split) not in new
+            )
+            for file in self.capture.files
+            if (before := self.files[file.path].before) is not None
+        }
+
+    def readable(self) -> Iterator[ByteRange]:
+        """The ranges that can be read again: their files are in tonight's capture, cut as they were."""
+        for file in self.capture.files:
+            found = self.files[file.path]
+            before = None if found.before is None else found.before.file
+            if is_read(file) and found.present and (before is None or before.compression == file.compression):
+                yield from blocks(file)
+
 
 def audited(
     spark: SparkSession,
@@ -89,34 +119,30 @@ def audited(
     with metrics.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, inspected) for inspected in _one_per_cluster(seen)]
-    with tuned_for(spark, plain_bytes_of(cluster.capture for cluster in clusters)):
+    with metrics.stage("reading"), explained(location):
+        night = _Night(directory, run, clusters)
+        read = night.read_new(fold=not {*show} - {*REPORTED})
+        earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show))
+    if earlier is not None:
+        metrics.read = read
+        return earlier
+    while True:
+        with metrics.stage("judging"), tuned_for(spark, night.plain_bytes()):
+            audit = evaluate_rules(night.reading(), rules, show)
         with metrics.stage("reading"), explained(location):
-            written, parts, now = _read(directory, run, clusters)
-        evaluation = Evaluation.of(now, rules, show)
-        read = _totals(written, clusters)
-        with explained(location):
-            earlier = earlier_report(directory, evaluation)
-        if earlier is not None:
-            metrics.read = read
-            return earlier
-        with metrics.stage("judging"):
-            captures = [_with_rows(cluster, parts) for cluster in clusters]
-            audit = evaluate_rules(reading_of(directory, captures, parts), rules, show)
+            if not night.read_in_full(audit.listed_runs):
+                break
+        audit.release()
+    with tuned_for(spark, night.plain_bytes()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, report_of(audit))
         metrics.read = read  # of this night only, unlike the rows that the rules evaluated
         with metrics.stage("writing"), explained(location):
-            if generations(directory, now) != now:
+            if generations(directory, night.generations) != night.generations:
                 raise overtaken(location)
-            record(directory, run, evaluation, audit, report, metrics, show)
-        audit.release()
-        return report
-
-
-def _totals(written: Written, clusters: Sequence[_Cluster]) -> dict[str, int]:
-    files = len({(part.file.cluster, part.file.path) for cluster in clusters for part in cluster.ranges})
-    counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
-    return {"files": files, **counts, "quarantined": written.quarantined}
+            record(directory, run, Evaluation.of(night.generations, rules, show), audit, report, metrics, show)
+    audit.release()
+    return report
 
 
 def reported(spark: SparkSession, location: str) -> Report:
@@ -146,50 +172,99 @@ def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
     return _Cluster(capture, generation, before, files, ranges)
 
 
-def _with_rows(cluster: _Cluster, parts: Mapping[tuple[str, str], Sequence[Part]]) -> Capture:
-    """The cluster's capture without the files whose rows maintenance has removed."""
-    files = cluster.capture.files
-    retained = [file for file in files if not is_read(file) or parts[file.cluster, file.path]]
-    openable = (
-        file if cluster.files[file.path].present else _missing(file, cluster.files[file.path]) for file in retained
-    )
-    return replace(cluster.capture, files=tuple(openable))
-
-
 def _missing(file: CaptureFile, found: Tracked) -> MissingFile:
     return MissingFile(**{f.name: getattr(file, f.name) for f in fields(CaptureFile)}, beginning=found.file.beginning)
 
 
-def _read(
-    directory: Directory, run: Run, clusters: Sequence[_Cluster]
-) -> tuple[Written, dict[tuple[str, str], tuple[Part, ...]], dict[str, int]]:
-    """Read the clusters' ranges, write their rows, then commit them to horizon.
+class _Night:
+    """A run's reading: scans ranges, and commits their rows.
 
-    Returns the totals, the committed parts by (cluster, path), and the generation of each cluster's horizon.
+    parts: the committed parts of each file; before `read_new`, of those that remain. generations: of each cluster's horizon.
     """
-    ranges = [part for cluster in clusters for part in cluster.ranges]
-    written = write(directory, ranges)
-    read: dict[tuple[str, str], dict[int, Part]] = {}
-    for of_file, part in zip(ranges, written.parts, strict=True):
-        read.setdefault((of_file.file.cluster, of_file.file.path), {})[part.split] = part
-    parts: dict[tuple[str, str], tuple[Part, ...]] = {}
-    committed = {}
-    for cluster in clusters:
-        name, found = cluster.capture.cluster, cluster.files
-        files = [
-            Placed(
-                remembered_after(found[file.path], file, read.get((name, file.path), {})), file.node, file.file_order
-            )
-            for file in cluster.capture.files
-            if is_read(file)
-        ]
-        now = [file.remembered for file in files]
-        changed = {r.path: r for r in now} != {r.path: r for r in cluster.before}
-        if changed and not remember(directory, run.run_id, name, cluster.generation, files):
-            raise overtaken(directory.location)
-        committed[name] = cluster.generation + changed
-        parts |= {(name, r.path): r.parts for r in now}
-    return written, parts, committed
+
+    def __init__(self, directory: Directory, run: Run, clusters: Sequence[_Cluster]) -> None:
+        self._directory, self._run, self._clusters = directory, run, clusters
+        self.generations = {cluster.name: cluster.generation for cluster in clusters}
+        self.parts = {key: parts for cluster in clusters for key, parts in cluster.parts().items()}
+        self._tracked = {(cluster.name, path): found for cluster in clusters for path, found in cluster.files.items()}
+        self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
+        self._readable = {place_of(part): part for cluster in clusters for part in cluster.readable()}
+        self._rows: int | None = None
+
+    def reading(self) -> Reading:
+        """The committed rows, of captures without the files whose rows maintenance has removed."""
+        return reading_of(self._directory, [self._with_rows(cluster) for cluster in self._clusters], self.parts)
+
+    def plain_bytes(self) -> int:
+        """The size of logs with as many rows as are committed."""
+        if self._rows is None:
+            self._rows = self.reading().events.count()
+        return BYTES_OF_A_ROW * self._rows
+
+    def read_new(self, *, fold: bool) -> dict[str, int]:
+        """Commit the new ranges, and earlier ones with runs across edges that the new rows have. Returns `Metrics.read`.
+
+        fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows).
+        """
+        ranges = [part for cluster in self._clusters for part in cluster.ranges]
+        files = len({(part.file.cluster, part.file.path) for part in ranges})
+        written = self._commit(self._scanned(ranges, fold) if ranges else Scan(()))
+        counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
+        return {"files": files, **counts, "quarantined": written.quarantined}
+
+    def _scanned(self, ranges: Sequence[ByteRange], fold: bool) -> Scan:
+        spark, new = self._directory.spark, set(map(place_of, ranges))
+        earlier, rows = None, 0
+        if any(self.parts.values()):
+            read = self.reading()
+            others = {place: part for place, part in self._readable.items() if place not in new}
+            earlier, rows = Earlier(read.events, others), read.events.count()
+            # the rows of a clock that was set back are moved in time
+            fold = fold and not read.splits.where(F.size("clock_steps") > 0).limit(1).count()
+        scanned = scan(spark, ranges, fold)
+        if not scanned.folded:
+            return scanned
+        with tuned_for(spark, BYTES_OF_A_ROW * rows + (scanned.plain_bytes or 0)):
+            return with_runs_between_edges(spark, tables(spark, scanned), earlier)
+
+    def read_in_full(self, places: Iterable[Place]) -> bool:
+        """Commit these ranges without folded runs, as far as their files can be read. Returns whether there are any."""
+        ranges = [self._readable[place] for place in places if place in self._readable]
+        if ranges:
+            self._commit(scan(self._directory.spark, ranges))
+        return bool(ranges)
+
+    def _commit(self, scanned: Scan) -> Written:
+        """Write the rows of ranges, then make them visible: one commit on horizon per cluster whose files changed."""
+        written = write(self._directory, scanned)
+        read: dict[FileKey, dict[int, Part]] = defaultdict(dict)
+        for (name, path, split), part in written.parts.items():
+            read[name, path][split] = part
+        for cluster in self._clusters:
+            name, found = cluster.name, [file for file in cluster.capture.files if is_read(file)]
+            now = {
+                file.path: remembered_after(self._tracked[name, file.path], file, read[name, file.path])
+                for file in found
+            }
+            if now != self._committed[name]:
+                placed = [Placed(now[file.path], file.node, file.file_order) for file in found]
+                if not remember(self._directory, self._run.run_id, name, self.generations[name], placed):
+                    raise overtaken(self._directory.location)
+                self.generations[name] += 1
+                self._committed[name] = now
+            for path, file in now.items():
+                self._tracked[name, path] = replace(self._tracked[name, path], before=file, grown=False)
+                self.parts[name, path] = file.parts
+        self._rows = None
+        return written
+
+    def _with_rows(self, cluster: _Cluster) -> Capture:
+        files = cluster.capture.files
+        retained = [file for file in files if not is_read(file) or self.parts.get((file.cluster, file.path))]
+        openable = (
+            file if cluster.files[file.path].present else _missing(file, cluster.files[file.path]) for file in retained
+        )
+        return replace(cluster.capture, files=tuple(openable))
 
 
 def overtaken(location: str) -> WarehouseError:

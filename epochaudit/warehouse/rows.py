@@ -6,7 +6,7 @@ import secrets
 import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.pipeline import Reading, plain_bytes_of
+from epochaudit.pipeline import Reading, place_in
+from epochaudit.replay.run_edges import RANGE
 from epochaudit.sources.discovery.discovery import FoundFile
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.files.opening import Stored
 from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
-from epochaudit.sources.scan.datasource import event_id, read_ranges
-from epochaudit.sources.scan.ranges import ByteRange
-from epochaudit.sources.scan.staging import release
-from epochaudit.spark.session import SMALL_CAPTURE, in_one_partition
+from epochaudit.sources.scan.datasource import Scan, event_id, place_of, tables
+from epochaudit.sources.scan.staging import Place, release
+from epochaudit.spark.session import in_one_partition, is_tuned_for_small_plans
 from epochaudit.warehouse.horizon import Part, Remembered
 from epochaudit.warehouse.tables import ROWS, Directory, day_of
 
@@ -31,6 +31,7 @@ EPOCH: Final = 1_577_836_800  # 2020-01-01; part numbers count seconds from ther
 BITS_OF_CHANCE: Final = 12
 BITS_OF_RANGE: Final = 21  # two million ranges: a night of 16 TB
 FACTS: Final = "part bigint, file string, split int, node int, file_order int"
+PARTS: Final = "part bigint, cluster string, file string, split int"
 OWN_NODES: Final = "manifest"  # rows of this source have the nodes that the manifest states
 HORIZON_KEY: Final = "epochaudit horizon of "
 
@@ -51,35 +52,40 @@ def part_at(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Written:
-    """What was read and written: the part of each range, in the order of the ranges, and the totals."""
+    """What was read and written: the part of each range, by the range's cluster, path and split, and the totals."""
 
-    parts: tuple[Part, ...] = ()
+    parts: Mapping[Place, Part] = field(default_factory=dict)
     bytes: int = 0
     lines: int = 0
     rows: int = 0
     quarantined: int = 0
 
 
-def write(directory: Directory, ranges: Sequence[ByteRange]) -> Written:
-    """Read ranges and append their rows to the tables as new parts, which stay invisible until horizon lists them."""
-    if not ranges:
+def write(directory: Directory, scanned: Scan) -> Written:
+    """Append the rows of scanned ranges to the tables as new parts, which stay invisible until horizon lists them."""
+    if not scanned.ranges:
         return Written()
     first = first_part()
-    numbered = [ByteRange(part.file, number, part.start, part.end) for number, part in enumerate(ranges)]
-    read = read_ranges(directory.spark, numbered)
+    numbers = {place_of(part): number for number, part in enumerate(scanned.ranges, first)}
+    of_ranges = directory.spark.createDataFrame([(n, *place) for place, n in numbers.items()], PARTS)
+    read = tables(directory.spark, scanned)
+
+    def numbered(rows: DataFrame) -> DataFrame:
+        return rows.join(F.broadcast(of_ranges), list(RANGE))
+
     try:
-        number = (F.lit(first) + F.col("split")).alias("part")
-        directory.append("splits", read.splits.select(number, "*"))  # first: maintenance knows all parts from it
-        directory.append("events", read.events.select(number, day_of(F.col("time_ms")).alias("day"), "*"))
-        counted = read.splits.select("split", "bytes", "lines", "rows", "quarantined_lines").collect()
+        directory.append("splits", numbered(read.splits))  # first: maintenance knows all parts from it
+        day = day_of(F.col("time_ms"))
+        directory.append("events", numbered(read.events).withColumn("day", day))
+        counted = read.splits.select(*RANGE, "bytes", "lines", "rows", "quarantined_lines").collect()
         quarantined = sum(row["quarantined_lines"] for row in counted)
         if quarantined:
-            directory.append("quarantine", read.quarantine.select(number, "*"))
+            directory.append("quarantine", numbered(read.quarantine))
     finally:
         release(read.rows)
-    size = {row["split"]: row["bytes"] for row in counted}
+    size = {place_in(row): row["bytes"] for row in counted}
     return Written(
-        tuple(Part(first + number, part.split, size[number]) for number, part in enumerate(ranges)),
+        {place: Part(number, place[-1], size[place]) for place, number in numbers.items()},
         sum(size.values()),
         sum(row["lines"] for row in counted),
         sum(row["rows"] for row in counted),
@@ -105,7 +111,7 @@ def reading_of(
     clusters = [capture.cluster for capture in captures]
     tables = (committed_rows(directory, table, of_parts, clusters) for table in ROWS)
     events, quarantine, splits = map(in_one_partition, tables)
-    if plain_bytes_of(captures) < SMALL_CAPTURE:
+    if is_tuned_for_small_plans(spark):
         events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))

@@ -104,13 +104,8 @@ class CaptureFrames:
 
 
 def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFrames:
-    """The tables of the captures, whose files are read once; see read_ranges."""
-    return read_ranges(spark, cut(file for capture in captures for file in capture.files))
-
-
-def read_ranges(spark: SparkSession, ranges: Sequence[ByteRange]) -> CaptureFrames:
-    """The tables of some ranges of files; column `split` is the number of the range."""
-    return tables(spark, scan(spark, ranges))
+    """The tables of the captures, whose files are read once."""
+    return tables(spark, scan(spark, cut(file for capture in captures for file in capture.files)))
 
 
 def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -> Scan:
@@ -130,19 +125,28 @@ def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -
     return Scan(tuple(ranges), written, directory, folded)
 
 
-def read_again(spark: SparkSession, read: Scan, places: Collection[Place], edges: Edges = None) -> Scan:
+def read_again(
+    spark: SparkSession,
+    read: Scan,
+    places: Collection[Place],
+    edges: Edges = None,
+    others: Sequence[ByteRange] = (),
+) -> Scan:
     """The scan with other rows of these ranges: all rows, or those of runs between these edges (RowSink).
 
-    `read` can't be used afterwards.
+    others: ranges that the scan lacks; they are read in the same way. `read` can't be used afterwards.
     """
     if read.directory is None:
         raise ValueError("only staged ranges can be read again")
     asked = set(places)
     affected = [bundle for bundle in read.bundles if asked & {*map(place_of, bundle.ranges)}]
-    share = max((_scanned_cost(bundle.ranges) for bundle in affected), default=0)
+    added = [Bundle(tuple(bundle)) for bundle in packed(others, TASKS_PER_CORE * cores(spark))] if others else []
+    share = max((_scanned_cost(bundle.ranges) for bundle in (*affected, *added)), default=0)
     again = [replace(bundle, again=tuple(p for p in bundle.ranges if place_of(p) in asked)) for bundle in affected]
-    replaced = dict(zip(affected, _written(spark, again, read.directory.name, share, edges), strict=True))
-    return replace(read, bundles=tuple(replaced.get(bundle, bundle) for bundle in read.bundles))
+    done = _written(spark, [*again, *added], read.directory.name, share, edges)
+    replaced = dict(zip(affected, done[: len(affected)], strict=True))
+    bundles = (*(replaced.get(bundle, bundle) for bundle in read.bundles), *done[len(affected) :])
+    return replace(read, ranges=(*read.ranges, *others), bundles=bundles)
 
 
 def place_of(part: ByteRange) -> Place:
