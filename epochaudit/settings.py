@@ -54,6 +54,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     warehouse: str | None = None
     metrics: str | None = None
     profile: bool = False
+    quiet: bool = False
+    verbose: bool = False
     master: str | None = None
     conf: dict[str, str] = {}
 
@@ -70,7 +72,11 @@ def settings(file: Path | None, given: Mapping[str, object], directory: Path | N
     from_file = read_file(path) if path else Settings()
     named = {name: value for name, value in given.items() if value not in (None, (), {})}
     conf = named.pop("conf", {})
+    if named.get("quiet") or named.get("verbose"):  # of the two, what the command line names holds
+        named = {"quiet": False, "verbose": False} | named
     merged = replace(from_file, **named)
+    if merged.quiet and merged.verbose:
+        raise ConfigError("quiet and verbose exclude each other: choose one")
     return replace(merged, conf={**merged.conf, **conf}) if isinstance(conf, Mapping) else merged
 
 

@@ -69,8 +69,8 @@ def inventory() -> Inventory:
         clusters=("west",),
         nodes=(NodeRead("west", 1, ("broker", "controller"), ("3.9.1",)), NodeRead("west", 2, ("broker",))),
         files=(
-            FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 1_900, 100, 0),
-            FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1),
+            FileRead("broker-1/kafka-request.log", "request-log-json", 1, 2_500_000, 2_000, 1_900, 100, 0, "west"),
+            FileRead("broker-2/state-change.log", "state-change-log", 2, 50_000, 400, 300, 99, 1, "west"),
         ),
         left_out={"metadata-log-segment": 2, "unknown": 1},
         unknown_files=("broker-1/notes.txt",),

@@ -131,6 +131,10 @@ page_options = _options(
 )
 
 
+detail_options = _options(
+    click.option("--quiet", "-q", is_flag=True, default=None, help="Text report: print its first line only."),
+    click.option("--verbose", "-v", is_flag=True, default=None, help="Text report: print what each rule judged."),
+)
 incomplete_option = click.option(
     "--allow-incomplete",
     is_flag=True,
@@ -160,6 +164,7 @@ def commands() -> None:
     help="Where the report goes, `-` being stdout; one for each --format, in order.",
 )
 @rule_options
+@detail_options
 @click.option(
     "--fail-on",
     type=click.Choice(settings.FAIL_ON),
@@ -243,7 +248,7 @@ def _concluded(
     from epochaudit.report.neutral import neutral
 
     diagnostics.report = report
-    render = renderers(chosen.fail_on)
+    render = renderers(chosen)
     for format, output in destinations:
         deliver(render[format], report, output)
     if report.reaches(chosen.fail_on):
@@ -278,6 +283,7 @@ def _property(item: str) -> tuple[str, str]:
     "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
 )
 @click.option("--output", multiple=True, metavar="FILE", help="Where the report goes; one for each --format, in order.")
+@detail_options
 @click.option("--fail-on", type=click.Choice(settings.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
 @incomplete_option
 @click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")

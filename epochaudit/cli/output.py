@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from epochaudit.settings import UsageError
+from epochaudit.settings import Settings, UsageError
 
 if TYPE_CHECKING:
     from epochaudit.doctor.diagnosis import Diagnosis
@@ -19,15 +20,18 @@ PAGE_WIDTH: Final = 100  # columns of a page that does not go to a terminal
 WIDEST: Final = 120  # columns of one that does: longer lines are hard to read
 
 
-def renderers(fail_on: str) -> Mapping[str, Callable[..., str]]:
-    """How a report is rendered, by format. fail_on: the threshold of what fails in CI."""
+def renderers(chosen: Settings) -> Mapping[str, Callable[..., str]]:
+    """How a report is rendered, by format."""
     from epochaudit.report import html, json_report, junit, sarif, text
 
+    detail = text.Detail.NORMAL
+    if chosen.quiet or chosen.verbose:
+        detail = text.Detail.QUIET if chosen.quiet else text.Detail.VERBOSE
     return {
-        "text": text.render,
+        "text": partial(text.render, detail=detail),
         "json": lambda report, **_: json_report.render(report),
         "sarif": lambda report, **_: sarif.render(report),
-        "junit": lambda report, **_: junit.render(report, fail_on=fail_on),
+        "junit": lambda report, **_: junit.render(report, fail_on=chosen.fail_on),
         "html": lambda report, **_: html.render(report),
     }
 

@@ -81,6 +81,11 @@ class Finding:
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
     @property
+    def time(self) -> str | None:
+        """When its own line was written, ISO 8601 by the clock of its node; None without such a line."""
+        return self.evidence[0].time if self.evidence else None
+
+    @property
     def where(self) -> str:
         """The subject beside topic and partition: `node 2, leader epoch 3, client c, cluster west`."""
         named = (

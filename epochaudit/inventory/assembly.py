@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from epochaudit.findings.evidence import iso_time
 from epochaudit.inventory.inventory import (
     LOGS,
     STATE_CHANGE_LOG,
@@ -77,6 +78,7 @@ def inventory(
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
     seen = Seen(answered, named, frozenset(light))
+    first_time, last_time = _time_span(read, splits)
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),
         nodes=nodes,
@@ -92,7 +94,20 @@ def inventory(
         unknown_files=tuple(file.path for file in recorded if file.kind == UNKNOWN),
         migrations=counts.migrations,
         light_nodes=light,
+        first_time=first_time,
+        last_time=last_time,
     )
+
+
+def _time_span(recorded: Iterable[CaptureFile], splits: Sequence[Row]) -> tuple[str | None, str | None]:
+    """The first and the last time in the nodes' logs; metadata logs and data are older, and count without any log only."""
+    logs = {(file.cluster, file.path) for file in recorded if file.source in LOGS}
+    timed = [split for split in splits if split["first_time_ms"] is not None]
+    of_logs = [split for split in timed if (split["cluster"], split["file"]) in logs] or timed
+    if not of_logs:
+        return None, None
+    first, last = min(split["first_time_ms"] for split in of_logs), max(split["last_time_ms"] for split in of_logs)
+    return iso_time(first, zoned=False), iso_time(last, zoned=False)
 
 
 def _left_out_as(file: CaptureFile) -> str:
@@ -138,4 +153,5 @@ def _file_read(file: CaptureFile, splits: Iterable[Row]) -> FileRead:
         events=total["event_lines"],
         ignored=total["ignored_lines"],
         quarantined=total["quarantined_lines"],
+        cluster=file.cluster,
     )

@@ -94,6 +94,7 @@ class FileRead:
     events: int
     ignored: int
     quarantined: int
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class Inventory:
     missing_nodes: brokers and controllers without events that other nodes name. missing: evidence that other evidence names
     or implies, including those nodes. absent_logs: sources of LOGS that no node has. unknown_files: paths of files of no known
     format. migrations: of clusters that migrate from ZooKeeper to KRaft. light_nodes: nodes whose request log intentionally
-    omits ordinary responses, by its own lines or capture.toml.
+    omits ordinary responses, by its own lines or capture.toml. first_time, last_time: of the nodes' logs, ISO 8601 by the
+    nodes' clocks; None without a time.
     """
 
     clusters: tuple[str, ...] = ()
@@ -147,6 +149,8 @@ class Inventory:
     unknown_files: tuple[str, ...] = ()
     migrations: tuple[Migration, ...] = ()
     light_nodes: tuple[Process, ...] = ()
+    first_time: str | None = None
+    last_time: str | None = None
 
     @property
     def incomplete(self) -> bool:

@@ -51,8 +51,11 @@ def document(report: Report) -> dict[str, Any]:
 def _capture(inventory: Inventory) -> dict[str, Any]:
     return {
         "clusters": list(inventory.clusters),
+        "first_time": inventory.first_time,
+        "last_time": inventory.last_time,
         "nodes": [
             {
+                "cluster": node.cluster,
                 "node": node.node,
                 "roles": list(node.roles),
                 "kafka": node.kafka,
@@ -67,6 +70,7 @@ def _capture(inventory: Inventory) -> dict[str, Any]:
         "quarantined": inventory.quarantined,
         "files": [
             {
+                "cluster": file.cluster,
                 "path": file.path,
                 "kind": file.kind,
                 "node": file.node,

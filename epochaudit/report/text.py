@@ -5,7 +5,9 @@ The content is the same on a terminal and in a file; a terminal adds colour and 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from enum import Enum, auto
 from typing import Final
 
 from epochaudit.findings.finding import Finding
@@ -16,6 +18,7 @@ from epochaudit.report.loss_text import say_losses
 from epochaudit.report.losses import unsettled_of
 from epochaudit.report.migrations import migration_lines
 from epochaudit.report.page import Page, plural, size_of
+from epochaudit.rules.catalogue import family_title
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
 
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
@@ -24,6 +27,18 @@ SHOWN_MISSING: Final = 10
 SHOWN_NEXT: Final = 3
 SHOWN_REPEATED: Final = 5
 SHOWN_UNKNOWN: Final = 5
+SHOWN_RULES: Final = 5
+UNWRAPPED: Final = 100_000  # columns
+NO_SUBJECT: Final = "no rule has a subject in this capture"
+
+
+class Detail(Enum):
+    """How much the text report prints: the first line only, what was judged by family, or each rule."""
+
+    QUIET = auto()
+    NORMAL = auto()
+    VERBOSE = auto()
+
 
 VERDICT_STYLE: Final = {
     VIOLATION: "bold red",
@@ -34,15 +49,20 @@ VERDICT_STYLE: Final = {
 }
 
 
-def render(report: Report, *, width: int = 100, colour: bool = False) -> str:
-    """The page, at most `width` columns wide, with terminal colours if asked for."""
-    page = Page(width, colour=colour)
+def render(report: Report, *, width: int = 100, colour: bool = False, detail: Detail = Detail.NORMAL) -> str:
+    """The page, at most `width` columns wide unless it is one line, with terminal colours if asked for."""
+    page = Page(UNWRAPPED if detail is Detail.QUIET else width, colour=colour)
     _verdict(page, report)
+    if detail is Detail.QUIET:
+        return page.text()
     say_losses(page, report)
     _read(page, report.inventory)
     _findings(page, report)
     _loops(page, report)
-    _coverage(page, report)
+    if detail is Detail.VERBOSE:
+        _rules(page, report)
+    else:
+        _families(page, report)
     _next(page, report)
     return page.text()
 
@@ -89,17 +109,22 @@ def _verdict(page: Page, report: Report) -> None:
 def _read(page: Page, inventory: Inventory) -> None:
     page.heading("What was read")
     clusters = ", ".join(inventory.clusters) or "no cluster"
+    span = f", {inventory.first_time} to {inventory.last_time}" if inventory.first_time else ""
+    page.say((f"{clusters}{span}", ""), indent=2, hang=2)
     size = f"{plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {size_of(inventory.bytes)}"
-    page.say((f"{clusters}: {size}", ""), indent=2)
     lines = (
-        f"{inventory.events:,} lines with events, {inventory.ignored:,} ignored, {inventory.quarantined:,} quarantined"
+        f"{inventory.events:,} lines have events, {inventory.ignored:,} ignored, {inventory.quarantined:,} quarantined"
     )
-    page.say((lines, "bold yellow" if inventory.quarantined else ""), indent=2)
+    page.say((f"{size}: ", ""), (lines, "bold yellow" if inventory.quarantined else ""), indent=2, hang=2)
+    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
     for node in inventory.nodes:
         of_cluster = f" of {node.cluster}" if len(inventory.clusters) > 1 else ""
         roles = ", ".join(node.roles) or "role unknown"
         versions = ", then ".join(node.versions) or "version unknown"
-        page.say((f"node {node.node}{of_cluster}: {roles}, Kafka {versions}", ""), indent=2, hang=2)
+        alike[of_cluster, f"{roles}, Kafka {versions}"].append(node.node)
+    for (of_cluster, what), ids in alike.items():
+        name = f"node{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}{of_cluster}"
+        page.say((f"{name}: {what}", ""), indent=2, hang=2)
     for one in inventory.missing[:SHOWN_MISSING]:
         page.say((f"missing: {one}", "bold yellow"), (f"; {one.remedy}" if one.remedy else "", ""), indent=2, hang=2)
     if len(inventory.missing) > SHOWN_MISSING:
@@ -230,19 +255,61 @@ def _finding(page: Page, finding: Finding) -> None:
 
 
 def _where(finding: Finding) -> str:
-    return ", ".join(part for part in (finding.subject, finding.where) if part)
+    return ", ".join(part for part in (finding.subject, finding.where, finding.time) if part)
 
 
-def _coverage(page: Page, report: Report) -> None:
+def _families(page: Page, report: Report) -> None:
+    """What was judged, by family, and the most frequent reasons why some subjects could not be judged."""
+    page.heading("What was judged")
+    families: dict[str, list[RuleResult]] = defaultdict(list)
+    for rule in report.rules:
+        families[rule.rule.partition("-")[0]].append(rule)
+    rows = [
+        (
+            f"{family} {family_title(family)}",
+            *(f"{sum(rule.count(verdict) for rule in rules):,}" for verdict in VERDICTS),
+            f"{sum(bool(rule.subjects) for rule in rules)} of {len(rules)}",
+        )
+        for family, rules in families.items()
+        if any(rule.subjects for rule in rules)
+    ]
+    if rows:
+        page.table(("family", *VERDICTS, "rules"), rows)
+    else:
+        page.say((NO_SUBJECT, "bold yellow"), indent=2)
+    without = [family for family, rules in families.items() if not any(rule.subjects for rule in rules)]
+    if rows and without:
+        page.say((f"no subject in this capture: {', '.join(without)}", ""), indent=2, hang=2)
+    reasons: Counter[str] = Counter()
+    of_rules: dict[str, list[str]] = defaultdict(list)
+    for rule in report.rules:
+        for reason, subjects in rule.reasons:
+            reasons[reason] += subjects
+            of_rules[reason].append(rule.rule)
+    if reasons:
+        page.heading("What could not be judged")
+    for reason, subjects in reasons.most_common(SHOWN_REASONS):
+        names = ", ".join(of_rules[reason])
+        if len(of_rules[reason]) > SHOWN_RULES:
+            names = plural(len(of_rules[reason]), "rule")
+        page.say((f"{subjects:,} ", "bold"), (f"of {names}: {reason}", ""), indent=2, hang=2)
+    if len(reasons) > SHOWN_REASONS:
+        rest = sum(reasons.values()) - sum(subjects for _, subjects in reasons.most_common(SHOWN_REASONS))
+        more = plural(len(reasons) - SHOWN_REASONS, "more reason")
+        page.say((f"{rest:,} for {more} (see --verbose)", "dim"), indent=2)
+
+
+def _rules(page: Page, report: Report) -> None:
+    """What each rule judged, and why it could not judge some of its subjects."""
     page.heading("What was judged")
     with_subjects = [rule for rule in report.rules if rule.subjects]
     if with_subjects:
         page.table(("rule", *VERDICTS, ""), [_counts(rule) for rule in with_subjects])
     else:
-        page.say(("no rule found a subject in this capture", "bold yellow"), indent=2)
-    unmet = [rule.rule for rule in report.rules if not rule.subjects]
-    if unmet and with_subjects:
-        page.say((f"no subject in this capture: {', '.join(unmet)}", ""), indent=2, hang=2)
+        page.say((NO_SUBJECT, "bold yellow"), indent=2)
+    without = [rule.rule for rule in report.rules if not rule.subjects]
+    if without and with_subjects:
+        page.say((f"no subject in this capture: {', '.join(without)}", ""), indent=2, hang=2)
     doubtful = [rule for rule in with_subjects if rule.count(UNVERIFIABLE)]
     if doubtful:
         page.heading("What could not be judged")

@@ -31,7 +31,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
     assert document["schema_version"] == 1
     assert document["tool"] == {"name": "epochaudit", "version": "0.1.0"}
     assert list(document["capture"]) == [
-        *("clusters", "nodes", "bytes", "lines", "events", "ignored", "quarantined"),
+        *("clusters", "first_time", "last_time", "nodes", "bytes", "lines", "events", "ignored", "quarantined"),
         *("files", "requests", "partition_rows", "error_codes", "metadata_records", "missing_nodes"),
         *("complete", "missing", "absent_logs", "unknown_files", "migrations", "light_request_logs"),
     ]
@@ -90,9 +90,16 @@ def test_capture_totals_are_sums_over_the_files(report: Report) -> None:
     capture = json_report.document(report)["capture"]
     assert capture["bytes"] == 2_550_000
     assert (capture["lines"], capture["events"], capture["ignored"], capture["quarantined"]) == (2_400, 2_200, 199, 1)
-    assert capture["nodes"][1] == {"node": 2, "roles": ["broker"], "kafka": None, "missing_logs": []}
+    assert capture["nodes"][1] == {
+        "cluster": "west",
+        "node": 2,
+        "roles": ["broker"],
+        "kafka": None,
+        "missing_logs": [],
+    }
     assert capture["error_codes"]["FETCH"] == {"0": 3_999, "74": 1}
     assert capture["files"][1] == {
+        "cluster": "west",
         "path": "broker-2/state-change.log",
         "kind": "state-change-log",
         "node": 2,

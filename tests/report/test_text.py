@@ -114,7 +114,7 @@ def test_the_page_starts_with_the_verdict_and_holds_the_chain_of_proof(report: R
 
 
 def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subjects(report: Report) -> None:
-    printed = unwrapped(text.render(report))
+    printed = unwrapped(text.render(report, detail=text.Detail.VERBOSE))
     assert "SR-01 2: no state-change.log for the broker" in printed
     assert "no subject in this capture: TI-01" in printed
     assert "node 2: broker, Kafka version unknown" in printed
@@ -122,9 +122,61 @@ def test_coverage_names_unjudged_subjects_with_reasons_and_rules_without_subject
     assert "broker-2/state-change.log: 1 of 400 lines quarantined" in printed
 
 
+def test_what_was_judged_is_summed_by_family_unless_each_rule_is_asked_for(report: Report) -> None:
+    page = text.render(report)
+    printed = unwrapped(page)
+    assert re.search(r"SR StopReplica +20 +1 +1 +0 +3 +1 of 1\n", page)
+    assert re.search(r"FF fetch fencing +41,000 +12 +0 +0 +0 +1 of 1\n", page)
+    assert "no subject in this capture: TI" in printed
+    assert "2 of SR-01: no state-change.log for the broker" in printed
+    assert "stale-stop-replica-accepted" not in page
+    assert "stale-stop-replica-accepted" in text.render(report, detail=text.Detail.VERBOSE)
+
+
+def test_reasons_of_several_rules_are_added_and_the_rarest_are_counted() -> None:
+    results = [
+        RuleResult(id, id, id, "KIP-320", "high", {UNVERIFIABLE: sum(reasons.values())}, reasons)
+        for id, reasons in (("FF-01", {"a": 5, "b": 1}), ("FF-02", {"a": 4, "c": 2, "d": 3, "e": 1}))
+    ]
+    printed = unwrapped(text.render(report_of(*results)))
+    assert "9 of FF-01, FF-02: a 3 of FF-02: d 2 of FF-02: c 2 for 2 more reasons (see --verbose)" in printed
+
+
+def test_quiet_prints_the_first_line_only(report: Report) -> None:
+    assert text.render(report, detail=text.Detail.QUIET).splitlines() == [text.headline(report)]
+
+
+def test_a_report_of_a_large_clean_cluster_fits_a_screen(report: Report) -> None:
+    families = ("BE", "CE", "CO", "EP", "FF", "HW", "IS", "LD", "LI", "LO", "MD", "OE", "SR", "TI", "TR", "UM")
+    rules = tuple(
+        RuleResult(
+            f"{family}-{number:02}",
+            "name",
+            "title",
+            "KIP-320",
+            "high",
+            {PASS: 4_000, UNVERIFIABLE: 1},
+            {f"reason {number}": 1},
+        )
+        for family in families
+        for number in range(7)
+    )
+    nodes = tuple(replace(report.inventory.nodes[0], node=number) for number in range(30))
+    clean = replace(report, rules=rules, findings=(), inventory=replace(report.inventory, nodes=nodes))
+    assert len(text.render(clean).splitlines()) <= 48
+
+
+def test_the_time_span_and_the_time_of_a_finding_are_printed(report: Report) -> None:
+    inventory = replace(report.inventory, first_time="2026-11-21T04:00:00.000", last_time="2026-11-21T04:20:00.000")
+    printed = unwrapped(text.render(replace(report, inventory=inventory)))
+    assert "west, 2026-11-21T04:00:00.000 to 2026-11-21T04:20:00.000" in printed
+    assert "correlation id 17, cluster west, 2026-11-21T04:08:14.133" in printed
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_lines_keep_within_the_width(report: Report, width: int) -> None:
-    assert max(map(len, text.render(report, width=width).splitlines())) <= width
+@pytest.mark.parametrize("detail", [text.Detail.NORMAL, text.Detail.VERBOSE])
+def test_lines_keep_within_the_width(report: Report, width: int, detail: text.Detail) -> None:
+    assert max(map(len, text.render(report, width=width, detail=detail).splitlines())) <= width
 
 
 def test_colour_changes_nothing_but_colour(report: Report) -> None:
