@@ -38,7 +38,7 @@ quick: setup
 	@$(BIN)/python -m pytest -m 'not spark and not slow'
 
 test: setup lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

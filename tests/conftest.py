@@ -27,10 +27,15 @@ CAPTURES = Path(__file__).parent / "captures"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need Spark: `make quick` runs the others."""
+    """Mark the tests that need Spark: `make quick` runs the others. Tests that share what is expensive share a process."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("cluster"):
+        fixtures = getattr(item, "fixturenames", ())
+        if "spark" in fixtures or item.get_closest_marker("cluster"):
             item.add_marker("spark")
+        shared = (
+            "verdicts" if "case_events" in fixtures else str(item.path.parent if "cluster" in fixtures else item.path)
+        )
+        item.add_marker(pytest.mark.xdist_group(shared))
 
 
 def capture_names() -> list[str]:

@@ -16,7 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.cli import app
-from epochaudit.cli.exit_codes import CLEAN, FINDINGS, INCOMPLETE
+from epochaudit.cli.exit_codes import CLEAN, INCOMPLETE
+from epochaudit.report.json_report import document
+from tests.side_by_side import named, reports_side_by_side
 
 ABOUT_LOSSES = ("TR-06", "TR-07", "LD-03")
 
@@ -42,21 +44,26 @@ def default_logs(source: Path, target: Path) -> Path:
     return target
 
 
-def report_of(path: Path, output: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+def report_of(path: Path, output: Path) -> tuple[int, dict[str, Any]]:
     """Exit status and JSON report of an audit."""
-    code = app.main(["audit", str(path), "--format", "json", "--output", str(output), *arguments])
+    code = app.main(["audit", str(path), "--format", "json", "--output", str(output)])
     return code, json.loads(output.read_text("utf-8"))
 
 
+@pytest.fixture(scope="module")
+def reports(
+    spark: SparkSession, capture: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    """The report of each cluster with losses, as JSON, from one audit of all."""
+    folder = tmp_path_factory.mktemp("default")
+    captures = [named(name, default_logs(capture(name), folder / name)) for name in LOST]
+    found = reports_side_by_side(spark, captures, select=ABOUT_LOSSES)
+    return {name: document(report) for name, report in found.items()}
+
+
 @pytest.mark.parametrize("name", sorted(LOST))
-def test_losses_are_reported_without_request_logs(
-    name: str, spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path
-) -> None:
-    stripped = default_logs(capture(name), tmp_path / name)
-    selected = [argument for rule in ABOUT_LOSSES for argument in ("--select", rule)]
-    code, report = report_of(stripped, tmp_path / "report.json", *selected)
-    spark.catalog.clearCache()  # a process audits once; here the session goes on
-    assert code == FINDINGS
+def test_losses_are_reported_without_request_logs(name: str, reports: dict[str, dict[str, Any]]) -> None:
+    report = reports[name]
     verdicts = {one["finding_id"]: one["verdict"] for one in report["findings"]}
     losses = [
         (

@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit import audit
+from tests.side_by_side import named
 
 PIECES = 8
 JUDGED_BY_STATE = (
@@ -68,29 +68,27 @@ def with_holes(
     return missing
 
 
-@pytest.mark.parametrize(
-    ("name", "harmed", "share", "seed"),
-    [
-        ("kraft-k1-healthy", without_pieces, 0.3, 1),
-        ("kraft-k1-healthy", without_pieces, 0.1, 3),
-        ("kraft-k1-healthy", without_lines, 0.02, 2),
-        ("zk-healthy-3.9", without_pieces, 0.1, 2),
-        ("zk-healthy-3.9", without_pieces, 0.3, 5),
-        ("zk-healthy-3.9", without_lines, 0.02, 1),
-    ],
+HARMED = (
+    ("kraft-k1-healthy", without_pieces, 0.3, 1),
+    ("kraft-k1-healthy", without_pieces, 0.1, 3),
+    ("kraft-k1-healthy", without_lines, 0.02, 2),
+    ("zk-healthy-3.9", without_pieces, 0.1, 2),
+    ("zk-healthy-3.9", without_pieces, 0.3, 5),
+    ("zk-healthy-3.9", without_lines, 0.02, 1),
 )
-def test_missing_evidence_is_no_breach(
-    spark: SparkSession,
-    capture: Callable[[str], Path],
-    tmp_path: Path,
-    name: str,
-    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
-    share: float,
-    seed: int,
-) -> None:
-    assert with_holes(capture(name), tmp_path / name, harmed, share, seed) > 10_000
-    audited = audit(spark, str(tmp_path / name), select=JUDGED_BY_STATE)
+"""Captures, how they are harmed, by how much, and the seed."""
+
+
+def test_missing_evidence_is_no_breach(spark: SparkSession, capture: Callable[[str], Path], tmp_path: Path) -> None:
+    """One audit of all the copies."""
+    captures = []
+    for name, harmed, share, seed in HARMED:
+        copy = tmp_path / f"{name} {harmed.__name__} {share} {seed}"
+        assert with_holes(capture(name), copy, harmed, share, seed) > 10_000
+        captures.append(named(copy.name, copy))
+    audited = audit(spark, *captures, select=JUDGED_BY_STATE)
+    found = [(row["cluster"], row["rule"], row["observed"]) for row in audited.findings.collect()]
     audited.release()
     assert audited.failures == {}
-    assert [tally.rule for tally in audited.tallies if tally.counts["violation"] or tally.counts["exposed"]] == []
-    assert sum(tally.counts["pass"] for tally in audited.tallies) > 1_000
+    assert found == []
+    assert sum(tally.counts["pass"] for tally in audited.tallies) > 1_000 * len(HARMED)

@@ -9,57 +9,59 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.pipeline import audit
-from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
-from epochaudit.report.losses import unsettled_of
 from epochaudit.report.text import headline
 from epochaudit.rules.rule import EXPOSED, VIOLATION
-from epochaudit.sources.discovery.discovery import discover
+from epochaudit.sources.files.capture import Capture
+from tests.side_by_side import named, reports_side_by_side
 
-HEALTHY = ("zk-healthy-3.9", "kraft-k1-healthy")
 LOGS = {"request log": "request-log-json", "state-change.log": "state-change-log", "server.log": "server-log"}
+CHECKPOINTS = ("partition-metadata", "leader-epoch-checkpoint", "offset-checkpoint")
 
 
-def without(spark: SparkSession, folder: Path, node: int, kinds: tuple[str, ...]) -> Report:
-    """The report of a capture from which these files of a node were taken away."""
-    found = discover(str(folder))
+WITHOUT = {
+    "no request log of node 1": ("zk-healthy-3.9", 1, ("request log",)),
+    "no server.log of node 2": ("zk-healthy-3.9", 2, ("server.log",)),
+    "no logs of node 3": ("zk-healthy-3.9", 3, tuple(LOGS)),
+    "KRaft, no request log of node 2": ("kraft-k1-healthy", 2, ("request log",)),
+    "KRaft, no state-change.log of node 3": ("kraft-k1-healthy", 3, ("state-change.log",)),
+    "no checkpoints": ("zk-healthy-3.9", 1, CHECKPOINTS),
+    "KRaft, no checkpoints": ("kraft-k1-healthy", 1, CHECKPOINTS),
+}
+"""Captures, of which these files of a node are missing."""
+
+
+@pytest.fixture(scope="module")
+def reports(spark: SparkSession, capture: Callable[[str], Path]) -> dict[str, Report]:
+    """The report of each of WITHOUT, from one audit of all."""
+    return reports_side_by_side(spark, [without(name, capture) for name in WITHOUT])
+
+
+def without(name: str, capture: Callable[[str], Path]) -> Capture:
+    """The capture without the files of WITHOUT."""
+    base, node, logs = WITHOUT[name]
+    kinds = {LOGS.get(log, log) for log in logs}
+    found = named(name, capture(base))
     left = tuple(file for file in found.files if file.node != node or file.kind not in kinds)
     assert len(left) < len(found.files)
-    result = audit(spark, replace(found, files=left))
-    report = report_of(result)
-    result.release()
-    spark.catalog.clearCache()
-    return report
+    return replace(found, files=left)
 
 
-@pytest.mark.parametrize(
-    ("name", "node", "log"),
-    [
-        ("zk-healthy-3.9", 1, "request log"),
-        ("zk-healthy-3.9", 2, "server.log"),
-        ("kraft-k1-healthy", 2, "request log"),
-        ("kraft-k1-healthy", 3, "state-change.log"),
-    ],
-)
-def test_a_log_of_one_node_is_missing(
-    name: str, node: int, log: str, spark: SparkSession, capture: Callable[[str], Path]
-) -> None:
-    report = without(spark, capture(name), node, (LOGS[log],))
-    assert [f"{one.rule} {one.observed}" for one in report.findings if one.verdict in (VIOLATION, EXPOSED)] == []
-    assert unsettled_of(report)
-    assert f"{log} of node {node}" in headline(report)
+@pytest.mark.parametrize("name", WITHOUT)
+def test_missing_files_of_one_node_accuse_nobody(name: str, reports: dict[str, Report]) -> None:
+    found = reports[name].findings
+    assert [f"{one.rule} {one.observed}" for one in found if one.verdict in (VIOLATION, EXPOSED)] == []
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, logs) in WITHOUT.items() if logs != CHECKPOINTS])
+def test_a_missing_log_is_named_in_the_first_line(name: str, reports: dict[str, Report]) -> None:
+    _, node, logs = WITHOUT[name]
+    report = reports[name]
+    assert (f"{logs[0]} of node {node}" if len(logs) == 1 else f"of node {node}") in headline(report)
     assert headline(report).startswith("?")
+    assert {missing.node for missing in report.inventory.missing} == {node}
 
 
-def test_all_logs_of_one_node_are_missing(spark: SparkSession, capture: Callable[[str], Path]) -> None:
-    report = without(spark, capture("zk-healthy-3.9"), 3, tuple(LOGS.values()))
-    assert [f"{one.rule} {one.observed}" for one in report.findings if one.verdict in (VIOLATION, EXPOSED)] == []
-    assert "of node 3" in headline(report)
-    assert headline(report).startswith("?")
-
-
-@pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_missing_of_a_whole_capture(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
-    report = without(spark, capture(name), 1, ("partition-metadata", "leader-epoch-checkpoint", "offset-checkpoint"))
-    assert report.inventory.missing == ()
+@pytest.mark.parametrize("name", [name for name, (_, _, logs) in WITHOUT.items() if logs == CHECKPOINTS])
+def test_nothing_is_missing_of_a_whole_capture(name: str, reports: dict[str, Report]) -> None:
+    assert reports[name].inventory.missing == ()
