@@ -13,6 +13,8 @@ import pytest
 
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
 
+pytestmark = pytest.mark.slow
+
 PROJECT = """
 [build-system]
 requires = ["hatchling"]

@@ -23,6 +23,8 @@ from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.scan.datasource import decoded
 from epochaudit.sources.scan.ranges import ByteRange
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = (
     ("request-log-json", "zk-stopreplica-bypass-3.9"),
     ("state-change-log", "zk-healthy-3.9"),

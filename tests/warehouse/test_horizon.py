@@ -112,6 +112,7 @@ def contents(capture: Callable[[str], Path]) -> dict[str, bytes]:
     return contents_of(capture(CAPTURE), 5_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_nights_give_what_one_audit_of_all_gives(contents: dict[str, bytes], seed: int, tmp_path: Path) -> None:
     check(contents, seed, tmp_path)

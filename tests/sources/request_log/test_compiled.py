@@ -140,6 +140,7 @@ def treatment(api: str) -> Treatment:
     return Treatment.ROWS if api in program.AS_ROWS else Treatment.NOTE if api in TEXTS else Treatment.COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mark"), [(JSON, rb'"requestApiKeyName":"(FETCH)"'), (TEXT, rb"apiKey=(\w+),")])
 def test_recorded_lines_are_the_scanners(
     kind: str, mark: bytes, recorded: Callable[[str], Sequence[Sequence[bytes]]]
@@ -329,6 +330,7 @@ def test_harmed_lines_give_the_same_rows(
     same(b"\n".join(lines) + draw.draw(st.sampled_from((b"\n", b""))), kind, draw.draw(ZONES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 @few
 @given(draw=st.data())

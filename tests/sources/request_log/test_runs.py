@@ -135,6 +135,7 @@ def test_only_rows_that_others_stand_for_are_left_out(part: ByteRange) -> None:
     assert all(row["run_rows"] is None or row["run_rows"] > 1 for row in folded)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10, deadline=None)
 @given(draw=st.data())
 def test_no_run_lasts_over_an_edge(part: ByteRange, draw: st.DataObject) -> None:
@@ -148,6 +149,7 @@ def test_no_run_lasts_over_an_edge(part: ByteRange, draw: st.DataObject) -> None
             assert not any(row["run_arrival_ms"] <= edge < row["time_ms"] for edge in edges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", [{"RUNS": 40}, {"ROWS": 64, "MOST_REMAINING_ROWS": 32}, {"CHARACTERS": 4_000}])
 def test_memory_is_bounded_by_closing_runs(
     part: ByteRange, space: Mapping[str, int], monkeypatch: pytest.MonkeyPatch

@@ -425,6 +425,7 @@ def test_a_line_cut_anywhere_is_put_aside(name: str) -> None:
         assert sum(decoder.counts.requests.values()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_with_a_byte_missing_never_fails(name: str) -> None:
     whole = LINES[name].encode()

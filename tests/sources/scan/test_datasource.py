@@ -181,6 +181,7 @@ def test_a_compressed_file_gives_what_its_content_gives(tmp_path: Path, compress
     assert not packed["quarantine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", COMPRESS)
 def test_a_truncated_stream_is_one_bad_line_and_all_before_it_is_read(tmp_path: Path, compression: str) -> None:
     content = b"".join(
@@ -284,6 +285,7 @@ def test_a_question_of_ones_own_reads_only_what_it_asks_for(
         read_events(spark, found, ["FETCH"], ["colour"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kraft-ineligible-isr-3.2", "zk-stopreplica-prekip570-2.3"])
 def test_what_is_decoded_is_freed_without_looking_for_cycles(name: str, capture: Callable[[str], Path]) -> None:
     """Tasks do not collect cycles, of which a file of any size would leave as much in memory as it has lines."""

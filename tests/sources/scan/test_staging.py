@@ -25,6 +25,7 @@ def batch(event_type: str, offsets: range) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCAN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 500])
 def test_every_row_is_staged_once_however_batches_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
