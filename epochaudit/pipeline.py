@@ -14,12 +14,13 @@ from functools import reduce
 from time import monotonic
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
+from epochaudit.events.views import RangeId, range_id
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.run_edges import borders, ranges_to_read_again
+from epochaudit.replay.run_edges import borders, edges_by_subject, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -29,9 +30,8 @@ from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
-from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, place_of, read_again, scan, tables
+from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
-from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import FrameCost, of_run
@@ -102,7 +102,7 @@ class Audit:
     left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
-    listed_runs: tuple[Place, ...] = ()
+    listed_runs: tuple[RangeId, ...] = ()
 
     def repeated(self) -> list[dict[str, object]]:
         """For rules in left_out: the requesters with the most equal verdicts at one partition, as rows on the driver.
@@ -140,8 +140,8 @@ class Audit:
 
     def release(self) -> None:
         """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
-        unpersist(self.events)
-        for rows in self.persisted:
+        self.release_judgements()
+        for rows in self.persisted[:1]:
             unpersist_scan(rows)
 
 
@@ -192,28 +192,31 @@ def _evaluate_folded(
 ) -> Audit:
     """As `evaluate_rules`, for a scan with folded runs. Ranges in which a run stands for rows that differ are read again.
 
-    These are runs across an edge, and runs among the findings: each of their rows is a finding of its own. If a node's clock
-    was set back, all ranges are read in full, as the correction moves rows from one span of ten seconds to another.
+    These are runs across an edge, and runs among the findings: each of their rows is a finding of its own.
+    """
+    read = _tables_split_at_edges(spark, scanned)
+    while (audited := evaluate_rules(_reading(captures, read), rules, show)).listed_runs:
+        audited.release_judgements()
+        read = tables(spark, read_again(spark, read.scan, {*audited.listed_runs}))
+    return audited
+
+
+def _tables_split_at_edges(spark: SparkSession, scanned: Scan) -> CaptureFrames:
+    """The tables of a scan without runs across an edge.
+
+    If a node's clock was set back, all ranges are read in full, as the correction moves rows from one span of ten seconds to
+    another.
     """
     read = tables(spark, scanned)
     if read.splits.where(F.size("clock_steps") > 0).limit(1).count():
-        scanned = read_again(spark, scanned, set(map(place_of, scanned.ranges)))
-    elif split := set(map(_place, ranges_to_read_again(read.events).collect())):
-        scanned = read_again(spark, scanned, split, borders(read.events))
-    while True:
-        again = tables(spark, scanned)
-        if again.scan is not read.scan:
-            share(read.events, again.events)
-            read = again
-        audited = evaluate_rules(_reading(captures, read), rules, show)
-        if not audited.listed_runs:
-            return audited
-        audited.release_judgements()
-        scanned = read_again(spark, scanned, audited.listed_runs)
-
-
-def _place(row: Row) -> Place:
-    return row["cluster"], row["file"], row["split"]
+        return tables(spark, read_again(spark, scanned, {part.id for part in scanned.ranges}))
+    edges = edges_by_subject(read.events)
+    crossed = {range_id(row) for row in ranges_to_read_again(read.events, edges).collect()}
+    if not crossed:
+        return read
+    again = tables(spark, read_again(spark, scanned, crossed, borders(edges)))
+    share(read.events, again.events)
+    return again
 
 
 def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:
