@@ -14,12 +14,13 @@ from functools import reduce
 from time import monotonic
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
+from epochaudit.events.views import RANGE, RangeId, range_id
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.run_edges import RANGE, borders, folded, ranges_to_read_again
+from epochaudit.replay.run_edges import borders, edges_by_subject, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -29,9 +30,8 @@ from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
-from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, place_of, read_again, scan, tables
+from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
-from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import FrameCost, of_run
@@ -102,7 +102,7 @@ class Audit:
     left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
-    listed_runs: tuple[Place, ...] = ()
+    listed_runs: tuple[RangeId, ...] = ()
 
     def repeated(self) -> list[dict[str, object]]:
         """For rules in left_out: the requesters with the most equal verdicts at one partition, as rows on the driver.
@@ -140,8 +140,8 @@ class Audit:
 
     def release(self) -> None:
         """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
-        unpersist(self.events)
-        for rows in self.persisted:
+        self.release_judgements()
+        for rows in self.persisted[:1]:
             unpersist_scan(rows)
 
 
@@ -194,34 +194,24 @@ def _evaluate_folded(
 
     Each row of such a run is a finding of its own.
     """
-    read = tables(spark, scanned)
-    read = _tables_again(spark, read, with_runs_between_edges(spark, read))
-    while True:
-        audited = evaluate_rules(_reading(captures, read), rules, show)
-        if not audited.listed_runs:
-            return audited
+    first = tables(spark, scanned)
+    read = tables(spark, with_runs_between_edges(spark, first))
+    share(first.events, read.events)
+    while (audited := evaluate_rules(_reading(captures, read), rules, show)).listed_runs:
         audited.release_judgements()
-        read = _tables_again(spark, read, read_again(spark, read.scan, audited.listed_runs))
-
-
-def _tables_again(spark: SparkSession, before: CaptureFrames, scanned: Scan) -> CaptureFrames:
-    """The tables of a scan of which ranges were read again. They use the checkpoints of the tables before."""
-    if scanned is before.scan:
-        return before
-    read = tables(spark, scanned)
-    share(before.events, read.events)
-    return read
+        read = tables(spark, read_again(spark, read.scan, {*audited.listed_runs}))
+    return audited
 
 
 @dataclass(frozen=True)
 class Earlier:
     """What a warehouse holds before a night is added to it.
 
-    events: as schemas/events.toml. readable: the ranges that they come from and that can be read again, by place.
+    events: as schemas/events.toml. readable: the ranges that they come from and that can be read again, by their id.
     """
 
     events: DataFrame
-    readable: Mapping[Place, ByteRange]
+    readable: Mapping[RangeId, ByteRange]
 
 
 def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: Earlier | None = None) -> Scan:
@@ -232,20 +222,15 @@ def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: E
     the scan before does not have.
     """
     events = read.events if earlier is None else earlier.events.unionByName(read.events)
-    if read.splits.where(F.size("clock_steps") > 0).limit(1).count():
-        crossed, edges = folded(events), None
-    else:
-        crossed, edges = ranges_to_read_again(events), borders(events)
-    places = set(map(place_in, crossed.select(*RANGE).distinct().collect()))
-    others = [] if earlier is None else [part for place, part in earlier.readable.items() if place in places]
-    if not others and not places & {*map(place_of, read.scan.ranges)}:
+    edges = edges_by_subject(events)
+    in_full = read.splits.where(F.size("clock_steps") > 0).limit(1).count()
+    rows = folded(events).select(*RANGE).distinct() if in_full else ranges_to_read_again(events, edges)
+    crossed = set(map(range_id, rows.collect()))
+    own = crossed & {part.id for part in read.scan.ranges}
+    others = [] if earlier is None else [part for id, part in earlier.readable.items() if id in crossed]
+    if not own and not others:
         return read.scan
-    return read_again(spark, read.scan, places, edges, others)
-
-
-def place_in(row: Row) -> Place:
-    """What identifies the range of a row."""
-    return row["cluster"], row["file"], row["split"]
+    return read_again(spark, read.scan, own, None if in_full else borders(edges), others)
 
 
 def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:

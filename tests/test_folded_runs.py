@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit import pipeline
+from epochaudit.events.views import RangeId
 from epochaudit.pipeline import audit
 from epochaudit.report.assembly import report_of
 from epochaudit.report.json_report import render
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.scan import datasource, ranges
 from epochaudit.sources.scan.datasource import Scan
-from epochaudit.sources.scan.staging import Place
 from epochaudit.sources.sink import Edges
 
 ALWAYS_COMPILED = 1e12  # bytes
@@ -32,9 +32,9 @@ def test_folding_changes_nothing_but_the_number_of_rows(
     monkeypatch.setattr(datasource, "_scanned_cost", lambda _: ALWAYS_COMPILED)
     again: list[Edges] = []
 
-    def read_again(spark: SparkSession, read: Scan, places: Collection[Place], edges: Edges = None) -> Scan:
+    def read_again(spark: SparkSession, read: Scan, ranges: Collection[RangeId], edges: Edges = None) -> Scan:
         again.append(edges)
-        return datasource.read_again(spark, read, places, edges)
+        return datasource.read_again(spark, read, ranges, edges)
 
     monkeypatch.setattr(pipeline, "read_again", read_again)
     results = [_result(spark, str(capture(name)), fold=fold) for fold in (False, True)]

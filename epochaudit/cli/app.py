@@ -380,7 +380,7 @@ def doctor(
     master: str | None,
     conf: tuple[str, ...],
 ) -> int:
-    """Tell what a capture can prove.
+    """State what a capture can prove.
 
     What is in it, what is missing, which families of rules can be judged and why others can't, and the logger settings
     that would close the gaps. The exit code is 0 whatever is missing.

@@ -203,7 +203,7 @@ def _table(node: StatedNode, versions: Sequence[str]) -> Iterator[str]:
     }
     yield from (f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None)
     if versions:
-        yield f"# kafka: its logs tell {', '.join(versions)}"
+        yield f"# kafka: its logs state {', '.join(versions)}"
     yield ""
 
 

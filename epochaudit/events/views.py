@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 REF_FIELDS: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
@@ -13,6 +13,16 @@ REF_TYPE: Final = "struct<node:int,file:string,split:int,byte_offset:bigint,line
 
 PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms")
 """The columns of a row that an aggregation by node and file must carry for `carried_ref`."""
+
+RANGE: Final = ("cluster", "file", "split")
+"""The columns that identify the byte range from which a row was read."""
+RangeId = tuple[str, str, int]
+"""Their values."""
+
+
+def range_id(row: Row) -> RangeId:
+    """The values of RANGE in a row."""
+    return row["cluster"], row["file"], row["split"]
 
 
 def ref() -> Column:

@@ -219,6 +219,8 @@ def event_groups(events: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    from epochaudit.events.views import run_rows
+
     statement = F.col("event_type").isin(KAFKA_VERSION, CONTROLLER_ELECTED) | (
         (F.col("event_type") == CONFIG_VALUE) & F.col("name").isin(PROCESS_ROLES, ZOOKEEPER)
     )
@@ -236,7 +238,7 @@ def event_groups(events: DataFrame) -> DataFrame:
     record = F.when(is_record, F.struct(snapshot, "metadata_offset"))
     place = F.when(statement, F.struct("file_order", "byte_offset"))
     each = events.groupBy(*(column.alias(name) for name, column in kind.items()), record.alias("record")).agg(
-        F.sum(F.coalesce("run_rows", F.lit(1))).alias("copies"), F.max(place).alias("last")
+        F.sum(run_rows()).alias("copies"), F.max(place).alias("last")
     )
     rows = F.sum(F.when(F.col("record").isNull(), F.col("copies")).otherwise(1)).alias("rows")
     return each.groupBy(*kind).agg(rows, F.max("last").alias("last"))

@@ -84,7 +84,7 @@ class Segments:
         verb = "was" if self.records == 1 else "were"
         known = f"{verb} lost" if self.committed else f"{verb} truncated, and whether committed is not known"
         return (
-            f"data segments of {self.topic}-{self.partition}, where {most} {known}, would tell how many there were, of which"
+            f"data segments of {self.topic}-{self.partition}, where {most} {known}, would show how many there were, of which"
             " leader epochs, and which replicas still have them"
         )
 

@@ -15,20 +15,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
-from epochaudit.events.views import of_types
+from epochaudit.events.views import RANGE, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.control_plane.isr_expansions import join_times
 from epochaudit.replay.data_plane.follower_answers import binds
+from epochaudit.replay.state.broken_sessions import SESSION
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas
 from epochaudit.replay.state.held_epochs import LATE_MS, change_times
 from epochaudit.replay.state.incarnations import topic_key
 from epochaudit.replay.state.unknown_topics import log_times
 
-RANGE: Final = ("cluster", "file", "split")
 _PARTITION: Final = ("cluster", "topic_key", "partition")
-_SESSION: Final = ("cluster", "node", "session_id", "topic_key", "partition")
+EdgesBySubject = dict[tuple[str, ...], DataFrame]
 
 
 def folded(events: DataFrame) -> DataFrame:
@@ -44,24 +44,24 @@ def folded(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def ranges_to_read_again(events: DataFrame) -> DataFrame:
-    """One row per byte range with a run across an edge: cluster, file, split. Needs: the events table."""
+def ranges_to_read_again(events: DataFrame, edges: EdgesBySubject) -> DataFrame:
+    """One row per byte range with a run across one of these edges, with the columns RANGE. Needs: the events table."""
     rows = folded(events)
-    for key, edges in edges_by_subject(events).items():
+    for key, times in edges.items():
         name = f"edges_{len(key)}"
-        of_key = edges.where(F.col("at_ms").isNotNull()).groupBy(*key).agg(F.collect_set("at_ms").alias(name))
+        of_key = times.where(F.col("at_ms").isNotNull()).groupBy(*key).agg(F.collect_set("at_ms").alias(name))
         rows = rows.join(F.broadcast(of_key), list(key), "left")
     crossed = (F.exists(name, _within) for name in ("edges_1", "edges_2", "edges_3"))
     found = reduce(lambda one, other: one | other, (F.coalesce(c, F.lit(False)) for c in crossed))
     return rows.where(found).select(*RANGE).distinct()
 
 
-def borders(events: DataFrame) -> list[int]:
+def borders(edges: EdgesBySubject) -> list[int]:
     """Times in order, between two of which a run has no edge and is none nearer than GRAIN_MS; see sources.sink.RowSink.
 
     Of the milliseconds about an edge, each is an interval of its own.
     """
-    tables = (edges.select("at_ms") for edges in edges_by_subject(events).values())
+    tables = (times.select("at_ms") for times in edges.values())
     rows = reduce(DataFrame.union, tables).where(F.col("at_ms").isNotNull()).distinct().collect()
     about = range(-GRAIN_MS - 1, GRAIN_MS + 1)
     return sorted({row["at_ms"] + ms for row in rows for ms in about})
@@ -71,7 +71,7 @@ def _within(at_ms: Column) -> Column:
     return (at_ms >= F.col("from_ms") - GRAIN_MS) & (at_ms <= F.col("to_ms") + GRAIN_MS)
 
 
-def edges_by_subject(events: DataFrame) -> dict[tuple[str, ...], DataFrame]:
+def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     """The edges, by what they are about: a cluster, a node or a partition. Column at_ms, and those of the key."""
     nodes = ("cluster", "node")
     log = cluster_history(events).select("cluster", F.col("log_end_ms").alias("at_ms"))
@@ -108,9 +108,13 @@ def _listing_times(events: DataFrame) -> DataFrame:
     Which of the epochs a later answer belongs to depends on the session epoch of its request.
     """
     rows = of_types(events, "FETCH").where(F.col("in_request") & (F.col("session_id") > 0))
-    by_epoch = rows.groupBy(*_SESSION[:3], topic_key().alias("topic_key"), "partition", "current_leader_epoch").agg(
+    by_epoch = rows.groupBy(*SESSION, topic_key().alias("topic_key"), "partition", "current_leader_epoch").agg(
         F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms")
     )
     times = F.flatten(F.collect_list(F.array("since_ms", "until_ms"))).alias("times")
-    several = by_epoch.groupBy(*_SESSION).agg(F.count("*").alias("epochs"), times).where(F.col("epochs") > 1)
+    several = (
+        by_epoch.groupBy(*SESSION, "topic_key", "partition")
+        .agg(F.count("*").alias("epochs"), times)
+        .where(F.col("epochs") > 1)
+    )
     return several.select(*_PARTITION, F.explode("times").alias("at_ms"))

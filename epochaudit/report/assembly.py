@@ -22,8 +22,7 @@ from epochaudit.losses.truncations import removals_of
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.report.repetition import fetch_loops, loops_in, repeated_in
 from epochaudit.report.stuck_members import stuck_members_of
-from epochaudit.sources.data_log.segment import DataSegment
-from epochaudit.sources.metadata_log.segment import MetadataSegment
+from epochaudit.sources.formats import BY_KIND, Unit
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.version import VERSION
 
@@ -72,12 +71,15 @@ def recording(captures: Iterable[Capture], splits: Iterable[Row]) -> EvidenceRea
     def file_of(place: Place) -> CaptureFile:
         return by_place[place.cluster, place.file]
 
+    def unit_of(place: Place) -> Unit:
+        return BY_KIND[file_of(place).kind].unit
+
     return EvidenceReader(
         open_file=lambda place: file_of(place).open(),
         numbers=LineNumbers({(split["cluster"], split["file"], split["split"]): split["lines"] for split in splits}),
         zoned=lambda place: file_of(place).time_zone is not None or file_of(place).source == METADATA_LOG,
-        holds_records=lambda place: file_of(place).kind == MetadataSegment.kind,
-        holds_batches=lambda place: file_of(place).kind == DataSegment.kind,
+        holds_records=lambda place: unit_of(place) is Unit.RECORD,
+        holds_batches=lambda place: unit_of(place) is Unit.BATCH,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import REF_TYPE
+from epochaudit.events.views import REF_TYPE, RangeId, range_id
 from epochaudit.rules.messages import SUBJECT, MessageTemplates, placeholders, templates
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS, Branch, Rule
 
@@ -27,7 +27,6 @@ _COUNTS: Final = "counts"
 _FRAME_ROWS: Final = "frame_rows"
 _LISTED_RUNS: Final = "listed_runs"
 RUN: Final = "run"
-Place = tuple[str, str, int]  # cluster, file and split of a range
 _NO_BRANCH: Final = "-1"
 
 
@@ -64,9 +63,9 @@ class Judgement:
     branches: tuple[tuple[Branch, ...], ...]
     observation: Observation
 
-    def listed_runs(self) -> list[Place]:
-        """The ranges with runs of like rows among `rows`: (cluster, file, split). Blocks until the first action on `rows`."""
-        return [(run["cluster"], run["file"], run["split"]) for run in self.observation.get.get(_LISTED_RUNS) or ()]
+    def listed_runs(self) -> list[RangeId]:
+        """The ranges with runs of like rows among `rows`. Blocks until the first action on `rows`."""
+        return [range_id(run) for run in self.observation.get.get(_LISTED_RUNS) or ()]
 
     def messages(self) -> dict[str, MessageTemplates]:
         """Rule id -> the templates of its findings' sentences."""

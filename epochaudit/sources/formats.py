@@ -60,6 +60,15 @@ class Identity(Enum):
     """A logger printed the lines, with times to the millisecond."""
 
 
+class Unit(Enum):
+    """What stands at a byte offset of a file, and is the evidence of a finding."""
+
+    LINE = "line"
+    RECORD = "record"
+    """Records of a batch share its byte offset."""
+    BATCH = "batch"
+
+
 class CollectedAs(Enum):
     """What `epochaudit collect` copies of a file."""
 
@@ -87,8 +96,9 @@ class Format:
     Node. has_node: a node wrote the files; those of the cluster or of a client have none. node_hints: the evidence of the
     node in a file's first bytes. node_in_name: a file's name may state the node. cluster_id: the cluster in a file's first bytes.
 
-    Audit. identity: what identifies a file. deduplicated: of files with the same lines one is read, wherever they lie.
-    sufficient: an audit needs at least one file of such a format. collected_as: None if `epochaudit collect` skips it.
+    Audit. unit: what stands at a byte offset. identity: what identifies a file. deduplicated: of files with the same lines one
+    is read, wherever they lie. sufficient: an audit needs at least one file of such a format. collected_as: None if
+    `epochaudit collect` skips it.
     """
 
     kind: str
@@ -101,6 +111,7 @@ class Format:
     node_hints: Callable[[bytes], NodeHints] = lambda _: NO_HINTS
     node_in_name: bool = False
     cluster_id: Callable[[bytes], str | None] = lambda _: None
+    unit: Unit = Unit.LINE
     identity: Identity = Identity.PATH
     deduplicated: bool = False
     sufficient: bool = False
@@ -187,6 +198,7 @@ FORMATS: Final = (
         metadata_segment.DECODER.kind,
         metadata_segment.recognise,
         stream_decoder=metadata_segment.DECODER,
+        unit=Unit.RECORD,
         cost=12,
         collected_as=CollectedAs.METADATA_RECORDS,
     ),
@@ -202,6 +214,7 @@ FORMATS: Final = (
         DATA_SEGMENT,
         data_segment.recognise,
         stream_decoder=data_segment.DECODER,
+        unit=Unit.BATCH,
         cost=0.05,
         collected_as=CollectedAs.BATCH_HEADERS,
     ),

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import RangeId
 from epochaudit.pipeline import REPORTED, Earlier, Reading, evaluate_rules, with_runs_between_edges
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
@@ -25,9 +26,8 @@ from epochaudit.sources.discovery.discovery import Inspected, capture_of
 from epochaudit.sources.discovery.manifest import read_manifest
 from epochaudit.sources.files.capture import Capture, CaptureFile
 from epochaudit.sources.formats import MANIFEST, is_read
-from epochaudit.sources.scan.datasource import BYTES_OF_A_ROW, Scan, place_of, scan, tables
+from epochaudit.sources.scan.datasource import BYTES_OF_A_ROW, Scan, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, blocks
-from epochaudit.sources.scan.staging import Place
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import tuned_for
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
@@ -82,7 +82,7 @@ class _Cluster:
 
     def parts(self) -> dict[FileKey, tuple[Part, ...]]:
         """The parts of its files that remain as they are if only `ranges` are read."""
-        new = set(map(place_of, self.ranges))
+        new = {part.id for part in self.ranges}
         return {
             (self.name, file.path): tuple(
                 part for part in before.parts if (self.name, file.path, part.split) not in new
@@ -188,7 +188,7 @@ class _Night:
         self.parts = {key: parts for cluster in clusters for key, parts in cluster.parts().items()}
         self._tracked = {(cluster.name, path): found for cluster in clusters for path, found in cluster.files.items()}
         self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
-        self._readable = {place_of(part): part for cluster in clusters for part in cluster.readable()}
+        self._readable = {part.id: part for cluster in clusters for part in cluster.readable()}
         self._rows: int | None = None
 
     def reading(self) -> Reading:
@@ -213,11 +213,11 @@ class _Night:
         return {"files": files, **counts, "quarantined": written.quarantined}
 
     def _scanned(self, ranges: Sequence[ByteRange], fold: bool) -> Scan:
-        spark, new = self._directory.spark, set(map(place_of, ranges))
+        spark, new = self._directory.spark, {part.id for part in ranges}
         earlier, rows = None, 0
         if any(self.parts.values()):
             read = self.reading()
-            others = {place: part for place, part in self._readable.items() if place not in new}
+            others = {id: part for id, part in self._readable.items() if id not in new}
             earlier, rows = Earlier(read.events, others), read.events.count()
             # the rows of a clock that was set back are moved in time
             fold = fold and not read.splits.where(F.size("clock_steps") > 0).limit(1).count()
@@ -227,12 +227,12 @@ class _Night:
         with tuned_for(spark, BYTES_OF_A_ROW * rows + (scanned.plain_bytes or 0)):
             return with_runs_between_edges(spark, tables(spark, scanned), earlier)
 
-    def read_in_full(self, places: Iterable[Place]) -> bool:
+    def read_in_full(self, ranges: Iterable[RangeId]) -> bool:
         """Commit these ranges without folded runs, as far as their files can be read. Returns whether there are any."""
-        ranges = [self._readable[place] for place in places if place in self._readable]
-        if ranges:
-            self._commit(scan(self._directory.spark, ranges))
-        return bool(ranges)
+        found = [self._readable[id] for id in ranges if id in self._readable]
+        if found:
+            self._commit(scan(self._directory.spark, found))
+        return bool(found)
 
     def _commit(self, scanned: Scan) -> Written:
         """Write the rows of ranges, then make them visible: one commit on horizon per cluster whose files changed."""

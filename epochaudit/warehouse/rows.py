@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import columns, spark_schema
-from epochaudit.pipeline import Reading, place_in
-from epochaudit.replay.run_edges import RANGE
+from epochaudit.events.views import RANGE, RangeId, range_id
+from epochaudit.pipeline import Reading
 from epochaudit.sources.discovery.discovery import FoundFile
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.files.opening import Stored
 from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
-from epochaudit.sources.scan.datasource import Scan, event_id, place_of, tables
-from epochaudit.sources.scan.staging import Place, release
+from epochaudit.sources.scan.datasource import Scan, event_id, tables
+from epochaudit.sources.scan.staging import release
 from epochaudit.spark.session import in_one_partition, is_tuned_for_small_plans
 from epochaudit.warehouse.horizon import Part, Remembered
 from epochaudit.warehouse.tables import ROWS, Directory, day_of
@@ -54,7 +54,7 @@ def part_at(seconds: float) -> int:
 class Written:
     """What was read and written: the part of each range, by the range's cluster, path and split, and the totals."""
 
-    parts: Mapping[Place, Part] = field(default_factory=dict)
+    parts: Mapping[RangeId, Part] = field(default_factory=dict)
     bytes: int = 0
     lines: int = 0
     rows: int = 0
@@ -66,8 +66,8 @@ def write(directory: Directory, scanned: Scan) -> Written:
     if not scanned.ranges:
         return Written()
     first = first_part()
-    numbers = {place_of(part): number for number, part in enumerate(scanned.ranges, first)}
-    of_ranges = directory.spark.createDataFrame([(n, *place) for place, n in numbers.items()], PARTS)
+    numbers = {part.id: number for number, part in enumerate(scanned.ranges, first)}
+    of_ranges = directory.spark.createDataFrame([(number, *id) for id, number in numbers.items()], PARTS)
     read = tables(directory.spark, scanned)
 
     def numbered(rows: DataFrame) -> DataFrame:
@@ -83,9 +83,9 @@ def write(directory: Directory, scanned: Scan) -> Written:
             directory.append("quarantine", numbered(read.quarantine))
     finally:
         release(read.rows)
-    size = {place_in(row): row["bytes"] for row in counted}
+    size = {range_id(row): row["bytes"] for row in counted}
     return Written(
-        {place: Part(number, place[-1], size[place]) for place, number in numbers.items()},
+        {id: Part(number, id[-1], size[id]) for id, number in numbers.items()},
         sum(size.values()),
         sum(row["lines"] for row in counted),
         sum(row["rows"] for row in counted),

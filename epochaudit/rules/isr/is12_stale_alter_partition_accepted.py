@@ -129,7 +129,7 @@ class StaleAlterPartitionAccepted(Rule):
 
 
 def _accepted_by_zookeeper(accepted: Column) -> tuple[Branch, ...]:
-    """Its lines tell leader epochs; partition epochs rise with every ISR change and are not in them."""
+    """Its lines have leader epochs; partition epochs rise with every ISR change and are not in them."""
     same_epoch = ~col("leader_epoch_behind") & ~col("leader_epoch_ahead")
     return (
         violation(

@@ -25,13 +25,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from epochaudit.events.schema import columns
+from epochaudit.events.views import RangeId
 from epochaudit.sources.files.capture import Capture, CaptureFile
 from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.lines.unwrapping import unwrapping
 from epochaudit.sources.request_log import compiled
 from epochaudit.sources.scan.ranges import ByteRange, Lines, cut, lines_of, packed
 from epochaudit.sources.scan.staging import (
-    Place,
     staged,
     staged_without,
     staging_directory,
@@ -128,7 +128,7 @@ def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -
 def read_again(
     spark: SparkSession,
     read: Scan,
-    places: Collection[Place],
+    ranges: Collection[RangeId],
     edges: Edges = None,
     others: Sequence[ByteRange] = (),
 ) -> Scan:
@@ -138,20 +138,14 @@ def read_again(
     """
     if read.directory is None:
         raise ValueError("only staged ranges can be read again")
-    asked = set(places)
-    affected = [bundle for bundle in read.bundles if asked & {*map(place_of, bundle.ranges)}]
+    affected = [bundle for bundle in read.bundles if not {part.id for part in bundle.ranges}.isdisjoint(ranges)]
     added = [Bundle(tuple(bundle)) for bundle in packed(others, TASKS_PER_CORE * cores(spark))] if others else []
     share = max((_scanned_cost(bundle.ranges) for bundle in (*affected, *added)), default=0)
-    again = [replace(bundle, again=tuple(p for p in bundle.ranges if place_of(p) in asked)) for bundle in affected]
+    again = [replace(bundle, again=tuple(part for part in bundle.ranges if part.id in ranges)) for bundle in affected]
     done = _written(spark, [*again, *added], read.directory.name, share, edges)
     replaced = dict(zip(affected, done[: len(affected)], strict=True))
     bundles = (*(replaced.get(bundle, bundle) for bundle in read.bundles), *done[len(affected) :])
     return replace(read, ranges=(*read.ranges, *others), bundles=bundles)
-
-
-def place_of(part: ByteRange) -> Place:
-    """What identifies a range in the columns of the scan."""
-    return part.file.cluster, part.file.path, part.split
 
 
 def tables(spark: SparkSession, read: Scan) -> CaptureFrames:
@@ -203,7 +197,7 @@ def _written(
 def _write_bundle(bundle: Bundle, directory: str, share: float, edges: Edges) -> tuple[str, int]:
     rows = batches(bundle.again or bundle.ranges, share=share, edges=edges)
     if bundle.again:
-        rows = chain(staged_without(bundle.path, {*map(place_of, bundle.again)}), rows)
+        rows = chain(staged_without(bundle.path, {part.id for part in bundle.again}), rows)
     return written(rows, directory)
 
 

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.files.opening import Damaged, pieces
 from epochaudit.sources.formats import BY_KIND, is_read
 from epochaudit.sources.lines.layouts import CRI
+
+if TYPE_CHECKING:
+    from epochaudit.events.views import RangeId
 
 MEBIBYTE: Final = 1 << 20
 BLOCK: Final = (
@@ -40,6 +43,11 @@ class ByteRange:
     split: int
     start: int
     end: int | None
+
+    @property
+    def id(self) -> RangeId:
+        """The values of RANGE in the rows of the range."""
+        return self.file.cluster, self.file.path, self.split
 
     @property
     def cost(self) -> float:

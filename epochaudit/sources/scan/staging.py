@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from epochaudit.events.views import RANGE, RangeId
 from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
-
-Place = tuple[str, str, int]  # cluster, file and split of a range
 
 ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
@@ -81,13 +80,13 @@ def written(batches: Iterable[pa.RecordBatch], directory: str) -> tuple[str, int
     return path, rows
 
 
-def staged_without(path: str, places: Collection[Place]) -> Iterator[pa.RecordBatch]:
+def staged_without(path: str, ranges: Collection[RangeId]) -> Iterator[pa.RecordBatch]:
     """The rows of a staged file, but for those of some ranges."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(ROW_GROUP):
             for part in _by_row_kind(batch):
-                own = zip(*(part.column(name).to_pylist() for name in ("cluster", "file", "split")), strict=True)
-                yield part.filter(pa.array([place not in places for place in own])).cast(SCAN)
+                ids = zip(*(part.column(name).to_pylist() for name in RANGE), strict=True)
+                yield part.filter(pa.array([id not in ranges for id in ids])).cast(SCAN)
 
 
 def _by_row_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -107,5 +106,7 @@ def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.Tempor
 def release(rows: DataFrame) -> None:
     """Delete staged rows, after which DataFrames made of them fail, or unpersist persisted ones, which are then read again."""
     rows.unpersist()
-    if directory := _DIRECTORIES.pop(rows, None):
+    if directory := _DIRECTORIES.get(rows):
+        for others in [others for others, its in _DIRECTORIES.items() if its is directory]:
+            del _DIRECTORIES[others]
         directory.cleanup()
