@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from epochaudit.inventory.assembly import SPLIT_COLUMNS, inventory, last_fetches_of_named_nodes
 from epochaudit.inventory.inventory import Inventory, event_counts, event_groups
 from epochaudit.pipeline import Audit, audit
+from epochaudit.report import json_report
 from epochaudit.report.assembly import report_of
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 
@@ -46,6 +48,11 @@ def reports_side_by_side(
         )
         for cluster, of_cluster in inventories.items()
     }
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The JSON report, as a program reads it."""
+    return cast(dict[str, Any], json.loads(json_report.render(report)))
 
 
 def inventories_of(audited: Audit) -> Mapping[str, Inventory]:

@@ -13,11 +13,10 @@ from pyspark.sql import SparkSession
 
 from epochaudit.cli import app
 from epochaudit.cli.exit_codes import CLEAN, FINDINGS
-from epochaudit.report.json_report import document
 from epochaudit.rules.catalogue import catalogue
 from tests.conftest import capture_names
 from tests.expected import differences, not_required
-from tests.side_by_side import named, reports_side_by_side
+from tests.side_by_side import as_json, named, reports_side_by_side
 
 # What left the logs: topic, partition, the leader epoch without it, first and last offset, the epochs it was written in, the brokers
 # that truncated it, whether it had been given out, and the groups and clients that had read it.
@@ -85,7 +84,7 @@ def reports(
     names = [item.callspec.params["name"] for item in users if item.path == request.path]
     captures = [named(name, capture(name)) for name in names]
     found = reports_side_by_side(spark, captures, show=("fenced",))
-    return {name: document(report) for name, report in found.items()}
+    return {name: as_json(report) for name, report in found.items()}
 
 
 @pytest.mark.parametrize("name", capture_names())

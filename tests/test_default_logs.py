@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 
 from epochaudit.cli import app
 from epochaudit.cli.exit_codes import CLEAN, INCOMPLETE
-from epochaudit.report.json_report import document
-from tests.side_by_side import named, reports_side_by_side
+from tests.side_by_side import as_json, named, reports_side_by_side
 
 ABOUT_LOSSES = ("TR-06", "TR-07", "LD-03")
 
@@ -58,7 +57,7 @@ def reports(
     folder = tmp_path_factory.mktemp("default")
     captures = [named(name, default_logs(capture(name), folder / name)) for name in LOST]
     found = reports_side_by_side(spark, captures, select=ABOUT_LOSSES)
-    return {name: document(report) for name, report in found.items()}
+    return {name: as_json(report) for name, report in found.items()}
 
 
 @pytest.mark.parametrize("name", sorted(LOST))
