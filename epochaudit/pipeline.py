@@ -28,7 +28,7 @@ from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row,
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
-from epochaudit.sources.files.capture import Capture
+from epochaudit.sources.files.capture import Capture, CaptureError
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
@@ -158,11 +158,18 @@ def audit(
     `select` and `ignore` take rule ids, families or KIPs. `show` names further verdicts to list among the findings.
     fold: in `events` of large request logs, runs of like Fetch rows are folded (schemas/events.toml, run_rows); verdicts and
     findings are the same as without.
-    Raises CaptureError for a path that is no capture and UnknownRule for a selection that matches nothing.
+    Raises CaptureError for a path that is no capture and for two captures of one cluster, and UnknownRule for a selection
+    that matches nothing.
     The logs are read once. The rows that were read stay persisted until `Audit.release`.
     """
     rules = selected(select, ignore)
     discovered = tuple(c if isinstance(c, Capture) else discover(c) for c in captures)
+    names = [capture.cluster for capture in discovered]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise CaptureError(
+            f"two of the captures are of cluster {twice}: put the files of one cluster below one directory, or name each "
+            "cluster in its capture.toml"
+        )
     metrics = of_run()
     # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
     with metrics.stage("reading"):

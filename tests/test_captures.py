@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from epochaudit import pipeline
 from epochaudit.cli import app
 from epochaudit.cli.exit_codes import CLEAN, FINDINGS
 from epochaudit.rules.catalogue import catalogue
@@ -81,9 +82,11 @@ def reports(
 ) -> dict[str, dict[str, Any]]:
     """The report of each capture that the selected tests are about, as JSON, from one audit of all."""
     users = [item for item in request.session.items if "reports" in getattr(item, "fixturenames", ())]
-    names = [item.callspec.params["name"] for item in users if item.path == request.path]
-    captures = [named(name, capture(name)) for name in names]
-    found = reports_side_by_side(spark, captures, show=("fenced",))
+    names = {item.callspec.params["name"] for item in users if item.path == request.path}
+    captures = [named(name, capture(name)) for name in sorted(names)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "LISTED", pipeline.LISTED * len(captures))
+        found = reports_side_by_side(spark, captures, show=("fenced",))
     return {name: as_json(report) for name, report in found.items()}
 
 

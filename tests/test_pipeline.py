@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from epochaudit import pipeline
+from epochaudit import audit, pipeline
 from epochaudit.rules.judge import VERDICT_ROW
+from epochaudit.sources.files.capture import CaptureError
 from epochaudit.spark.run_metrics import measured
 
 
@@ -113,3 +116,11 @@ def test_the_first_findings_of_each_rule_are_listed(spark: SparkSession, monkeyp
         *(("A", None, None), ("A", "s", 7), ("A", "t", 1)),
         *(("B", "u", 0), ("B", "u", 1)),
     }
+
+
+def test_two_captures_of_one_cluster_are_refused(spark: SparkSession, capture: Callable[[str], Path]) -> None:
+    path = str(capture("zk-stopreplica-bypass-3.9"))
+    with pytest.raises(
+        CaptureError, match="two of the captures are of cluster .*: put the files of one cluster below one"
+    ):
+        audit(spark, path, path)

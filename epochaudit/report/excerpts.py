@@ -7,8 +7,8 @@ A line of a request log may name a thousand partitions. A field decides if the f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Collection, Iterator
+from itertools import chain, pairwise
 from typing import Final
 
 from epochaudit.findings.finding import Finding
@@ -21,8 +21,9 @@ CUT: Final = " … "
 _DELIMITER: Final = re.compile(r"[\s,{}\[\]();]")
 _WORD: Final = re.compile(r"[\w.\-]+")
 _FIELD: Final = re.compile(r'"?(?P<name>[A-Za-z_][\w ]{0,30}?)"?\s?[:= ]\s?\[?"?(?P<value>-?[\w.\-]+)')
-_OTHER_TOPIC: Final = re.compile(r'"(?:topic|topicId|topicName|name)"\s*:')
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TOPIC: Final = re.compile(r'\b(?:topic|topicId|topicName|name|topic_name|topic_id)"?[:=]"?(?P<value>[\w.\-]+)')
+_TOPIC_ID: Final = re.compile(r"(?<![\w\-])[\w\-]{22}(?![\w\-])")
+_NAME_PART: Final = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def excerpt(text: str, finding: Finding) -> str:
@@ -40,39 +41,67 @@ def excerpt(text: str, finding: Finding) -> str:
 
 
 def _deciding(text: str, finding: Finding) -> Iterator[tuple[int, int]]:
-    """Where values stand that the sentences name, of the answer before the request; then where the subject is named."""
-    sentences = " ".join((finding.expected, finding.observed, *finding.because, finding.where)).lower()
-    values = set(_WORD.findall(sentences))
-    topics = [match for name in (finding.topic, finding.topic_id) if name for match in _named(text, name)]
-    clients = [match for name in (finding.client, finding.group) if name for match in _named(text, name)]
+    """Where the client is named, then the values that the sentences name, then where the subject is named.
+
+    The sentences' own name of a field counts more than a part of it; of equals the answer comes before the request.
+    """
+    sentences = " ".join((finding.expected, finding.observed, *finding.because))
+    names = {name for name in (finding.topic, finding.topic_id) if name}
+    topics = _named(text, names)
+    if not topics:  # the line is about another topic of the name, whose id the sentences state
+        names = set(_TOPIC_ID.findall(sentences))
+        topics = _named(text, names)
+    clients = _named(text, {name for name in (finding.client, finding.group) if name})
     yield from ((match.start(), match.end()) for match in clients[:1])
-    starts = sorted(match.start() for match in topics) or [0]
-    for start, stop in reversed([*pairwise([*starts, len(text)])]):
-        seen: set[str] = set()
-        other = _OTHER_TOPIC.search(text, start, min(stop, start + NEAR))
-        for field in _FIELD.finditer(text, start, other.start() if other else min(stop, start + NEAR)):
-            name = field["name"]
-            if (
-                name not in seen
-                and field["value"].lower() in values
-                and any(word in sentences for word in _words(name))
-            ):
-                seen.add(name)
-                yield field.start(), field.end()
+    starts = [match.start() for match in topics] or [0]
+    spans = reversed([*pairwise([*starts, len(text)])])
+    prose = f"{sentences} {finding.where}".lower()
+    fields = [field for span in spans for field in _stated_fields(text, span, names, prose)]
+    for _, field in sorted(fields, key=lambda ranked: -ranked[0]):
+        yield field.start(), field.end()
     yield from ((match.start(), match.end()) for match in topics[-1:] + topics[:1])
 
 
-def _named(text: str, name: str) -> Iterable[re.Match[str]]:
-    return re.finditer(rf"(?<![\w.\-]){re.escape(name)}(?![\w.])", text)
+def _stated_fields(
+    text: str, span: tuple[int, int], names: Collection[str], prose: str
+) -> Iterator[tuple[int, re.Match[str]]]:
+    """The fields of the topic whose name begins the span, if the prose has their value, each with its `_rank`."""
+    start, stop = span[0], min(span[1], span[0] + NEAR)
+    of_others = (match for match in _TOPIC.finditer(text, start, stop) if not _is_of(text, match, names))
+    stop = next((match.start() for match in of_others), stop)
+    values = set(_WORD.findall(prose))
+    seen: set[str] = set()
+    for field in _FIELD.finditer(text, start, stop):
+        name = field["name"]
+        if name not in seen and field["value"].lower() in values and (rank := _rank(name, prose)):
+            seen.add(name)
+            yield rank, field
 
 
-def _words(name: str) -> Iterator[str]:
-    """`highWatermark` as `high watermark`; sentences may leave out the first word or the last."""
-    words = _HUMP.sub(" ", name).lower().split()
-    yield " ".join(words)
-    if len(words) > 1:
-        yield " ".join(words[:-1])
-        yield words[-1]
+def _is_of(text: str, topic: re.Match[str], names: Collection[str]) -> bool:
+    """The match is one of the names, or the id that stands directly behind one."""
+    return topic["value"] in names or text.endswith(tuple(f'"{name}","' for name in names), 0, topic.start())
+
+
+def _named(text: str, names: Collection[str]) -> list[re.Match[str]]:
+    """Where the names stand in the text, in order; paths of files are left out."""
+    found = (re.finditer(rf"(?<![\w.\-/]){re.escape(name)}(?![\w.])", text) for name in names)
+    return sorted(chain.from_iterable(found), key=lambda match: match.start())
+
+
+def _rank(field: str, prose: str) -> int:
+    """How many words of the field's name follow one another in the prose: 2 for `logStartOffset` in "log start".
+
+    An error code is what was "answered".
+    """
+    words = _NAME_PART.sub(" ", field).lower().split()
+    if words[-2:] == ["error", "code"] and "answered" in prose:
+        return len(words)
+    for size in range(len(words), 0, -1):
+        runs = (" ".join(words[first : first + size]) for first in range(len(words) - size + 1))
+        if any(re.search(rf"\b{re.escape(run)}s?\b", prose) for run in runs):
+            return size
+    return 0
 
 
 def _after_delimiter(text: str, start: int) -> int:

@@ -20,9 +20,11 @@ from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
 from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of, undelivered_of
+from epochaudit.report.migrations import migration_lines
 from epochaudit.report.neutral import neutral
 from epochaudit.report.page import plural, size_of
 from epochaudit.report.text import headline
+from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
 SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
@@ -104,7 +106,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (plural, size_of, offsets, how_many, excerpt, quantity)
+    own = (plural, size_of, offsets, how_many, excerpt, quantity, stated_topic_id, migration_lines)
     environment.globals.update({function.__name__: function for function in own})
     return environment
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
+from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import Report, RuleResult
-from epochaudit.report.losses import losses_of, truncations_of, undelivered_of, unsettled_of
+from epochaudit.report.losses import Loss, Undelivered, losses_of, truncations_of, undelivered_of, unsettled_of
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import VERDICTS
 
@@ -41,11 +42,15 @@ def document(report: Report) -> dict[str, Any]:
         "loops": [asdict(one) for one in report.loops],
         "unsettled": list(unsettled_of(report)),
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmet)},
-        "losses": [{**asdict(loss), "records": loss.records} for loss in losses_of(report)],
-        "undelivered": [{**asdict(one), "records": one.records} for one in undelivered_of(report)],
+        "losses": [_removed(loss) for loss in losses_of(report)],
+        "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
-        "truncations": [{**asdict(one), "records": one.records} for one in truncations_of(report)],
+        "truncations": [_removed(one) for one in truncations_of(report)],
     }
+
+
+def _removed(one: Loss | Undelivered | Removal) -> dict[str, Any]:
+    return {**asdict(one), "topic_id": stated_topic_id(one.topic_id), "records": one.records}
 
 
 def _capture(inventory: Inventory) -> dict[str, Any]:

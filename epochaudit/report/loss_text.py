@@ -17,6 +17,7 @@ from epochaudit.report.losses import (
     undelivered_of,
 )
 from epochaudit.report.page import Page, plural
+from epochaudit.rules.messages import stated_topic_id
 
 SHOWN: Final = 10
 SHOWN_NAMES: Final = 20
@@ -60,9 +61,8 @@ def say_losses(page: Page, report: Report) -> None:
     for one in undelivered[:SHOWN]:
         consumers = _names(f"{who.client} ({who.group})" if who.group else f"{who.client}" for who in one.skipped)
         stretch = f"{offsets(one.first_offset, one.last_offset)}, {plural(one.records, 'record')} at most"
-        created = (
-            f" of the topic created again (topic id {one.topic_id})" if one.topic_id else " of the topic created again"
-        )
+        topic_id = stated_topic_id(one.topic_id)
+        created = " of the topic created again" + (f" (topic id {topic_id})" if topic_id else "")
         never = f": {stretch}{created} are in its log, but never reached {consumers}"
         page.say((_where(one), "bold red"), (never, ""), indent=2, hang=2)
     _more(page, len(undelivered))

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from epochaudit.findings.finding import Finding
-from epochaudit.inventory.inventory import Inventory
+from epochaudit.inventory.inventory import Inventory, Migration, Mode
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
 from epochaudit.report.contents import Acceptance, Report
@@ -65,6 +65,20 @@ def hostile(report: Report, finding: Finding) -> Report:
     files = tuple(replace(file, path=HOSTILE) for file in inventory.files)
     found = replace(bad, consequences=(replace(bad, finding_id="b"),))
     return replace(report, inventory=replace(inventory, files=files), findings=(found,), failures={HOSTILE: HOSTILE})
+
+
+def test_the_page_states_a_migration_from_zookeeper(report: Report) -> None:
+    migration = Migration(
+        "west", (("dual-write", 7_000), ("KRaft", 12_000)), (Mode(1, "zookeeper", 1_000), Mode(1, "kraft", 9_000))
+    )
+    text = Page(html.render(replace(report, inventory=replace(report.inventory, migrations=(migration,))))).text
+    assert (
+        "migration from ZooKeeper to KRaft: dual-write from 1970-01-01 00:00:07 UTC, KRaft from 1970-01-01 00:00:12 UTC."
+        in text
+    )
+    assert (
+        "node 1 was a ZooKeeper broker from 1970-01-01 00:00:01, then a KRaft broker from 1970-01-01 00:00:09." in text
+    )
 
 
 def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:

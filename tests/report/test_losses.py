@@ -8,7 +8,9 @@ import pytest
 
 from epochaudit.findings.finding import Finding
 from epochaudit.losses.removal import Reader, Removal, Replica
+from epochaudit.report import html
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.json_report import document
 from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of, undelivered_of
 from epochaudit.report.text import render
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
@@ -116,6 +118,15 @@ def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_li
         "orders-0 of west: offsets 0 to 19, 20 records at most of the topic created again (topic id new) are in its log, "
         "but never reached a, b"
     ) in page
+
+
+def test_no_format_prints_an_inferred_topic_id(judged: Report, finding: Finding) -> None:
+    skipped = _skipped(finding, "a", rule="TI-09", topic_id="orders#2", first_offset=0, last_offset=19)
+    report = replace(judged, findings=(skipped,))
+    page = " ".join(render(report).split())
+    assert "20 records at most of the topic created again are in its log, but never reached a" in page
+    assert [one["topic_id"] for one in document(report)["undelivered"]] == [None]
+    assert "orders#2" not in page + html.render(report)
 
 
 REMOVED = Removal(

@@ -97,6 +97,7 @@ def json_request(api: str, version: int, request: object, response: object, **mo
         "totalTimeMs": 1.5,
         "requestQueueTimeMs": 0.25,
         "localTimeMs": 1.0,
+        "remoteTimeMs": 0.0,
         **more,
     }  # fmt: skip
     text = json.dumps(completed, separators=(",", ":"))

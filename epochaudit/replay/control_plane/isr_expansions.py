@@ -46,14 +46,15 @@ def isr_expansions(events: DataFrame) -> DataFrame:
     led in), event_type, line_ref and time_ms of its first line about the ISR (null if none is recorded), replica_id (the new
     member), isr, partition_epoch, record_ref (the metadata record of the ISR), start_offset of the leader epoch with start_ref, and
       timed            a line of the leader, or the end of its leader epoch, bounds the time at which the replica had joined
-      fetched          number of the replica's fetches of this leader epoch that were not refused and had arrived by then
+      fetched          number of the replica's fetches of this leader epoch that were accepted and had arrived by then: answered 0,
+                       or they waited, and were refused when the leader changed
       fetched_offset   the highest fetch offset of these, with fetch_ref
       stated_epoch     the member's broker epoch in the accepted AlterPartition, with request_ref; null or -1: none
       epochs_fetched   the distinct replica epochs of those that arrived in the leader epoch, -1 for none: an earlier one may come
                        from the process before
       stated_offset    the highest fetch offset of those with the stated epoch
-      refused_offset, epochs_refused  the same of those that were refused: a fetch that waits is accepted on arrival, and refused
-                       if the leader changes before its answer
+      refused_offset, epochs_refused  the same of those that were refused without a recorded wait: they may have been accepted on
+                       arrival, too
       session_broken   some request of the sessions of these fetches is not recorded
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
@@ -341,7 +342,7 @@ def _fetched(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", topic_key().alias("topic_key"), "partition", "replica_id", "replica_epoch", "error_code",
-        "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "session_id", ref().alias("fetch_ref"),
+        "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "remote_time_us", "session_id", ref().alias("fetch_ref"),
     )  # fmt: skip
     leader_epoch = F.coalesce("current_leader_epoch", F.lit(NO_EPOCH))
     in_epoch = (leader_epoch == NO_EPOCH) & (F.col("until_ms") < FOREVER) | (leader_epoch == F.col("leader_epoch"))
@@ -356,6 +357,8 @@ def _fetched(events: DataFrame) -> DataFrame:
     fetches = fetches.join(F.broadcast(_registered_meanwhile(events)), list(SESSION), "left")
     # an answer leaves out partitions without new data: a null error code
     served = F.coalesce("error_code", F.lit(Errors.NONE)) == Errors.NONE
+    # ReplicaManager.fetchMessages answers an error at once: a fetch that waited had been read, and its offset noted
+    accepted = served | F.coalesce(F.col("remote_time_us") > 0, F.lit(False))
     fenced, stated = F.col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER, F.col("stated_epoch")
     replica_epoch = F.coalesce("replica_epoch", F.lit(NO_BROKER_EPOCH))
     epoch = F.when(replica_epoch == NO_BROKER_EPOCH, F.coalesce("registered_epoch", replica_epoch)).otherwise(
@@ -364,14 +367,14 @@ def _fetched(events: DataFrame) -> DataFrame:
     return (
         fetches.groupBy(*_KEY)
         .agg(
-            F.count(F.when(served, 1)).alias("fetched"),
-            F.max(F.when(served, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
-            F.array_sort(F.collect_set(F.when(served & (F.col("arrival_ms") >= start_ms), epoch))).alias(
+            F.count(F.when(accepted, 1)).alias("fetched"),
+            F.max(F.when(accepted, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
+            F.array_sort(F.collect_set(F.when(accepted & (F.col("arrival_ms") >= start_ms), epoch))).alias(
                 "epochs_fetched"
             ),
-            F.max(F.when(served & (epoch == stated), F.col("fetch_offset"))).alias("stated_offset"),
-            F.max(F.when(~served, F.col("fetch_offset"))).alias("refused_offset"),
-            F.collect_set(F.when(~served, epoch)).alias("epochs_refused"),
+            F.max(F.when(accepted & (epoch == stated), F.col("fetch_offset"))).alias("stated_offset"),
+            F.max(F.when(~accepted, F.col("fetch_offset"))).alias("refused_offset"),
+            F.collect_set(F.when(~accepted, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, stated - 1)).alias("stale_refused"),
             F.coalesce(F.max("session_broken"), F.lit(False)).alias("session_broken"),
         )

@@ -81,7 +81,7 @@ def metadata(events: DataFrame) -> DataFrame:
                             active, fenced, shutting_down, unregistered or unknown, by their registration at the record's
                             position. ref, since: the record of that standing and its position
       standings             the distinct standings of the members
-      leader_standing       the leader's standing, if it is a member; leader_ref the record of it
+      leader_standing       the leader's standing, if it is a member; leader_ref the record of it; leader_standing_in_words
       superseded_live       all ineligible members were in the ISR before, and are ineligible because they registered over an own
                             incarnation that was not fenced
       takes_out             the controller is 4.0 or later, and would have removed them; three values
@@ -208,6 +208,7 @@ def _standing() -> dict[str, Column]:
         ),
         "takes_out": takes_out_incarnations(F.col("node"), level, raft_epoch),
         "leader_standing": leading["standing"],
+        "leader_standing_in_words": in_words(leading["standing"]),
         "leader_ref": leading["ref"],
         "bumps_on_shrink": F.when(level.isNotNull(), level < MetadataVersion.IBP_3_6_IV0).when(
             version < _FIRST_KEEPING_EPOCH, F.lit(True)

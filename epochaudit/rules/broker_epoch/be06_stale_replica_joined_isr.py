@@ -31,8 +31,9 @@ class StaleReplicaJoinedIsr(Rule):
     ## What is allowed
     A fetch with an older broker epoch that was answered 0 is no finding by itself, because no log shows how recent the
     leader's metadata was. A broker fetches with epoch -1 until it learns of its registration; the epoch that it later
-    states in the same fetch session also applies to these fetches. A fetch that was answered 6 before the new incarnation
-    caught up was fenced. Leaders of ZooKeeper clusters state no broker epochs and are not judged.
+    states in the same fetch session also applies to these fetches. A fetch that was answered 6 before the new
+    incarnation caught up was fenced. A fetch that waited (remoteTimeMs above 0) counts even if it was refused in the
+    end. Leaders of ZooKeeper clusters state no broker epochs and are not judged.
 
     ## Example
     Broker 3 registers again with epoch 77, and the controller accepts it into the ISR of orders-0 under 77. All its fetches

@@ -60,7 +60,11 @@ class OlderEpochBelieved(Rule):
             fenced(
                 col("kind").isin(IGNORED, REFUSED), expected="no leader epoch below the one that {client_id} had known"
             ),
-            unverifiable(older & unknown, "whether the topic had been created again is not in the evidence"),
+            unverifiable(
+                older & unknown,
+                "whether the topic had been created again is not in the evidence",
+                expected="a leader epoch of {topic}-{partition} not below {previous_epoch}, unless {topic} was created again",
+            ),
             violation(older),
             passed(
                 col("previous_epoch").isNull(),

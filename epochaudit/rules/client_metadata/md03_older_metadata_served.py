@@ -65,6 +65,7 @@ class OlderMetadataServed(Rule):
             unverifiable(
                 col("ambiguous_name") & col("topic_id").isNull(),
                 "the topic name had several incarnations and no topic id tells them apart",
+                expected="leader epoch {newer_epoch} or newer for {topic}-{partition}, if it is the same topic",
                 because=(
                     "broker {node} had answered leader epoch {newer_epoch} of {topic}-{partition} in an earlier Metadata response",
                     "it then answered {client_id} with leader epoch {leader_epoch}, in the same process",

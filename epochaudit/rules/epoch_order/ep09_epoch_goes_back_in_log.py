@@ -52,7 +52,10 @@ class EpochGoesBackInLog(Rule):
         return first_of(
             passed(col("before_epoch").isNull(), expected="any leader epoch", observed=first, because=(first,)),
             unverifiable(
-                col("leader_epoch").isNull(), "the batches are of message format 0 or 1, which have no leader epoch"
+                col("leader_epoch").isNull(),
+                "the batches are of message format 0 or 1, which have no leader epoch",
+                observed="batches without a leader epoch from offset {batch_base_offset} on",
+                because=self.because[:1],
             ),
             violation(col("leader_epoch") < col("before_epoch")),
             otherwise=passed(),

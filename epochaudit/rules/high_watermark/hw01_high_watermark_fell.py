@@ -72,6 +72,7 @@ class HighWatermarkFell(Rule):
             unverifiable(
                 col("ambiguous_name") & col("topic_id").isNull(),
                 "the topic name had several incarnations and no topic id tells them apart",
+                expected="a high watermark of {fallen_from} or more, if it is the same topic",
             ),
             otherwise=violation(),
         )

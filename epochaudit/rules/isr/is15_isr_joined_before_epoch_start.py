@@ -33,10 +33,11 @@ class IsrJoinedBeforeEpochStart(Rule):
 
     ## What is allowed
     Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. The request log is
-    written late, so fetches that arrive up to a second after the leader's line count. A fetch that waits is accepted at its
-    arrival and may still be refused when the leader changes: unverifiable. Members without recorded fetches are
-    unverifiable. A leader that the change itself replaces, at the end of a reassignment, logs no line about it: all its
-    fetches of the epoch count. Kafka before 2.0.1 does not check the epoch's start: exposed.
+    written late, so fetches that arrive up to a second after the leader's line count. A fetch that waits (remoteTimeMs
+    above 0) was accepted at its arrival, although it is refused when the leader changes. Another refused fetch is
+    unverifiable. Members without recorded fetches are unverifiable. A leader that the change itself replaces, at the
+    end of a reassignment, logs no line about it: all its fetches of the epoch count. Kafka before 2.0.1 does not check
+    the epoch's start: exposed.
 
     ## Example
     Broker 1 leads orders-0 in epoch 4 from offset 120. Broker 3 has fetched up to offset 100, and broker 1 adds it to the

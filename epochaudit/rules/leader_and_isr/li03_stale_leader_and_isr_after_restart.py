@@ -83,6 +83,7 @@ class StaleLeaderAndIsrAfterRestart(Rule):
             unverifiable(
                 stale & col("topic_id").isNull() & col("topic_deletion_seen"),
                 "the topic was deleted, and no topic id tells whether it was created again",
+                expected="no leader epoch below {accepted_leader_epoch}, unless {topic} was created again",
                 because=(before, brought),
             ),
             exposed(stale),

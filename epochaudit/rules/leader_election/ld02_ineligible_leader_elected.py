@@ -46,11 +46,11 @@ class IneligibleLeaderElected(Rule):
         "the partition's record before": "previous_ref",
     }
     expected = "a leader that is registered, unfenced and not shutting down"
-    observed = "leader {leader}, which was {leader_standing}"
+    observed = "leader {leader}, which was {leader_standing_in_words}"
     because = (
         "{topic}-{partition} had leader {previous_leader} and ISR {previous_isr}",
         "the record at offset {metadata_offset} makes broker {leader} leader in leader epoch {leader_epoch}, with ISR {isr}",
-        "by the metadata log, broker {leader} was {leader_standing} at that offset",
+        "by the metadata log, broker {leader} was {leader_standing_in_words} at that offset",
     )
 
     def applies(self) -> Column:
@@ -59,7 +59,12 @@ class IneligibleLeaderElected(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            unverifiable(col("leader_standing") == UNKNOWN, "the registration of the leader is not in the evidence"),
+            unverifiable(
+                col("leader_standing") == UNKNOWN,
+                "the registration of the leader is not in the evidence",
+                observed="leader {leader}",
+                because=self.because[:2],
+            ),
             violation(col("leader_standing").isin(*INELIGIBLE)),
             otherwise=passed(),
         )

@@ -88,7 +88,14 @@ class UncleanElectionNotAllowed(Rule):
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
             unverifiable(
-                col("isr_before").isNull() | col("isr").isNull(),
+                col("isr").isNull(),
+                "the partition's earlier states are not in the evidence",
+                expected="a leader from the ISR before",
+                observed="leader {leader}",
+                because=(_BEFORE,),
+            ),
+            unverifiable(
+                col("isr_before").isNull(),
                 "the partition's earlier states are not in the evidence",
                 expected="a leader from the ISR before",
                 because=(_BEFORE, _ELECTED),

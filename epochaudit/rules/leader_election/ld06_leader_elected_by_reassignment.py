@@ -59,5 +59,10 @@ class LeaderElectedByReassignment(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
             passed(col("reassigned")),
-            otherwise=unverifiable(None, "no record that completes a reassignment is in the evidence"),
+            otherwise=unverifiable(
+                None,
+                "no record that completes a reassignment is in the evidence",
+                observed="error {error_code}",
+                because=self.because[:1],
+            ),
         )

@@ -84,11 +84,12 @@ class TruncatedCommitResumed(Rule):
         without_epoch = "the committed offset names no leader epoch"
 
         def with_committed_only(branch: Branch) -> Branch:
-            """Where nothing shows that the record was truncated."""
-            if branch.verdict != UNVERIFIABLE or branch.reason == SHARED:
+            """An unverifiable branch with its own sentences: nothing shows that the record was truncated, or that the client missed it."""
+            if branch.verdict != UNVERIFIABLE:
                 return branch
+            reasons = (committed, truncated) if branch.reason == SHARED else (committed,)
             return unverifiable(
-                branch.condition, str(branch.reason), expected=validated, observed=resumed, because=(committed,)
+                branch.condition, str(branch.reason), expected=validated, observed=resumed, because=reasons
             )
 
         return first_of(

@@ -52,7 +52,11 @@ class StopReplicaAnsweredWithForeignCode(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         code = col("error_code")
         return first_of(
-            unverifiable(code.isNull(), "the answer for the partition is not in the evidence"),
+            unverifiable(
+                code.isNull(),
+                "the answer for the partition is not in the evidence",
+                observed="an answer to StopReplica {api_version} without a recorded code for {topic}-{partition}",
+            ),
             violation(
                 code == Errors.STALE_CONTROLLER_EPOCH,
                 because=(*self.because, "Kafka gives {STALE_CONTROLLER_EPOCH} to a StopReplica only as a whole"),

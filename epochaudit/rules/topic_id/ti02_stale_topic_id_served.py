@@ -64,6 +64,9 @@ class StaleTopicIdServed(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         held, code = col("held_max").isNotNull(), col("code")
         refusal = "error {code} for topic id {topic_id}"
+        if_other = (
+            "error {INCONSISTENT_TOPIC_ID} or {UNKNOWN_TOPIC_ID}, if the broker's replica is not of topic id {topic_id}"
+        )
         fetched = _BECAUSE[1:]
         return first_of(
             fenced(
@@ -87,7 +90,12 @@ class StaleTopicIdServed(Rule):
             violation(col("never_existed")),
             violation(col("arrival_ms") - LATE_MS > col("successor_ms")),
             unverifiable(
-                col("successor_ms").isNotNull(), "the replica of the next topic was just being started, or not yet"
+                col("successor_ms").isNotNull(),
+                "the replica of the next topic was just being started, or not yet",
+                expected=if_other,
+                because=fetched,
             ),
-            otherwise=unverifiable(None, "no line of the broker tells the topic id of its replica"),
+            otherwise=unverifiable(
+                None, "no line of the broker tells the topic id of its replica", expected=if_other, because=fetched
+            ),
         )

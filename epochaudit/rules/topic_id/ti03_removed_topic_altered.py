@@ -71,8 +71,18 @@ class RemovedTopicAltered(Rule):
         in_zookeeper = col("zookeeper") & col("topic_known")
         exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
         refusal = "error {code} for partition {partition} of {topic}"
+        if_removed = (
+            "error {UNKNOWN_TOPIC_ID}, or {UNKNOWN_TOPIC_OR_PARTITION} below version 2, if the topic was removed before"
+        )
         return first_of(
             fenced(refused & (deleted | col("superseded")), observed=refusal),
+            unverifiable(
+                refused & col("topic").isNull(),
+                "nothing recorded shows that the topic was gone",
+                expected=exists,
+                observed="error {code} for partition {partition} of topic id {topic_id}",
+                because=_BECAUSE[1:],
+            ),
             unverifiable(
                 refused,
                 "nothing recorded shows that the topic was gone",
@@ -84,6 +94,7 @@ class RemovedTopicAltered(Rule):
             unverifiable(
                 deleted,
                 "the topic was removed about when the request came",
+                expected=if_removed,
                 because=("topic {topic} with id {topic_id} was removed about when the request came", *_BECAUSE[1:]),
             ),
             unverifiable(
@@ -97,6 +108,7 @@ class RemovedTopicAltered(Rule):
             unverifiable(
                 ~in_zookeeper & ~F.coalesce(col("log_complete") & col("covered"), F.lit(False)),
                 "the metadata log does not cover the request",
+                expected=if_removed,
                 because=_BECAUSE[1:],
             ),
             otherwise=passed(expected=exists, observed=refusal, because=_BECAUSE[1:]),

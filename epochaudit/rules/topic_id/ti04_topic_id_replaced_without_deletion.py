@@ -75,7 +75,7 @@ class TopicIdReplacedWithoutDeletion(Rule):
             passed(
                 col("previous_topic_id").isNull(),
                 expected=change,
-                observed="topic id {topic_id}, the first of {other_ids} more",
+                observed="topic id {topic_id}, the first of the name; later ones: {other_ids}",
                 because=(),
             ),
             passed(

@@ -55,7 +55,6 @@ class StrayReplicaKept(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         dead, restarted = col("reason").isin(*DEAD), col("restarted_ref").isNotNull()
         served = col("served_ref").isNotNull()
-        followed = col("renamed_ref").isNotNull() | col("replaced_ref").isNotNull()
         gave_up = "broker {node} had to give up its replica of {topic}-{partition} under topic id {topic_id} ({reason})"
         return first_of(
             passed(
@@ -81,11 +80,16 @@ class StrayReplicaKept(Rule):
                 observed="it was started again",
                 because=(gave_up, "afterwards the broker started it again under the same topic id"),
             ),
-            passed(followed, observed="it was renamed, or another topic id took its place", because=(gave_up,)),
             passed(
                 restarted,
                 expected="no replica of {topic}-{partition} under topic id {topic_id} until it is assigned again",
                 observed="it was assigned again and started anew",
+                because=(gave_up,),
+            ),
+            passed(col("renamed_ref").isNotNull(), observed="its folder was renamed", because=(gave_up,)),
+            passed(
+                col("replaced_ref").isNotNull(),
+                observed="a replica of another topic id took its place",
                 because=(gave_up,),
             ),
             passed(

@@ -58,7 +58,7 @@ class SuccessorReachedByName(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return origin(
-            "the first Fetch {api_version} of {client_id} in {topic_now} was answered {NONE} at offset {fetch_offset}",
+            "the first Fetch {api_version} of {client_id} in {topic_now} was answered {NONE}",
             "a Fetch {api_version} by name of {client_id} was answered {NONE} in leader epoch {leader_epoch}",
             "the protocol version in use has no topic ids",
             refused=fenced(

@@ -69,7 +69,7 @@ class PositionCarriedAcrossRecreation(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return origin(
-            "its first Fetch {api_version} in {topic_now} was answered {NONE} at offset {fetch_offset}",
+            "its first Fetch {api_version} in {topic_now} was answered {NONE}",
             "a Fetch {api_version} of {client_id} was answered {NONE} in leader epoch {leader_epoch}",
             "no version of the protocol binds a position to a topic id",
             at_start=("{client_id} had read {topic}-{partition} of {topic_before} before",),

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import can_validate, severity_of_crossing, topic_unknown
+from epochaudit.rules.truncation.position_validation import SHARED, can_validate, severity_of_crossing, topic_unknown
 
 _HELD = (
     "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
@@ -61,8 +61,9 @@ class TruncationCrossedSilently(Rule):
     observed = f"{_FETCHED}; offsets {{divergence_offset}} to {{last_lost_offset}} of the new log were never seen"
     because = (
         _HELD,
-        "leader epoch {crossed_epoch} starts at offset {divergence_offset} (the election was {crossed_election}): the records that it"
-        " had read at {divergence_offset} to {last_lost_offset} were truncated",
+        "leader epoch {crossed_epoch} starts at offset {divergence_offset}: the records that it had read at {divergence_offset} to"
+        " {last_lost_offset} were truncated",
+        "the election of leader epoch {crossed_epoch} was {crossed_how}",
         _SERVED,
         "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
     )
@@ -97,7 +98,13 @@ class TruncationCrossedSilently(Rule):
                 observed="the client noticed before it fetched on: by {detected}",
                 because=(_HELD, "leader epoch {crossed_epoch} starts at offset {divergence_offset}"),
             ),
-            unverifiable(crossed & col("shared_client_id"), "several consumers share the client id"),
+            unverifiable(
+                crossed & col("shared_client_id"),
+                SHARED,
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
+            ),
             violation(crossed & could_validate),
             exposed(crossed, "the protocol versions in use gave the client no epoch to validate with"),
             unverifiable(

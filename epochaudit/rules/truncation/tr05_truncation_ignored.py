@@ -61,7 +61,10 @@ class TruncationIgnored(Rule):
 
     caused_by = ("TR-04", "OE-03")
     evidence = {"the answer that states where to truncate": "answer_ref", "the follower's next request": "next_ref"}
-    expected = "replica {node} fetches at offset {end_offset} or below, or asks about an epoch below {end_epoch}"
+    expected = (
+        "replica {node} fetches at offset {end_offset} or below, states an epoch below {end_epoch} for its last record, or asks about"
+        " epoch {end_epoch} or one below"
+    )
     observed = "its next request was a Fetch at offset {next_fetch_offset}"
     because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)
 
@@ -74,14 +77,11 @@ class TruncationIgnored(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         offset, last = col("next_fetch_offset"), F.coalesce("next_last_fetched_epoch", F.lit(NO_EPOCH))
-        below = offset <= col("end_offset")
-        emptied = offset == col("next_log_start_offset")
-        fetches = F.when(last < 0, below | emptied).otherwise(
-            (last < col("end_epoch")) | ((last == col("end_epoch")) & below)
-        )
+        asked_again, below = col("next_event_type") == BY_EPOCH, offset <= col("end_offset")
+        emptied = ~asked_again & (last < 0) & (offset == col("next_log_start_offset"))
+        fetches = F.when(last < 0, below).otherwise((last < col("end_epoch")) | ((last == col("end_epoch")) & below))
         without_epoch = col("end_epoch").isNull()
         asks = without_epoch | (col("next_asked_epoch") <= col("end_epoch"))
-        asked_again = col("next_event_type") == BY_EPOCH
         of_version_0 = (*ASKED, "it was answered that the epoch ends at offset {end_offset}", *NEXT)
         at_or_below = "replica {node} fetches at offset {end_offset} or below"
         asked = "its next request was an OffsetForLeaderEpoch about epoch {next_asked_epoch}"
@@ -101,6 +101,12 @@ class TruncationIgnored(Rule):
             passed(asked_again & asks, observed=asked),
             passed(~asked_again & fetches & without_epoch, expected=at_or_below, because=of_version_0),
             passed(~asked_again & fetches),
+            passed(
+                emptied,
+                expected=at_or_below + ", or where its log starts, if the log was emptied",
+                observed="its next request was a Fetch at offset {next_fetch_offset}, where its log starts",
+                because=self.because[:-1],
+            ),
             unverifiable(
                 ~col("unbroken"),
                 "requests between the answer and the follower's next one are not recorded",

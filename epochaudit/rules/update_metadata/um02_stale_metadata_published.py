@@ -93,12 +93,17 @@ class StaleMetadataPublished(Rule):
             unverifiable(
                 one_id.isNull() & col("topic_deletion_seen"),
                 "the topic was deleted, and no topic id tells whether it was created again",
+                expected="leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}, unless {topic} was created again",
                 because=_BECAUSE,
             ),
             unverifiable(
                 col("metadata_overlaps"),
                 "two UpdateMetadata requests overlap and no state-change.log orders them",
-                because=_BECAUSE,
+                expected="leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}, if that one was applied before",
+                because=(
+                    "broker {node} accepted an UpdateMetadata with leader epoch {metadata_leader_epoch} of {topic}-{partition}",
+                    *_BECAUSE[1:],
+                ),
             ),
             otherwise=exposed(),
         )

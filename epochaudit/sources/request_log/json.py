@@ -53,7 +53,7 @@ APIS: Final[dict[str, Api]] = {
 }
 COMMON: Final = (
     "byte_offset", "line_in_split", "time_ms", "api_version", "correlation_id", "client_id", "connection",
-    "software_name", "software_version", "total_time_ms", "request_queue_time_ms", "local_time_ms",
+    "software_name", "software_version", "total_time_ms", "request_queue_time_ms", "local_time_ms", "remote_time_ms",
     "request_error_code",
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def recognise(head: bytes) -> bool:
 def finished(given: Columns) -> Columns:
     """Times in whole microseconds, and arrival_ms computed from them; see RequestColumns.finish."""
     micros = {}
-    for name in ("total_time", "request_queue_time", "local_time"):
+    for name in ("total_time", "request_queue_time", "local_time", "remote_time"):
         milliseconds = pa.array(given.pop(f"{name}_ms"), pa.float64())
         micros[f"{name}_us"] = pc.add(pc.multiply(milliseconds, THOUSAND), HALF).cast(pa.int64(), safe=False)
     given["time_ms"] = time_ms = pa.array(given["time_ms"], pa.int64())
@@ -220,7 +220,7 @@ class RequestLogDecoder(RequestLog):
             common = (
                 byte_offset, line_in_split, time_ms, version, header.correlation_id, header.client_id, line.connection,
                 client.software_name, client.software_version, line.total_time_ms, line.request_queue_time_ms,
-                line.local_time_ms, response.error_code if known.has_code and response else None,
+                line.local_time_ms, line.remote_time_ms, response.error_code if known.has_code and response else None,
             )  # fmt: skip
             known.add(common, known.rows(version, line.request, response))
             self._requests[known.name] += 1

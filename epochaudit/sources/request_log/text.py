@@ -44,7 +44,8 @@ _CLIENT: Final = re.compile(
 )
 _TIMES: Final = re.compile(
     rf"{CONNECTION}([^;,{{}} ]*+);totalTime:{_MILLISECONDS},requestQueueTime:{_MILLISECONDS},localTime:{_MILLISECONDS}"
-    r",remoteTime:[-\d.E]++,throttleTime:[-\d.E]++,responseQueueTime:[-\d.E]++,sendTime:[-\d.E]++,",
+    rf",remoteTime:{_MILLISECONDS}"
+    r",throttleTime:[-\d.E]++,responseQueueTime:[-\d.E]++,sendTime:[-\d.E]++,",
     re.ASCII,
 )
 _END: Final = re.compile(
@@ -213,10 +214,10 @@ class TextRequestLogDecoder(RequestLog):
         match = known.match_short(text, at) if len(text) < known.longest_short else None
         if match is None:
             request, response, header_and_times, end = known.printed.read(text, at)
-            client_id, correlation_id, connection, total, queue, local = header_and_times
+            client_id, correlation_id, connection, total, queue, local, remote = header_and_times
         else:
             groups, end = match.groups(), match.end()
-            client_id, correlation_id, (connection, total, queue, local) = groups[0], groups[1], groups[-4:]
+            client_id, correlation_id, (connection, total, queue, local, remote) = groups[0], groups[1], groups[-5:]
             request, response = known.build_short(groups)
         software, software_version = self._ending(text[end:])
         if time_ms is None:
@@ -224,7 +225,7 @@ class TextRequestLogDecoder(RequestLog):
         common = (
             byte_offset, line_in_split, time_ms, known.version,
             int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,
-            float(total), float(queue), float(local), getattr(response, "error_code", None),
+            float(total), float(queue), float(local), float(remote), getattr(response, "error_code", None),
         )  # fmt: skip
         known.add(common, known.rows(known.version, request, response))
         self._requests[known.name] += 1

@@ -30,7 +30,7 @@ REAL_LINE = (
 OF_THE_LINE = {
     "row_kind", "cluster", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms", "arrival_ms",
     "event_type", "api_version", "correlation_id", "client_id", "connection", "software_name", "software_version",
-    "total_time_us", "request_queue_time_us", "local_time_us", "partition_row",
+    "total_time_us", "request_queue_time_us", "local_time_us", "remote_time_us", "partition_row",
 }  # fmt: skip
 
 
@@ -68,6 +68,7 @@ def test_the_rows_hold_all_values_of_a_recorded_line() -> None:
         "partition_row": 0, "time_ms": 1795234687602, "event_type": "STOP_REPLICA", "api_version": 3, "correlation_id": 900003,
         "client_id": "1", "connection": "127.0.0.1:9092-127.0.0.1:55706-5", "software_name": "unknown",
         "software_version": "unknown", "total_time_us": 1701, "request_queue_time_us": 152, "local_time_us": 935,
+        "remote_time_us": 0,
         "arrival_ms": 1795234687600, "request_error_code": 0, "in_request": True, "in_response": True, "topic": "sr",
         "partition": 0, "error_code": 74, "controller_id": 1, "controller_epoch": 1, "broker_epoch": 61, "leader_epoch": 3,
         "delete_partition": True,

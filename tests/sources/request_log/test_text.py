@@ -259,7 +259,7 @@ def test_the_rows_hold_all_values_of_a_fetch() -> None:
         "row_kind": "event", "cluster": "c", "file": "log", "file_order": 0, "split": 0, "byte_offset": 0, "line_in_split": 1,
         "partition_row": 0, "time_ms": 1795234687602, "event_type": "FETCH", "api_version": 11, "correlation_id": 7,
         "client_id": "c", "connection": "10.0.0.1:9092-10.0.0.2:40000-3", "total_time_us": 1500,
-        "request_queue_time_us": 250, "local_time_us": 1000, "arrival_ms": 1795234687600, "request_error_code": 0,
+        "request_queue_time_us": 250, "local_time_us": 1000, "remote_time_us": 0, "arrival_ms": 1795234687600, "request_error_code": 0,
         "in_request": True, "in_response": True, "forgotten": False, "topic": "d", "partition": 0, "error_code": 0,
         "replica_id": -1, "isolation_level": 0, "session_id": 9, "session_epoch": 260, "current_leader_epoch": 3,
         "fetch_offset": 297, "requester_log_start_offset": -1, "high_watermark": 298, "last_stable_offset": 298,

@@ -49,6 +49,7 @@ class Completed(Json, Generic[Request, Response], kw_only=True):
     total_time_ms: Milliseconds
     request_queue_time_ms: Milliseconds
     local_time_ms: Milliseconds
+    remote_time_ms: Milliseconds | None = None
     client_information: Client = field(default_factory=Client)
 
 

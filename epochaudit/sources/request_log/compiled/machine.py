@@ -25,7 +25,7 @@ REGISTERS: Final = (
     "byte_offset", "line_in_split", "time_ms", "arrival_ms", "api_version", "correlation_id",
     "client_id", "size of client_id", "connection", "size of connection",
     "software_name", "size of software_name", "software_version", "size of software_version",
-    "total_time_us", "request_queue_time_us", "local_time_us", "request_error_code",
+    "total_time_us", "request_queue_time_us", "local_time_us", "remote_time_us", "request_error_code",
     "replica_id", "replica_epoch", "isolation_level", "session_id", "session_epoch", "answered_session_id",
     "controller_id", "controller_epoch", "broker_epoch", "live_brokers", "size of live_brokers",
     "topic", "size of topic", "topic_id", "size of topic_id",

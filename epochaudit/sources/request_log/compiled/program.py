@@ -137,8 +137,9 @@ _PARTITIONS: Final = {"request": "asked", "response": "answered"}
 _ENDS: Final = {"asked": Kind.END_ASKED, "answered": Kind.END_ANSWERED}
 _TIMES: Final = {
     "totalTime": "total_time_us", "requestQueueTime": "request_queue_time_us", "localTime": "local_time_us",
+    "remoteTime": "remote_time_us",
 }  # fmt: skip
-_UNREAD_TIMES: Final = ("remoteTime", "throttleTime", "responseQueueTime", "sendTime")
+_UNREAD_TIMES: Final = ("throttleTime", "responseQueueTime", "sendTime")
 _ABORTED: Final = "producer_id first_offset"
 _PRODUCE_VERSIONS: Final = 9  # later versions have no schema as text
 _HIGHEST_VERSION: Final = 99_999
@@ -342,7 +343,7 @@ _CONNECTION: Final = _step(" from connection ", Kind.PLAIN, "connection", bounds
 _ENDING: Final[Sequence[_Step]] = (
     *(
         _step(f"{sign}{name}:", Kind.MILLISECONDS, register)
-        for sign, (name, register) in zip(";,,", _TIMES.items(), strict=True)
+        for sign, (name, register) in zip(";,,,", _TIMES.items(), strict=True)
     ),
     *(_step(f",{name}:", Kind.DECIMAL) for name in _UNREAD_TIMES),
     _step(",securityProtocol:", Kind.PLAIN, bounds=_PLAIN_WORD),
