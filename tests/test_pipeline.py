@@ -121,6 +121,6 @@ def test_the_first_findings_of_each_rule_are_listed(spark: SparkSession, monkeyp
 def test_two_captures_of_one_cluster_are_refused(spark: SparkSession, capture: Callable[[str], Path]) -> None:
     path = str(capture("zk-stopreplica-bypass-3.9"))
     with pytest.raises(
-        CaptureError, match="two of the captures are of cluster .*: put the files of one cluster below one"
+        CaptureError, match=r"two of the captures are of cluster .*: put the files of one cluster below one"
     ):
         audit(spark, path, path)
