@@ -95,6 +95,7 @@ def rule_results(rules: Iterable[Rule], tallies: Iterable[Tally]) -> tuple[RuleR
             severity=rule.severity,
             verdicts=dict(tally_of[rule.id].counts),
             unverifiable_reasons=dict(tally_of[rule.id].reasons),
+            what_to_do=rule.what_to_do,
         )
         for rule in rules
     )

@@ -26,7 +26,10 @@ THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class RuleResult:
-    """The result of one rule: subjects by verdict, and unverifiable subjects by reason."""
+    """The result of one rule: subjects by verdict, and unverifiable subjects by reason.
+
+    what_to_do: that section of the rule's page, Markdown with a line per paragraph; empty if the page has none.
+    """
 
     rule: str
     name: str
@@ -35,6 +38,7 @@ class RuleResult:
     severity: str
     verdicts: Mapping[str, int] = field(default_factory=dict)
     unverifiable_reasons: Mapping[str, int] = field(default_factory=dict)
+    what_to_do: str = ""
 
     def count(self, verdict: str) -> int:
         """Subjects of this rule with that verdict."""

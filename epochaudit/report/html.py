@@ -6,7 +6,7 @@ that the template prints is escaped for HTML, and made visible where it is a con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS
 from epochaudit.losses.removal import Removal
+from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
@@ -25,7 +26,7 @@ from epochaudit.report.neutral import neutral
 from epochaudit.report.page import plural, size_of
 from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
-from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
+from epochaudit.rules.rule import INFO, UNVERIFIABLE, VERDICTS
 
 SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
 SHOWN_CONSEQUENCES: Final = 50  # of a finding
@@ -44,7 +45,10 @@ MEANINGS: Final = (
 
 @dataclass(frozen=True)
 class Group:
-    """The findings of one rule and verdict, and its repetitions. `more`: number of findings that are not shown."""
+    """The findings of one rule and verdict, and its repetitions. `more`: number of findings that are not shown.
+
+    advice: (rule, what to do), of this rule and of those whose findings stand inside these only, as consequences.
+    """
 
     severity: str
     rule: str
@@ -53,6 +57,7 @@ class Group:
     result: RuleResult | None
     shown: tuple[Finding, ...]
     repeated: tuple[Repeated, ...] = ()
+    advice: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_breach(self) -> bool:
@@ -106,7 +111,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (plural, size_of, offsets, how_many, excerpt, quantity, stated_topic_id, migration_lines)
+    own = (plural, size_of, offsets, how_many, excerpt, quantity, stated_topic_id, migration_lines, paragraphs)
     environment.globals.update({function.__name__: function for function in own})
     return environment
 
@@ -127,6 +132,8 @@ def _by_what_was_given_out(found: Sequence[Removal]) -> list[tuple[str, list[Rem
 def _groups(report: Report, found: Iterable[Finding]) -> list[Group]:
     """By severity, rule and verdict, the worst first."""
     results = {rule.rule: rule for rule in report.rules}
+    groups = list(grouped(found))
+    advice = _advice(groups, results)
     return [
         Group(
             own[0].severity,
@@ -136,9 +143,33 @@ def _groups(report: Report, found: Iterable[Finding]) -> list[Group]:
             results.get(own[0].rule),
             tuple(own[:SHOWN_PER_RULE]),
             tuple(one for one in report.repeated if (one.rule, one.verdict) == (own[0].rule, own[0].verdict)),
+            tuple(of_group),
         )
-        for own in grouped(found)
+        for own, of_group in zip(groups, advice, strict=True)
     ]
+
+
+def _advice(groups: Iterable[list[Finding]], results: Mapping[str, RuleResult]) -> list[list[tuple[str, str]]]:
+    """For each group (rule, what to do), each rule once: beside its own findings, or else where it is a consequence.
+
+    Nothing for fenced subjects or those that passed, unless the rule observes: there is nothing to mend.
+    """
+    own = [group[0].rule if _demands(group[0], results) else "" for group in groups]
+    inside = [
+        [one.rule for finding in group for one in finding.consequences if one.rule not in own] for group in groups
+    ]
+    said: set[str] = set()
+    advice = []
+    for rule, consequences in zip(own, inside, strict=True):
+        new = [one for one in dict.fromkeys((rule, *consequences)) if one not in said]
+        said.update(new)
+        advice.append([(one, results[one].what_to_do) for one in new if one in results and results[one].what_to_do])
+    return advice
+
+
+def _demands(finding: Finding, results: Mapping[str, RuleResult]) -> bool:
+    observes = finding.rule in results and results[finding.rule].severity == INFO
+    return finding.verdict in BREACHES or (observes and finding.verdict != UNVERIFIABLE)
 
 
 def quantity(number: int) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
+from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import say_losses
@@ -39,6 +40,8 @@ class Detail(Enum):
     NORMAL = auto()
     VERBOSE = auto()
 
+
+PAGE_SHOWS: Final = "what the rule means and what led to it"
 
 VERDICT_STYLE: Final = {
     VIOLATION: "bold red",
@@ -333,14 +336,17 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 
 
 def _next(page: Page, report: Report) -> None:
-    flagged = _unique(
+    flagged = _unique(  # as findings are: the most severe first
         finding.rule
         for finding in report.findings
         if finding.verdict in (VIOLATION, EXPOSED) and not report.accepts(finding)
     )
     page.heading("What to do next")
-    if flagged:
-        page.say((f"epochaudit explain {flagged[0]}", "bold"), (_and_others(flagged[1:]), ""), indent=2, hang=2)
+    advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
+    for rule in flagged[:SHOWN_NEXT]:
+        page.say((f"epochaudit explain {rule}", "bold"), (f": {advice.get(rule) or PAGE_SHOWS}", ""), indent=2, hang=2)
+    if len(flagged) > SHOWN_NEXT:
+        page.say((f"The same command explains {', '.join(flagged[SHOWN_NEXT:])}.", ""), indent=2, hang=2)
     for one in report.inventory.missing[:SHOWN_NEXT]:
         page.say((f"Evidence is missing: {one}", ""), (f"; {one.remedy}." if one.remedy else ".", ""), indent=2, hang=2)
     if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
@@ -353,11 +359,6 @@ def _next(page: Page, report: Report) -> None:
         )
     if not flagged and report.judged and not unsettled_of(report):
         page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
-
-
-def _and_others(rules: list[str]) -> str:
-    others = f", the same for {', '.join(rules)}" if rules else ""
-    return f": what the rule means and what led to it{others}"
 
 
 def _unique(rules: Iterable[str]) -> list[str]:

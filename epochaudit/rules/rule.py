@@ -142,6 +142,17 @@ class Rule:
         """The rule's documentation, Markdown."""
         return inspect.cleandoc(type(self).__doc__ or "")
 
+    def section(self, title: str) -> str:
+        """The page's section of that title, Markdown with a line per paragraph; empty if the page has none."""
+        _, _, rest = f"\n{self.page}\n".partition(f"\n## {title}\n")
+        paragraphs = rest.partition("\n## ")[0].split("\n\n")
+        return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.strip())
+
+    @property
+    def what_to_do(self) -> str:
+        """What to do about the rule's findings, a section of the page; empty if a plug-in's page has none."""
+        return self.section("What to do")
+
     @property
     def title(self) -> str:
         """First line of the page."""

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from epochaudit.events.schema import EVENTS
 from epochaudit.events.views import REF_FIELDS
 from epochaudit.inventory.inventory import FileRead, NodeRead
-from epochaudit.report.assembly import report_of
+from epochaudit.report.assembly import report_of, rule_results
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
 from epochaudit.rules.judge import Tally
@@ -127,6 +127,12 @@ def test_rules_carry_their_tallies(assembled: Report) -> None:
     (rule,) = assembled.rules
     assert (rule.rule, rule.count("violation"), rule.count("pass")) == ("SR-01", 1, 0)
     assert rule.unverifiable_reasons == {"no log": 2}
+
+
+def test_rules_carry_what_to_do_about_their_findings() -> None:
+    rules = selected(["SR-01"])
+    (result,) = rule_results(rules, map(Tally.of_none, rules))
+    assert result.what_to_do == rules[0].what_to_do != ""
 
 
 def test_a_findings_line_is_read_back_with_its_number_in_the_whole_file(assembled: Report) -> None:

@@ -87,6 +87,34 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
     assert [attributes.get("class") for attributes in page.elements("h1")] == ["bad"]
 
 
+def test_what_to_do_stands_once_beside_the_findings_of_a_rule(report: Report, finding: Finding) -> None:
+    advice = {"SR-01": "Restart `broker 2`.\nThen <wait>.", "FF-01": "Ask the client.", "TI-01": "Move the folder."}
+    rules = tuple(replace(rule, what_to_do=advice[rule.rule]) for rule in report.rules)
+    consequence = replace(finding, finding_id="b", rule="FF-01")
+    exposed = replace(finding, finding_id="c", verdict="exposed", consequences=(replace(consequence, finding_id="d"),))
+    found = (replace(finding, consequences=(consequence,)), exposed)
+    page = html.render(replace(report, rules=rules, findings=found))
+    assert "<p><strong>What to do:</strong> Restart <code>broker 2</code>.</p>\n<p>Then &lt;wait&gt;.</p>" in page
+    assert "<p><strong>What to do about FF-01:</strong> Ask the client.</p>" in page
+    assert page.count("What to do") == 2
+    assert "Move the folder" not in page
+
+
+def test_what_to_do_is_shown_for_observations_but_not_for_what_was_fenced(report: Report, finding: Finding) -> None:
+    def shown(verdict: str, severity: str) -> bool:
+        rules = tuple(replace(rule, what_to_do="Restart it.", severity=severity) for rule in report.rules)
+        return "Restart it." in html.render(replace(report, rules=rules, findings=(replace(finding, verdict=verdict),)))
+
+    assert shown("exposed", "low")
+    assert shown("pass", "info")
+    assert not shown("fenced", "critical")
+    assert not shown("unverifiable", "info")
+
+
+def test_a_rule_that_says_nothing_to_do_has_no_advice(report: Report) -> None:
+    assert "What to do" not in html.render(report)
+
+
 def test_missing_logs_are_listed(report: Report, lacking: Report) -> None:
     assert "missing" not in Page(html.render(report)).text.split("What was read")[-1]
     read = Page(html.render(lacking)).text.split("What was read")[-1]

@@ -34,6 +34,12 @@ class StaleBrokerEpochAccepted(Rule):
     controller may know of the registration before the broker does. A broker whose ZooKeeper session expired registers again
     without a restart. It may still accept the request that it was working on.
 
+    ## What to do
+    See in `epochaudit timeline TOPIC-PARTITION` what the request changed, then restart the broker: the controller sends
+    it the present state of all its partitions. If a replica was deleted, restart only once another replica leads, and
+    keep the others running until the log is copied again. Every release since 2.2 compares the broker epoch: check that
+    the broker runs an unpatched Kafka, and that `capture.toml` assigns the logs to the right broker.
+
     ## Example
     Broker 2 registers with epoch 126; a LeaderAndIsr sent to its incarnation 61 is answered 0.
 

@@ -28,6 +28,11 @@ class NewerBrokerEpochMet(Rule):
     Every such request is allowed. BE-01 judges requests for an older incarnation. During a migration from ZooKeeper the
     broker has two epochs, and the rule takes the one that the sending controller uses.
 
+    ## What to do
+    Nothing needs repair if the request was answered 0. If it was answered -1, the broker of 2.2.0 to 2.5.0 may keep old
+    metadata: restart it, so that the controller sends its state again. 2.5.1 and 2.6.0 accept such requests
+    (KAFKA-9839).
+
     ## Example
     Broker 2 of 2.4.1 registers anew with broker epoch 126; UpdateMetadata for 126 comes first and is answered -1.
 

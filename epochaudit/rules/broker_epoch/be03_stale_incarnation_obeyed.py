@@ -43,6 +43,13 @@ class StaleIncarnationObeyed(Rule):
     its epoch from the controller that registered it. Epochs of -1 are not compared. 0 is a valid epoch. BE-05 covers
     requests of an incarnation that was replaced while it was alive.
 
+    ## What to do
+    Find the process that still runs under the old broker epoch, and stop it; the `connection` of the request line has
+    its address. If it changed an ISR, look at the partition with `epochaudit timeline TOPIC-PARTITION`, and keep its
+    leader running until all members of the ISR have caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of their
+    brokers). No release is known to obey such a request: report the lines of the finding to the Kafka project, with the
+    controller's version.
+
     ## Example
     Broker 1 registered anew with epoch 84. Its former process sends an AlterPartition with epoch 51 and is answered 0.
 

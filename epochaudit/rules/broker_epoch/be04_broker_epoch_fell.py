@@ -40,6 +40,12 @@ class BrokerEpochFell(Rule):
     may precede the record. Up to 3.8 the same incarnation got a new epoch (KAFKA-16952). Records in a snapshot are ignored,
     because their offsets are not offsets of the log.
 
+    ## What to do
+    Check first that the metadata log is one log: a copy restored from a backup, or copies of two clusters, look the
+    same (EP-05, EP-06). Restart the broker: it registers again and gets a new epoch. If its requests are refused with
+    77 after its registration was amended, upgrade the controllers to 3.9, where the incarnation keeps its epoch
+    (KAFKA-16952).
+
     ## Example
     Broker 3 was registered with epoch 350; a record at offset 420 registers a new incarnation with epoch 350.
 

@@ -34,6 +34,11 @@ class TwoLiveIncarnations(Rule):
     incarnation (IS-09 checks the ISRs that it leaves). A refusal for some seconds after a granted controlled shutdown. A
     broker that was frozen and continues with its old epoch. The same incarnation registering again.
 
+    ## What to do
+    Stop one of the two processes at once; `connection` in the evidence shows the addresses of both. Keep both log
+    directories, because each may hold records that the other lacks, and compare them before you delete either: an audit
+    of both does (EP-07). Start the remaining process anew, and give every host a `node.id` of its own.
+
     ## Example
     Two hosts are started with node.id 3. Both registrations are answered 0, and heartbeats with both broker epochs too.
 

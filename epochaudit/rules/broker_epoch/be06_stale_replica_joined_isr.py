@@ -35,6 +35,11 @@ class StaleReplicaJoinedIsr(Rule):
     incarnation caught up was fenced. A fetch that waited (remoteTimeMs above 0) counts even if it was refused in the
     end. Leaders of ZooKeeper clusters state no broker epochs and are not judged.
 
+    ## What to do
+    Keep the leader running, and hold no election, until the replica has caught up (metric `FetcherLagMetrics`,
+    `ConsumerLag`, of its broker). If it was elected before that, TR-06 reports what was lost. Upgrade brokers to 3.7,
+    where a leader reads a follower's position and broker epoch together (KAFKA-15221).
+
     ## Example
     Broker 3 registers again with epoch 77, and the controller accepts it into the ISR of orders-0 under 77. All its fetches
     from leader 1 in the leader epoch state epoch 51.

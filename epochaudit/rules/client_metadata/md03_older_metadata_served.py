@@ -31,6 +31,12 @@ class OlderMetadataServed(Rule):
     second is tolerated. Metadata 7 and 8 return unreliable leader epochs (KAFKA-9212). In ZooKeeper mode the cache applies
     every accepted UpdateMetadata without a fence: exposed. A KRaft broker's metadata only moves forward: violation.
 
+    ## What to do
+    Restart the broker: with ZooKeeper the controller sends it all metadata again, in KRaft it reads the metadata log.
+    Clients that know the newer epoch recover by themselves; check the others for TR-01. Exposed means ZooKeeper mode,
+    where no release compares leader epochs in the metadata cache; it ends with 4.0. Brokers of 2.2.0 to 2.5.0 may also
+    have missed an update (KAFKA-9839).
+
     ## Example
     Broker 2 returned leader epoch 4 of orders-0. After a delayed UpdateMetadata it returns epoch 0.
 

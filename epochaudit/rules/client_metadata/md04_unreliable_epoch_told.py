@@ -28,6 +28,11 @@ class UnreliableEpochTold(Rule):
     ## What is allowed
     Every such response is allowed, because the broker supports no newer version. Upgrading brokers to 2.4 ends it.
 
+    ## What to do
+    Nothing was lost. If clients of 2.3 or older are refused with 74 for long, an election ends it, for instance a
+    restart of the partition's leader. Upgrade brokers to 2.4; from then on clients of 2.4 and later can also validate
+    positions.
+
     ## Example
     A reassignment moves orders-0 to leader epoch 5. Metadata 8 still returns 4, and consumers that state it are refused.
 

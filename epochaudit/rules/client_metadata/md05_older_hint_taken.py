@@ -34,6 +34,11 @@ class OlderHintTaken(Rule):
     file begins later than the client, or two clients with one id write to it, the client's epoch is uncertain. Hints
     rejected for other reasons, such as an unknown address of the leader, are no subjects.
 
+    ## What to do
+    Restart the client if it still alternates between two leaders; no record is lost by it. The broker that gave the
+    older hint is the one that refused the client just before: restart it if its metadata still lags. Report the
+    client's name and version to its project.
+
     ## Example
     A producer knows leader epoch 8 of orders-1, led by broker 2. Broker 3, still in leader epoch 7, answers with a hint at
     broker 1, and the producer switches to broker 1.

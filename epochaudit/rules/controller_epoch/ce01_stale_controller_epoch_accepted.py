@@ -45,6 +45,12 @@ class StaleControllerEpochAccepted(Rule):
     ## What is allowed
     The broker checks the broker epoch first: BE-01 judges a request that was refused with 77.
 
+    ## What to do
+    See in `epochaudit timeline TOPIC-PARTITION` what the request changed, then restart the broker that accepted it: the
+    present controller sends it the state of all its partitions. If a replica was deleted, restart only once another
+    replica leads. Stop the old controller's process if its controller.log shows that it still takes itself for the
+    controller. Every release refuses such requests: report the finding's lines to the Kafka project.
+
     ## Example
     Controller 2 has taken over with epoch 6. A StopReplica of controller 1 with epoch 5 arrives and is answered 0.
 

@@ -30,6 +30,12 @@ class TwoControllersInOneEpoch(Rule):
     counter (only the controller epochs in its partition states are raft epochs). In KRaft mode brokers do not receive these
     requests, so there are no subjects.
 
+    ## What to do
+    Make sure that the capture holds one cluster only (`capture.toml`), then restart both controllers' brokers: the next
+    election has a new epoch, and its controller sends all brokers its state. Check ZooKeeper: two ensembles, different
+    chroots, or an ensemble restored from an old snapshot give one epoch twice. Compare `/controller_epoch` at each of
+    its servers.
+
     ## Example
     Broker 2 has accepted requests of controller 1 with controller epoch 6, broker 3 those of controller 2 with the same epoch.
 

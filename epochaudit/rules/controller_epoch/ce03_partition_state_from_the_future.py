@@ -36,6 +36,12 @@ class PartitionStateFromTheFuture(Rule):
     subjects. It also writes raft epochs into ZooKeeper, so a state that a ZooKeeper controller sends afterwards is
     unverifiable.
 
+    ## What to do
+    Restart the controller that sent the request: the next one reads all states from ZooKeeper and sends them to every
+    broker. Compare the partition's leader and ISR in `epochaudit timeline TOPIC-PARTITION` with its znode
+    `/brokers/topics/TOPIC/partitions/PARTITION/state`, which counts. If the sender had been replaced without resigning,
+    look in its controller.log and in ZooKeeper's logs for the lost session.
+
     ## Example
     Controller 1 with controller epoch 5 sends a LeaderAndIsr whose state of orders-0 was written in controller epoch 6.
 

@@ -31,6 +31,12 @@ class ReplacedControllerWrites(Rule):
     starts at partition epoch 0; if a name had several topics, the rule claims nothing. Two controllers may report one
     state, as the line is also written if a change turned out to be unnecessary.
 
+    ## What to do
+    Compare the leader and the ISR in the partition's znode with those that the brokers have (`epochaudit timeline
+    TOPIC-PARTITION`). If they agree, nothing needs repair; if not, restart the controller, so that the next one sends
+    out what ZooKeeper has. Up to 2.0, upgrade to 2.1 (KAFKA-6082). From 2.1 on, check whether ZooKeeper was restored
+    from a backup.
+
     ## Example
     Controller 1 reports orders-0 at partition epoch 8 in controller epoch 5. The first report of controller 2, in
     controller epoch 6, has partition epoch 7.

@@ -35,6 +35,13 @@ class LeaderEpochFell(Rule):
     are not recorded, because the creation may be in one of them. Jumps by more than one are gaps in the evidence. Refused
     LeaderAndIsr requests, and the order in which brokers received accepted ones, prove nothing.
 
+    ## What to do
+    Pause the producers of the partition: what is written in a lower leader epoch than the log already has can be
+    truncated, or stay on one replica only. Find in `epochaudit timeline TOPIC-PARTITION` where the lower epoch came
+    from; a restored ZooKeeper, a znode written by hand and a restored metadata log are the usual sources. Keep every
+    replica's folder. A log whose epochs went back is not repaired by elections: read the records from the most complete
+    replica, and write them to a new topic.
+
     ## Example
     The controller reports orders-0 in leader epoch 6, then in leader epoch 5 with a later partition epoch.
 

@@ -31,6 +31,13 @@ class PartitionEpochFell(Rule):
     lines have no partition epoch. Jumps are ISR changes that its state-change.log does not report. Brokers may receive
     LeaderAndIsr requests in any order.
 
+    ## What to do
+    Compare the partition's ISR at the leader, at the controller and on disk: `epochaudit timeline TOPIC-PARTITION` has
+    what each stated. With ZooKeeper, restart the controller, so that the next one reads the state anew, and look for a
+    restored or edited znode. In KRaft, audit all copies of the metadata log together (EP-05, EP-06), and replace the
+    copy that differs. Keep the leader running until the other replicas have caught up (metric `FetcherLagMetrics`,
+    `ConsumerLag`, of their brokers).
+
     ## Example
     The controller reports orders-0 with partition epoch 9, then with partition epoch 7.
 

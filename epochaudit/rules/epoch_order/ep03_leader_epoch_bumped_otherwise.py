@@ -30,6 +30,12 @@ class LeaderEpochBumpedOtherwise(Rule):
     a recorded migration a shrink may bump or not. In 2.8 the controller bumps when it removes a broker that it fences, and
     does not when a leader requests the shrink.
 
+    ## What to do
+    An unnecessary bump needs no repair: followers and clients have continued in the new epoch. If the bump is missing
+    after a replica was removed, move the leadership to another replica, which raises the leader epoch and locks the
+    removed replica out. Compare the controller's version with the finalised metadata.version (`kafka-features.sh
+    describe`), and report the record to the Kafka project if both allow no such change.
+
     ## Example
     metadata.version is 3.9-IV0. A record removes broker 3 from ISR [1, 2, 3] and sets the leader to broker 1, which already
     led.

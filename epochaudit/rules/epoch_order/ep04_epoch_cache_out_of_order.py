@@ -36,6 +36,12 @@ class EpochCacheOutOfOrder(Rule):
     replica moves between log directories: its future replica has a separate cache, and the lines of both name only the
     partition.
 
+    ## What to do
+    Do not let this replica lead: followers truncate by its answers. While another replica leads and is in the ISR, have
+    the log copied again: stop the broker, move the partition's folder out of the log directory without deleting it,
+    start the broker. Up to 2.0.0 upgrade to 2.0.1 or 2.1.0 (KAFKA-7415). In later releases look for a restored
+    checkpoint file or a failing disk.
+
     ## Example
     orders-0 on broker 1 gets (epoch 5, offset 100), then (epoch 4, offset 120).
 

@@ -29,6 +29,12 @@ class MetadataLogOutOfOrder(Rule):
     lines between two records were left out or could not be read, and in dumps without the lines of batches: the copy may
     have lost them.
 
+    ## What to do
+    Dump another node's metadata log for the same offsets with `kafka-dump-log.sh --cluster-metadata-decoder`. If only
+    one copy is wrong, stop that node, move its folder `__cluster_metadata-0` aside, and start it: it fetches the log
+    again. Do that to a controller only while the others are a majority without it. If all copies have the fault, keep
+    them, make no changes to the cluster, and ask the Kafka project.
+
     ## Example
     A batch ends at offset 211, and the next one begins at offset 230.
 

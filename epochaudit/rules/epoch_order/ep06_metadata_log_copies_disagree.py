@@ -32,6 +32,12 @@ class MetadataLogCopiesDisagree(Rule):
     Snapshots are not compared with each other. Dumps of Kafka before 4.1 omit who became raft leader. Dumps without the
     lines of their batches have no raft epochs: if two of them differ, it is unverifiable which is right.
 
+    ## What to do
+    Change nothing in the cluster until you know which copy is right: create no topics, and start no reassignment. Ask
+    each controller with `kafka-metadata-quorum.sh describe --status` who leads; two leaders with one cluster id mean
+    two quorums, of which one has to be stopped. Keep all copies. On a node whose copy is wrong, move the folder
+    `__cluster_metadata-0` aside and start it again, controllers only while a majority has the right copy.
+
     ## Example
     At offset 212, both of raft epoch 5, controller 101 has a record that sets the ISR of orders-0 to [1, 2], and controller
     102 one that sets it to [2, 3]. Two quorums used one cluster id, or a disk was restored from a backup.

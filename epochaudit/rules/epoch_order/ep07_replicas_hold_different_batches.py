@@ -43,6 +43,12 @@ class ReplicasHoldDifferentBatches(Rule):
     former leader. Folders of replicas that are deleted, moved or stray are ignored, and so are copies of two topics of one
     name, distinguished by their ids.
 
+    ## What to do
+    Before the next change of leader, copy the partition's folder from both brokers: each may hold the only copy of a
+    record. What the present leader has is what consumers get. If it is the right one, stop the follower, move its
+    folder aside and start it, and it copies the leader's log. TR-03, TR-05, TR-09 and EP-04 of the same partition name
+    the cause; without them check the disks. If an election was unclean, set `unclean.leader.election.enable=false`.
+
     ## Example
     At offset 1,204 of orders-0, broker 1 has a batch of leader epoch 7, and broker 2 one of epoch 8. Both high watermarks
     are above 1,500. Or both have the same epoch and different checksums, because a disk corrupted data or a file was

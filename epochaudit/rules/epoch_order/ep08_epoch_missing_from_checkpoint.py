@@ -31,6 +31,12 @@ class EpochMissingFromCheckpoint(Rule):
     have begun in between, and an epoch whose offsets a later entry covers may have been truncated in between; both are
     unverifiable. Batches of message formats 0 and 1 have no epoch. Entries of epochs without batches are normal.
 
+    ## What to do
+    Move the leadership to another replica of the ISR: the records are there, but this broker's answers about epochs are
+    wrong. Then stop the broker, move the partition's folder aside, and start it: it copies log and epochs from the
+    leader. Do not edit the checkpoint. Up to 2.6 an unclean stop can lose epoch 0 (KAFKA-10432), and up to 2.0.0
+    leaders did not write their own epoch (KAFKA-7415): upgrade.
+
     ## Example
     orders-0 on broker 1 has batches of epoch 5 from offset 100 to 140. Its checkpoint has the entries (4, 60) and (6, 141).
 

@@ -29,6 +29,12 @@ class EpochGoesBackInLog(Rule):
     Batches of message formats 0 and 1 have no epoch. If they follow batches that have one, it is unverifiable which leader
     wrote them.
 
+    ## What to do
+    Save the partition's folder on every replica, and audit them together: another replica may have the log in order. If
+    one has, let it lead, and have the others copy it: stop the broker, move the folder aside, start the broker. If none
+    has, read the records and write them to a new topic, because no later truncation of this log can be trusted.
+    `epochaudit timeline TOPIC-PARTITION` shows which leader wrote in the lower epoch.
+
     ## Example
     orders-0 on broker 1 has batches of epoch 6 from offset 90 to 104, then of epoch 5 from offset 105 on.
 

@@ -30,6 +30,12 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
     check (3, 6, 56, 100, 103) say nothing about the epoch. If the broker's epoch is not recorded, its answer 74 shows that
     it was newer. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions (KAFKA-9338): reported as exposed.
 
+    ## What to do
+    Restart a follower that fetched so: it compares its log with the leader's again; then audit the segments of both
+    (EP-07). A consumer needs a new position only if TR-01 or CO-04 names it, too; `epochaudit timeline TOPIC-PARTITION`
+    shows who fetched. Exposed means 2.1.0 to 2.4.1, whose incremental fetch sessions check no epoch: upgrade brokers to
+    2.5.0 (KAFKA-9338).
+
     ## Example
     Broker 2 leads orders-0 in epoch 7. A consumer that still knows epoch 6 fetches from it and gets records.
 

@@ -28,6 +28,12 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
     the broker's epoch is not recorded, its answer 75 shows that it was older. Kafka 2.1.0 to 2.4.1 lose the epoch in
     incremental sessions (KAFKA-9338): reported as exposed.
 
+    ## What to do
+    The broker missed an election: check in its server.log whether it reaches the controller, and restart it if it still
+    serves in the old leader epoch. What it gave out may be truncated; TR-01 names consumers that have to go back.
+    Exposed means 2.1.0 to 2.4.1, whose incremental fetch sessions check no epoch: upgrade brokers to 2.5.0
+    (KAFKA-9338).
+
     ## Example
     Broker 1 was frozen and still leads orders-0 in epoch 6. A consumer that knows epoch 7 fetches from it and gets records.
 

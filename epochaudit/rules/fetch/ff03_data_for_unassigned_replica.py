@@ -38,6 +38,11 @@ class DataForUnassignedReplica(Rule):
     Every replica that any state of the same leader epoch lists is allowed: in KRaft, adding replicas does not change the
     epoch, and removing one always does. Kafka before 3.3 answers 0 without records.
 
+    ## What to do
+    If the broker that fetches is none of the partition's replicas (`kafka-topics.sh --describe`), stop it, move the
+    partition's folder out of its log directory, and start it. Do so before the partition is assigned to it again.
+    Leaders since 3.3 refuse such a follower, older ones give it no records: report the lines with the leader's version.
+
     ## Example
     orders-0 was moved from brokers 1, 2, 3 to 1, 2, 4. Broker 3 goes on fetching from the leader and gets records.
 

@@ -38,6 +38,12 @@ class FollowerServedFetch(Rule):
     leader epoch and is served was answered in the newer role. Request lines may be written late, so the role that ended
     just before is allowed, too.
 
+    ## What to do
+    Check in `epochaudit timeline TOPIC-PARTITION` whether the broker took itself for the leader at the time. Restart a
+    follower that copied from it: it then fetches from the leader, and truncates what the leader does not have. Audit
+    the segments of both afterwards (EP-07). A consumer may read from followers with Fetch 11 only: upgrade an older one
+    that does.
+
     ## Example
     Broker 3 follows broker 1 for orders-0. Broker 2 fetches orders-0 from broker 3 and gets records.
 

@@ -38,6 +38,12 @@ class AnswerOutsideFetchSession(Rule):
     partition may be listed again. FF-01 and FF-02 report that 2.1.0 to 2.4.1 lose the leader epoch in sessions
     (KAFKA-9338).
 
+    ## What to do
+    Restart the client or follower of the session: it begins a new one. For a follower, compare its log with the
+    leader's afterwards (segments of both, EP-07); for a consumer, check that it has no gap at the partition. First rule
+    out that requests of the session are missing: `epochaudit doctor` shows what the capture lacks. Otherwise report the
+    lines to the Kafka project.
+
     ## Example
     A follower removes orders-0 from its session in request 5. The response to request 9 nevertheless contains orders-0.
 

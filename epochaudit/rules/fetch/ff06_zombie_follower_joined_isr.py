@@ -37,6 +37,12 @@ class ZombieFollowerJoinedIsr(Rule):
     judged. From inter.broker.protocol.version 2.7-IV2 on the controller decides (IS-05, IS-16), in KRaft IS-01 and IS-06
     judge it. A release without a fence is reported only if the replica joined the ISR, and then as exposed.
 
+    ## What to do
+    Keep the leader running: the broker that it took in may have another history and must not be elected. Restart that
+    broker, and find out from its server.log why it lost its ZooKeeper session. These releases have no check of live
+    followers: 2.1 fences such a broker by the leader epoch, and with inter.broker.protocol.version 2.7-IV2 or later the
+    controller decides about ISRs, since 3.3 only in favour of live brokers.
+
     ## Example
     Broker 3 loses its ZooKeeper session and continues to fetch from broker 1. An UpdateMetadata lists brokers 1 and 2 as
     live, and broker 1 expands the ISR of orders-0 from 1,2 to 1,2,3.

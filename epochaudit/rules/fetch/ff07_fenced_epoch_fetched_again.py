@@ -30,6 +30,11 @@ class FencedEpochFetchedAgain(Rule):
     A newer leader epoch that the follower learned before or after the answer. A new connection, as the follower may have
     restarted.
 
+    ## What to do
+    Restart the follower if the partition stays under-replicated (`kafka-topics.sh --describe
+    --under-replicated-partitions`): it then gets its leader epochs anew. No record is at risk while the ISR has other
+    members. If it happens again, report both brokers' versions and the request lines to the Kafka project.
+
     ## Example
     Broker 3 fetches orders-0 in epoch 6 and is answered 74, because broker 1 leads in epoch 7. Its next Fetch states epoch
     6 again.

@@ -31,6 +31,11 @@ class RefusedWithoutProgress(Rule):
     ## What is allowed
     Every such series is allowed. The rule assumes the default `metadata.max.age.ms` of five minutes.
 
+    ## What to do
+    Restart the client or follower of a `fenced` series, which then asks for metadata again; a series that passed needs
+    nothing. Check that the partition has a leader (`kafka-topics.sh --describe --unavailable-partitions`). If brokers
+    or clients are of 2.3 or older, their metadata may be at fault (KAFKA-9212): 2.4 ends that.
+
     ## Example
     After an election a consumer's 39,000 fetches are answered 74 within eight seconds: one hand-over of two partitions.
 

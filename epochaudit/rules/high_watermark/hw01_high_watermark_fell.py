@@ -31,6 +31,12 @@ class HighWatermarkFell(Rule):
     be missed. Responses with an uncertain leader epoch are subjects only if the broker returned a higher one before. If a
     name had several topics and no id distinguishes them, the rule claims nothing.
 
+    ## What to do
+    If another member of the ISR still has the records, stop this leader at once: its followers truncate their logs to
+    its own. Save their folders before that. See in the leader's server.log what happened to its log between the two
+    answers: a deletion (SR-01, SR-03, SR-07), a truncation, or a disk error. A consumer beyond the fallen high
+    watermark may have been reset: once a complete replica leads, give its group the former offset back.
+
     ## Example
     Broker 1 leads orders-0 in epoch 3 and has returned 120. A late StopReplica deletes its log. Ten seconds later it leads
     again in epoch 3 and returns 0.

@@ -31,6 +31,12 @@ class HighWatermarkOutOfBounds(Rule):
     stable offset above it is a breach only if no response of these ten seconds and the next reaches it. The same holds for
     the log start offset, which DeleteRecords may raise to the new high watermark and which then does not fall.
 
+    ## What to do
+    Move the leadership to another member of the ISR, and look in the broker's server.log for a deletion, truncation or
+    recovery of this log. Compare its offsets in replication-offset-checkpoint and log-start-offset-checkpoint. Then
+    have the log copied again: stop the broker, move the partition's folder aside, start the broker. With a single
+    replica, keep a copy of the folder before you restart the broker.
+
     ## Example
     Broker 2 answers a Fetch of orders-0 with high watermark 90 and log start offset 100.
 

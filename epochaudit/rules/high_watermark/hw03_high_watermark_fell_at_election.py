@@ -29,6 +29,11 @@ class HighWatermarkFellAtElection(Rule):
     lost unless the epoch starts below it. If a name had several topics and no id distinguishes them, the rule claims
     nothing.
 
+    ## What to do
+    Nothing needs repair: the high watermark catches up when the followers have fetched. If it stays behind for longer
+    than `replica.lag.time.max.ms`, look for a follower in the ISR that does not fetch. Lag monitors should ignore the
+    dip.
+
     ## Example
     Broker 1 returned 120 in epoch 6. Broker 2 becomes leader in epoch 7 at offset 130 and first returns 118.
 

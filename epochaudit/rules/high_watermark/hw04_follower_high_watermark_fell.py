@@ -30,6 +30,11 @@ class FollowerHighWatermarkFell(Rule):
     it. After an unclean election the high watermark falls with the log. TR-06 and TR-07 report whether committed records
     were lost.
 
+    ## What to do
+    Nothing needs repair: the replica adopts its leader's high watermark. If consumers read from followers
+    (`client.rack`) and the broker is of 2.7 to 3.4.0, upgrade to 3.4.1 or 3.5.0 (KAFKA-14704). Until then such
+    consumers can be made to read from leaders by removing `client.rack`.
+
     ## Example
     Broker 2 has high watermark 94 of orders-0. Broker 3 becomes leader with 93, and broker 2 goes back to 93.
 

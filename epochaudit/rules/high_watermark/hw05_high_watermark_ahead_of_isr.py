@@ -36,6 +36,12 @@ class HighWatermarkAheadOfIsr(Rule):
     leaves to its session, Fetches without leader epoch (below version 9), and Fetches that waited, because another thread
     of the follower may have fetched meanwhile.
 
+    ## What to do
+    Keep the leader running, and hold no election, until the follower has caught up (metric `FetcherLagMetrics`,
+    `ConsumerLag`, of its broker). If either restarted since, check whether TR-06 reports a loss. IS-15, BE-06, IS-09 or
+    IS-12 for the partition name the cause; otherwise report the finding's lines and the leader's version to the Kafka
+    project.
+
     ## Example
     orders-0 has ISR 1,2,3 throughout leader epoch 4. Broker 3 fetches from broker 1 at offset 90, and the response has high
     watermark 100.

@@ -33,6 +33,12 @@ class FencedReplicaAccepted(IneligibleMemberRule):
     unfenced during the request is unverifiable, and so is a refusal that no known state of a member explains. Controllers
     before 3.3 have no such check: exposed. There a restarted broker often re-enters the ISR before it is unfenced.
 
+    ## What to do
+    Keep the partition's leader running, and hold no election, until the fenced broker is back and has caught up (its
+    metric `FetcherLagMetrics`, `ConsumerLag`), or has left the ISR. If it is dead, the leader removes it after
+    `replica.lag.time.max.ms`. Exposed means a controller before 3.3, which does not check the members: upgrade the
+    controllers to 3.3 (KIP-841, KAFKA-13916).
+
     ## Example
     Broker 3 was killed and fenced. The leader of orders-0, whose metadata lags, requests the ISR [1, 2, 3] and is answered
     0.

@@ -33,6 +33,12 @@ class ShuttingDownReplicaAccepted(IneligibleMemberRule):
     of a new incarnation ends the shutdown. A shutdown without a record is exposed: since 3.3 the check reads only the
     registration, even if metadata.version is upgraded while the broker shuts down.
 
+    ## What to do
+    Let the broker finish its shutdown, and look for partitions that it leads again: `kafka-topics.sh --describe
+    --unavailable-partitions`. Start it again, or elect the first replica with `kafka-leader-election.sh --election-type
+    preferred`. Controllers check since 3.3, and see a shutdown in the registration since metadata.version 3.3-IV3:
+    upgrade, finalise that version, and restart the brokers that registered before it.
+
     ## Example
     Broker 2 was granted its shutdown (BrokerRegistrationChangeRecord, inControlledShutdown 1). The leader of orders-0
     requests ISR [1, 2] and is answered 0.

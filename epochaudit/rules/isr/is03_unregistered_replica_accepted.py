@@ -27,6 +27,11 @@ class UnregisteredReplicaAccepted(IneligibleMemberRule):
     Refusals for earlier reasons (IS-12). A log without its start or a snapshot does not prove the absence: unverifiable.
     Controllers before 3.3 have no such check: exposed.
 
+    ## What to do
+    Start the broker properly, so that it registers, or stop it: the leader removes a replica that does not fetch after
+    `replica.lag.time.max.ms`. Until then keep the leader running. Stop a broker before `kafka-cluster.sh unregister`,
+    and move its replicas away first. Controllers since 3.3 refuse such an ISR; exposed means an older one.
+
     ## Example
     Broker 3 was removed from the cluster with kafka-cluster.sh unregister but still runs and fetches. The leader of
     orders-0 requests ISR [1, 2, 3] and is answered 0.

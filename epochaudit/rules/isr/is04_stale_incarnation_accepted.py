@@ -31,6 +31,12 @@ class StaleIncarnationAccepted(IneligibleMemberRule):
     ZooKeeper clusters send it. A registration during the request makes it unverifiable. Only IS-01, IS-02 or IS-03 report a
     member that is fenced, in controlled shutdown or not registered.
 
+    ## What to do
+    Keep the partition's leader running, and hold no election, until the restarted broker has caught up (its metric
+    `FetcherLagMetrics`, `ConsumerLag`): it may have lost the end of its log. If it has been elected since, TR-06
+    reports the loss. Controllers since 3.5 compare the broker epochs of AlterPartition 3 (KIP-903): report the lines to
+    the Kafka project.
+
     ## Example
     Broker 3 registered again with epoch 77. The leader of orders-0 requests ISR [1, 2, 3] with epoch 51 for broker 3 and is
     answered 0.

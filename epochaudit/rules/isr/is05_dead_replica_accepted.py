@@ -45,6 +45,11 @@ class DeadReplicaAccepted(Rule):
     broker that came or left during the request is unverifiable. The controller ignores the request's broker epochs.
     Controllers before 3.3 do not check: exposed.
 
+    ## What to do
+    Keep the leader running. Compare the live brokers (`ls /brokers/ids` in `zookeeper-shell.sh`) with the ISR, and
+    restart a broker that runs without being listed. Exposed means a controller before 3.3, which checks no member:
+    upgrade to 3.3 (KIP-841, KAFKA-14140).
+
     ## Example
     Controller 1 logs "Shutting down broker 3". A moment later the leader of orders-0 requests ISR [1, 2, 3] and is answered
     0.

@@ -36,6 +36,12 @@ class IneligibleReplicaCommitted(Rule):
     LD-02 such a member that is elected leader, if it is the only one. Controllers before 3.3 do not check, and controllers
     before 4.0 leave a broker that registers over its own unfenced incarnation in its ISRs (IS-09): exposed.
 
+    ## What to do
+    Keep the leader running until the broker has left the ISR (`kafka-topics.sh --describe`), or runs and has caught up
+    (its metric `FetcherLagMetrics`, `ConsumerLag`). A leader removes a dead member after `replica.lag.time.max.ms`.
+    Exposed means a controller before 3.3, which does not check the members (KIP-841), or before 4.0 if the broker came
+    back over its own unfenced registration (KAFKA-18106): upgrade.
+
     ## Example
     Offset 49 fences broker 3; the record at offset 50 sets ISR [1, 2, 3] for orders-0.
 

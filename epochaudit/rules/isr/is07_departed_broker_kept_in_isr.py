@@ -30,6 +30,13 @@ class DepartedBrokerKeptInIsr(Rule):
     may take several batches: records within a second belong to the event. A broker that was not active before the record
     had to leave the ISRs earlier, and is not judged.
 
+    ## What to do
+    Start the broker again: it then leads and follows as the metadata log says. If it cannot be started, list what it
+    led with `kafka-topics.sh --describe --unavailable-partitions`, and hold an election with `kafka-leader-election.sh
+    --election-type preferred`, which takes the first replica if it is in the ISR. An unclean election loses records and
+    is the last resort. KRaft controllers of 2.8 and 3.0 overwrite the changes of brokers that expire together: upgrade
+    to 3.1 (KAFKA-13173).
+
     ## Example
     Brokers 2 and 3 time out together. Fencing 3 overwrites the changes of fencing 2: orders-0 keeps ISR [1, 2].
 

@@ -31,6 +31,11 @@ class PartitionCreatedOnIneligible(Rule):
     recorded migration from ZooKeeper (states 1 and 2) a first record may be a copy: unverifiable. Controllers before 3.3
     add brokers in controlled shutdown to new ISRs: exposed.
 
+    ## What to do
+    Check that the partition has a running leader (`kafka-topics.sh --describe`); if not, start the broker. Create
+    topics when no broker is shutting down. Exposed means a controller before 3.3, which places partitions on brokers in
+    controlled shutdown: upgrade (KIP-841).
+
     ## Example
     Broker 3 is in controlled shutdown. The PartitionRecord of orders-0 has ISR [1, 2, 3].
 

@@ -30,6 +30,12 @@ class NewIncarnationKeptInIsr(Rule):
     fenced (IS-07). The same incarnation registering again. Controllers before 4.0 remove the broker from no ISR: exposed.
     From 3.7 on they could do so, but only with eligible leader replicas, which none of them offers for production.
 
+    ## What to do
+    If the broker does not lead, keep the leaders of its partitions running until it has caught up (its metric
+    `FetcherLagMetrics`, `ConsumerLag`). If it leads, look at TR-06 for what was lost. Until the upgrade, let
+    supervisors wait longer than `broker.session.timeout.ms` before they start a killed broker: it is then fenced, and
+    leaves the ISRs. Exposed means controllers before 4.0, which remove it from no ISR (KAFKA-18106).
+
     ## Example
     Broker 3 is killed and returns within its session time-out. It registers at offset 350 while it is in the ISR of
     orders-0, and no record removes it.

@@ -29,6 +29,11 @@ class ErrorCodeOfAnotherVersion(Rule):
     ## What is allowed
     Codes that all versions have. From version 2 on, 3 means that the topic exists but the partition doesn't.
 
+    ## What to do
+    Check the leader's partitions: if the ISR does not change although followers come and go, restart that broker. The
+    controller answers in a version that the leader did not use: compare both versions, and finish a rolling upgrade
+    that stopped halfway. If both are unpatched, report the request line to the Kafka project.
+
     ## Example
     A broker of 3.2 requests an ISR with a fenced member by AlterPartition 1 and is answered 107.
 

@@ -33,6 +33,11 @@ class RejectedIsrSentAgain(Rule):
     A new request after a reset, even for the same ISR. Leaders before 3.3 have no such reset and are not judged. No log
     shows which acknowledgements depended on a rejected ISR.
 
+    ## What to do
+    Move the leadership to another member of the ISR, or restart the leader: that drops the rejected ISR, and acks=all
+    producers go on. See why the member is ineligible (IS-01 to IS-04 list the states), and bring that broker back.
+    Report the controller's and the leader's lines to the Kafka project.
+
     ## Example
     Broker 1 is answered 107 for ISR [1, 2, 3] and sends the same ISR again. Its server.log has no line about a reset.
 

@@ -47,6 +47,11 @@ class StaleAlterPartitionAccepted(Rule):
     fail-over. 108 (below version 2: 74) means that the change was made, completed a reassignment and thereby elected a new
     leader. Requests refused as a whole with 41 or 77 are not judged here.
 
+    ## What to do
+    Restart the broker that sent the request: it acts on a leadership or an ISR that has passed. Keep the present leader
+    running until all members of the ISR have caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of their brokers).
+    The controller must refuse such a request in every release: report the lines with its version.
+
     ## Example
     Broker 2 replaced broker 1 as leader of orders-0 in leader epoch 5. Broker 1 resumes after a pause, requests ISR [1, 2]
     in epoch 4 and is answered 0.

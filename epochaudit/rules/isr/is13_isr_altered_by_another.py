@@ -31,6 +31,11 @@ class IsrAlteredByAnother(Rule):
     Requests with an outdated leader or partition epoch (IS-12): a deposed leader is refused with 74 or 41, not 42. KRaft
     2.8 checks the sender first and refuses with 42.
 
+    ## What to do
+    Find the sender, by the principal and `connection` of the request line, and stop it if it is no broker of yours.
+    Then restart the leader that the cluster has now, so that an election begins a new epoch with one leader, and check
+    the ISR. With ZooKeeper no release checks the sender: allow `ClusterAction` to brokers only, or migrate to KRaft.
+
     ## Example
     Broker 2 follows broker 1 in orders-0 and sends an AlterPartition with both current epochs. It is answered 0.
 

@@ -29,6 +29,11 @@ class IsrOutsideReplicas(Rule):
     LeaderAndIsr requests of ZooKeeper controllers are not judged: during a reassignment they may list ISR members outside
     the replicas (KAFKA-9672).
 
+    ## What to do
+    Assign the replicas that you want with `kafka-reassign-partitions.sh`: its last step writes replicas and ISR
+    together. Until then the partition has fewer copies than its ISR claims: keep the leader running. The controller
+    refuses such an ISR in every release; look for EP-05 and EP-06 in case the metadata log is damaged.
+
     ## Example
     orders-0 is assigned to [1, 2]. A record sets its ISR to [1, 2, 3].
 

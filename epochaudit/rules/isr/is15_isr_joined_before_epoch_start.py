@@ -39,6 +39,12 @@ class IsrJoinedBeforeEpochStart(Rule):
     end of a reassignment, logs no line about it: all its fetches of the epoch count. Kafka before 2.0.1 does not check
     the epoch's start: exposed.
 
+    ## What to do
+    Keep the leader running, and hold no election, until the replica has caught up (metric `FetcherLagMetrics`,
+    `ConsumerLag`, of its broker). If it was elected before, TR-06 reports the loss, and the former leader's log may
+    hold the only copy. Exposed means a leader before 2.0.1, which does not check the start of its epoch: upgrade to
+    2.0.1 or 2.1.0 (KAFKA-7128).
+
     ## Example
     Broker 1 leads orders-0 in epoch 4 from offset 120. Broker 3 has fetched up to offset 100, and broker 1 adds it to the
     ISR.

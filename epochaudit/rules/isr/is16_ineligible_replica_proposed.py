@@ -30,6 +30,11 @@ class IneligibleReplicaProposed(Rule):
     ## What is allowed
     Every such proposal is allowed. Leaders before 3.3 do not check, and are not counted.
 
+    ## What to do
+    A few need nothing; if one leader is refused far more often than the others, its metadata lags. Check its load and
+    its connection to the controllers: `kafka-metadata-quorum.sh describe --replication` shows its lag. Restart it if
+    the lag does not shrink.
+
     ## Example
     In the second in which broker 3 is fenced, two leaders propose it again and are answered 107.
 

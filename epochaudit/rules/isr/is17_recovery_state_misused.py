@@ -32,6 +32,12 @@ class RecoveryStateMisused(Rule):
     A recovering leader that requests itself alone, or that reports RECOVERED together with its first followers. Requests
     that an earlier check refused because of their epochs.
 
+    ## What to do
+    Keep the leader running: it is the only replica whose log counts after an unclean election. Audit its segments
+    together with those of the replicas that joined (EP-07), and have a replica that differs copied again: stop its
+    broker, move the partition's folder aside, start it. Report the request line and the controller's version to the
+    Kafka project.
+
     ## Example
     Broker 2, recovering after an unclean election, requests ISR [2, 3] with leaderRecoveryState 1 and is answered 0.
 

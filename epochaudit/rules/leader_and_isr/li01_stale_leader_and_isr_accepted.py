@@ -62,6 +62,12 @@ class StaleLeaderAndIsrAccepted(Rule):
     nothing about its epochs. The broker answers a failed log directory (56) and a wrong topic id (103) before it compares
     epochs.
 
+    ## What to do
+    If the broker led in the old epoch, save the partition's folder first: records that it took then are nowhere else.
+    Then restart it: the controller sends the present state, and the replica truncates what the leader lacks. Exposed
+    means that a StopReplica had deleted the replica: without one a broker holds no epoch, and no release with ZooKeeper
+    fences that; it ends with 4.0. A violation belongs to the Kafka project, with the lines of the finding.
+
     ## Example
     Broker 3 follows orders-0 in epoch 6. A LeaderAndIsr of epoch 5 is answered 0.
 

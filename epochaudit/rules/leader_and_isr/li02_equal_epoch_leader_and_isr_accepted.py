@@ -30,6 +30,11 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
     sends the request during a migration, if it brings a topic id that the log lacks, and if it lacks a topic id that the
     log has (KAFKA-13394).
 
+    ## What to do
+    Check in `epochaudit timeline TOPIC-PARTITION` that leader, ISR and log end are as before; then nothing needs
+    repair. If the replica lost its state or its log, look for a restart, a StopReplica or a disk error just before.
+    Restart the broker if its replica does not follow.
+
     ## Example
     A new controller sends orders-0 again at epoch 6, which the broker installed an hour ago, and is answered 0.
 

@@ -32,6 +32,11 @@ class StaleLeaderAndIsrAfterRestart(Rule):
     The same leader epoch again, because a restart alone does not raise it. A replica that was deleted in between, and a
     partition that is marked as new. BE-01 judges requests with a broker epoch.
 
+    ## What to do
+    Restart the broker once more: it then gets the present state, if no delayed request is on its way. If it led in the
+    old epoch, save the partition's folder first. LeaderAndIsr below version 2 has no broker epoch: run brokers of 2.2
+    or later with inter.broker.protocol.version 2.2 or later (KIP-380, KAFKA-7235).
+
     ## Example
     Broker 2 of 2.1 had accepted leader epoch 7 of orders-0 and restarts. A LeaderAndIsr with leader epoch 5 is answered 0.
 

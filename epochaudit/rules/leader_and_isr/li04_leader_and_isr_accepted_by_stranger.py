@@ -29,6 +29,11 @@ class LeaderAndIsrAcceptedByStranger(Rule):
     BE-01 judge a refusal as a whole. Up to 2.3 a controller may send such a request for a partition that a reassignment has
     just moved away.
 
+    ## What to do
+    If the broker is none of the partition's replicas (`kafka-topics.sh --describe`), stop it, move the partition's
+    folder out of the log directory, and start it again. Keep that folder until the assigned replicas are in the ISR.
+    Look in the controller's state-change.log for a reassignment that was cancelled or repeated.
+
     ## Example
     Broker 3 gets a LeaderAndIsr for orders-0 with replicas [1, 2] and answers 0.
 

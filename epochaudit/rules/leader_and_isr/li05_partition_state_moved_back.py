@@ -33,6 +33,12 @@ class PartitionStateMovedBack(Rule):
     starts at leader epoch 0 and partition epoch 0. Another topic id is another partition, whose epochs start at 0. Lines of
     skipped changes are normal at start-up.
 
+    ## What to do
+    Restart the broker, once another replica leads: it then takes over the present state of its partitions. As leader
+    its ISR changes are refused. Check afterwards with `kafka-topics.sh --describe` that leader and ISR are those of the
+    highest partition epoch in `epochaudit timeline TOPIC-PARTITION`. Brokers since 3.3 skip older states: report the
+    lines to the Kafka project.
+
     ## Example
     Broker 2 logs "Follower orders-0 starts at leader epoch 4 ... with partition epoch 9", and later a line with partition
     epoch 7.

@@ -34,6 +34,11 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
     LI-02 judges a leader epoch that the broker has already installed. A later LeaderAndIsr at the same leader epoch that is
     answered 11 shows that the epoch was installed, whatever the lines say.
 
+    ## What to do
+    Check with `kafka-topics.sh --describe --under-replicated-partitions` whether the replica is missing, and restart
+    its broker: the controller sends the request only once. Look at the same moment in its server.log for an exception
+    or a failed log directory. Report it with these lines if there is none.
+
     ## Example
     LeaderAndIsr 42 with leader epoch 5 of orders-0 is answered 0. state-change.log has "Handling" and "Finished", and no
     line of orders-0 between them.

@@ -30,6 +30,11 @@ class LeaderOutsideIsr(Rule):
     Leader -1, even with an empty ISR (eligible leader replicas). Leader -2, a partition that is being deleted. An unclean
     election sets leader and ISR in one record. A LeaderAndIsr that a broker refused states nothing.
 
+    ## What to do
+    Pause the producers and save the partition's folder on the leader: what it acknowledged may be nowhere else, and the
+    next election from the ISR truncates it. Then let a member of the ISR take over, and write the records that it lacks
+    again. Look for EP-05 and EP-06 (KRaft), or for a state that a tool or a person wrote to ZooKeeper.
+
     ## Example
     A record sets leader 3 for orders-0 while its ISR is [1, 2].
 

@@ -31,6 +31,12 @@ class IneligibleLeaderElected(Rule):
     it only raises the leader epoch. The log has controlled shutdown since metadata.version 3.3-IV3. LD-01 covers a leader
     outside the ISR, IS-08 a new partition.
 
+    ## What to do
+    If the partition has no leader now (`kafka-topics.sh --describe --unavailable-partitions`), start the elected
+    broker. Or hold an election with `kafka-leader-election.sh --election-type preferred`, which takes the first replica
+    if it is in the ISR. Nothing is left to do if the broker was unfenced a moment later, as with the last known leader
+    in 4.0. KRaft controllers before 3.3 elect such brokers (KAFKA-13173 up to 3.0, KAFKA-13916 up to 3.2): upgrade.
+
     ## Example
     Offset 49 fences broker 3. The record at offset 50 makes broker 3 leader of orders-0. Kafka 4.0 with eligible leader
     replicas does this: when the killed last known leader comes back, the event that registers it elects it while it is

@@ -49,6 +49,13 @@ class UncleanElectionNotAllowed(Rule):
     an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
     is also unverifiable if its setting is not in the evidence.
 
+    ## What to do
+    Before you start or clean a former member of the ISR, copy its log directory: it may hold the only copy of the lost
+    records, and truncates them when it follows the new leader. TR-06 states their offsets; `kafka-dump-log.sh
+    --print-data-log` reads them from the copy. Find out who allowed the election: `kafka-configs.sh --describe` of
+    topic and brokers, an ElectLeaders request, or a reassignment tool. Set `unclean.leader.election.enable=false`, with
+    three replicas and `min.insync.replicas` 2.
+
     ## Example
     orders-0 had ISR [1] and unclean.leader.election.enable=false. Broker 1 dies, and the controller makes broker 2 leader
     with ISR [2].

@@ -32,6 +32,12 @@ class TwoLeadersInOneEpoch(Rule):
     marks a topic that is being deleted. Leader hints of Fetch responses (KIP-951) are ignored: the broker reads leader and
     epoch one after the other, without a lock.
 
+    ## What to do
+    Pause the producers, and save the partition's folder on both leaders: each may have acknowledged records that the
+    other lacks. First rule out a mistake of the capture: two clusters in one, or logs of a wrong node (`capture.toml`).
+    Then stop one of the two, so that a new epoch begins, and compare the folders (EP-07). CE-02, IS-13 and EP-06 name
+    the usual causes; ZooKeeper or a metadata log restored from a backup is another.
+
     ## Example
     Broker 1 logs "Leader orders-0 starts at leader epoch 7". An accepted LeaderAndIsr of another controller names broker 2
     for epoch 7.

@@ -31,6 +31,12 @@ class SupersededLeaderServes(Rule):
     never compares the times of two hosts, so it does not see a superseded leader that no request with the newer epoch
     reached.
 
+    ## What to do
+    A few reads around an election need nothing; many mean a broker that learns of elections late. Look in its
+    server.log for pauses, lost sessions and slow disks, and restart it if it still serves. `min.insync.replicas` of 2
+    with acks=all keeps it from acknowledging writes alone. KRaft brokers of 3.3.0 and 3.3.1 stay leader in a controlled
+    shutdown (KAFKA-14296): upgrade to 3.3.2.
+
     ## Example
     Broker 1 resumes after a pause. A consumer that knows the new leader asks it in epoch 1 and is answered 75. Another
     consumer asks in epoch 0 and gets records.

@@ -30,6 +30,11 @@ class LeaderElectedByReassignment(Rule):
     ## What is allowed
     Every such response is allowed.
 
+    ## What to do
+    Nothing needs repair: the reassignment has finished, and the new leader is the intended one. If it is not, change
+    the order of the replicas with `kafka-reassign-partitions.sh`, and elect the first one with
+    `kafka-leader-election.sh --election-type preferred`.
+
     ## Example
     orders-0 moves from [1] to [2]. Leader 1 requests ISR [1, 2] and is answered 108. The record sets replicas [2], ISR [2]
     and leader 2.

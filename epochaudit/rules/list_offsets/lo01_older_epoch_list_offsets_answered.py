@@ -27,6 +27,12 @@ class OlderEpochListOffsetsAnswered(OlderEpochQueryRule):
     both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
     decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch.
 
+    ## What to do
+    Find the client in `epochaudit timeline TOPIC-PARTITION`, and compare the offset that it got with its next fetches.
+    If it took a position above the start of the newer epoch, stop it and reset its group to that start with
+    `kafka-consumer-groups.sh --reset-offsets --to-offset`. Brokers since 2.1 refuse such requests: report the lines to
+    the Kafka project.
+
     ## Example
     Broker 2 leads orders-0 in epoch 7. A consumer that still knows epoch 6 asks it for the latest offset and gets one.
 

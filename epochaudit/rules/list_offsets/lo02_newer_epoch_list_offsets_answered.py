@@ -26,6 +26,11 @@ class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch, because the line
     that starts an epoch precedes its effect by some milliseconds.
 
+    ## What to do
+    Check that the broker reaches the controller, and restart it if it still holds the old leader epoch. Restart the
+    client or reset its group, if it took the returned offset as its position: the offset may not exist at the new
+    leader. If the broker was paused, find out why (garbage collection, disk, virtual machine).
+
     ## Example
     Broker 1 was frozen and still leads orders-0 in epoch 6. A consumer that knows epoch 7 asks it for the latest offset and
     gets one.

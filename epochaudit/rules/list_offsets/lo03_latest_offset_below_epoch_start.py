@@ -57,6 +57,12 @@ class LatestOffsetBelowEpochStart(Rule):
     the line that starts the epoch or an earlier response, or if a later answer is below it, too. Lookups by timestamp are
     not judged, because no log shows whether a record lies beyond the high watermark.
 
+    ## What to do
+    Nothing is lost: a consumer that began at this offset reads some records twice, which its application has to bear or
+    filter. If the high watermark does not rise, look for a member of the ISR that does not fetch. Exposed means a
+    broker before 2.2, which has no such check (KIP-207): upgrade. A violation belongs to the Kafka project, with the
+    lines of the finding.
+
     ## Example
     Broker 2 becomes leader of orders-0 at offset 100 while its high watermark is 90, and answers a consumer that the latest
     offset is 90.

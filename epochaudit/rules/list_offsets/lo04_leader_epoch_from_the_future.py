@@ -33,6 +33,12 @@ class LeaderEpochFromTheFuture(Rule):
     A lower epoch, if the record is older. -1 for "no record found". A superseded leader returns its own epoch, which is
     right as far as it knows. While an epoch starts, the new one may be returned.
 
+    ## What to do
+    Stop the consumer, and reset its group to the same offset (`kafka-consumer-groups.sh --reset-offsets --to-current`):
+    the position then has no leader epoch that hides a truncation. Look for EP-04 and EP-08 at this broker, with its
+    leader-epoch-checkpoint and segments in the capture. If the cache is wrong, let another replica lead and have this
+    one copied again.
+
     ## Example
     Broker 2 leads orders-0 in epoch 7 and answers that the record at offset 90 is of epoch 8.
 

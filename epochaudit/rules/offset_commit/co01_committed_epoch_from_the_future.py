@@ -32,6 +32,12 @@ class CommittedEpochFromTheFuture(Rule):
     means none (CO-05). A re-created topic starts again at 0. If nothing distinguishes the topics of a name, the rule claims
     nothing.
 
+    ## What to do
+    Stop the group, and write the offset again without a leader epoch: `kafka-consumer-groups.sh --reset-offsets
+    --to-current --execute`. Find the tool that commits such epochs by client id and connection in the evidence. It
+    should commit what the consumer got with the record, or no epoch. If the topic was restored from another cluster,
+    its offsets do not apply here.
+
     ## Example
     A migration tool writes offsets with leader epoch 57 for a partition whose leader epoch is 3.
 

@@ -42,6 +42,12 @@ class FetchedBeforeCommittedEpoch(Rule):
     two brokers can't be ordered. A fetch without leader epoch is exposed instead of a violation: Fetch below 9, and
     Metadata below 9, whose leader epochs are unreliable (KAFKA-9212).
 
+    ## What to do
+    See in `epochaudit timeline TOPIC-PARTITION` whether the group went back or was reset after this fetch. If so, stop
+    it, and reset it to the committed offset with `kafka-consumer-groups.sh --reset-offsets --to-offset`. Restart the
+    broker whose metadata lags (MD-03, UM-02). Exposed means that the protocol in use has no reliable leader epoch:
+    brokers and Java clients of 2.4 and later have.
+
     ## Example
     Group g committed 30 in leader epoch 5. Its new consumer knows leader epoch 4 from a broker with old metadata, gets (30,
     epoch 5) from the coordinator, and fetches at 30 from the leader of epoch 4, which does not know epoch 5 yet.

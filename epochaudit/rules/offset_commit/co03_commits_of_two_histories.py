@@ -32,6 +32,12 @@ class CommitsOfTwoHistories(Rule):
     a violation if an election since the older epoch was unclean, or may have been, because such an election can restore the
     older history.
 
+    ## What to do
+    Stop the group, reset it to the start of the newer leader epoch with `kafka-consumer-groups.sh --reset-offsets
+    --to-offset`, and process from there again. What the member read beyond that start is not in the partition any more.
+    `epochaudit timeline TOPIC-PARTITION` names the leader that served it: restart it if it still takes itself for one.
+    Exposed points to an unclean election: set `unclean.leader.election.enable=false`.
+
     ## Example
     Group g committed 40 in leader epoch 5, which starts at 35. A member that still reads from the leader of epoch 4 then
     commits 60 in epoch 4.

@@ -40,6 +40,12 @@ class TruncatedCommitResumed(Rule):
     committed or returned without a leader epoch (CO-05 counts such commits), if the client that committed it is known to
     have read up to it.
 
+    ## What to do
+    Stop the group, reset it to the first skipped offset that the finding reports with `kafka-consumer-groups.sh
+    --reset-offsets --to-offset`, and process from there again. The application has processed records that no longer
+    exist, and must correct their effects. Exposed means Fetch below 9 or a broker before 2.3: brokers and Java clients
+    of 2.7 validate a committed offset. With librdkafka, reset the groups by hand after each unclean election.
+
     ## Example
     Group g committed 30 in leader epoch 1. After an unclean election epoch 3 starts at 10 and the log grows to 50. The
     restarted consumer gets (30, epoch 1) and fetches at 30 at once, as librdkafka 2.1 and later do.

@@ -28,6 +28,11 @@ class OffsetCommittedWithoutEpoch(Rule):
     ## What is allowed
     Every such commit is allowed: the epoch is optional, and a position without a record before it has none.
 
+    ## What to do
+    Nothing needs repair now. After an unclean election, compare this group's offsets with the truncation that the audit
+    reports, and reset them by hand. Let the application commit the leader epoch of the record (`OffsetAndMetadata` with
+    `leaderEpoch`), or let the consumer commit its own position.
+
     ## Example
     A stream processor commits its checkpoints as plain offsets.
 

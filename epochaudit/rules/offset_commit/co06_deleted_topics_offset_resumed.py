@@ -29,6 +29,12 @@ class DeletedTopicsOffsetResumed(Rule):
     No offset (-1), and an offset that was committed since. A commit between the coordinator's last statement of the old
     topic and its first of the new one may belong to either, and so may a commit at another coordinator.
 
+    ## What to do
+    Stop the group and reset it for the new topic: `kafka-consumer-groups.sh --reset-offsets --to-earliest`. Committed
+    offsets carry the topic's name only, and the coordinator missed the deletion: look in its server.log for why. Before
+    a topic is created again, remove the groups' offsets with `kafka-consumer-groups.sh --delete-offsets`, or use a new
+    name.
+
     ## Example
     Group g committed 20 of orders. orders is deleted and re-created. The coordinator, which missed the deletion, still
     returns 20 to the group.

@@ -29,6 +29,11 @@ class OlderEpochEndOffsetAnswered(OlderEpochQueryRule):
     decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A response with an error has
     leader epoch -1 and offset -1, which answer nothing.
 
+    ## What to do
+    Restart a follower that acted on the answer: it compares its log with the present leader's again. Then audit the
+    segments of both (EP-07). For a consumer, TR-01 reports whether it passed a truncation; reset its group if so.
+    Brokers since 2.1 refuse such requests: report the lines.
+
     ## Example
     Broker 2 leads orders-0 in epoch 7. A follower that still knows epoch 6 asks it where epoch 5 ends and gets an offset.
 

@@ -26,6 +26,12 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: the line that
     starts an epoch precedes its effect by some milliseconds, and clients that learned of the epoch may ask early.
 
+    ## What to do
+    Restart the broker if it still holds the old leader epoch, and look in its server.log for a pause or a lost
+    connection to the controller. A follower that compared with it may keep records that the leader lacks: restart it,
+    and audit its segments with the leader's (EP-07). A consumer that validated there starts again from its committed
+    offset.
+
     ## Example
     Broker 1 was frozen and still leads orders-0 in epoch 6. A follower that knows epoch 7 asks it where epoch 6 ends and
     gets the end of its log.

@@ -31,6 +31,12 @@ class StaleStopReplicaAccepted(Rule):
     A replica that the broker does not hold is stopped at any epoch. -2 (topic deletion) and -1 (no epoch) pass the fence by
     design: SR-03 and SR-07 judge them. SR-02 covers equal epochs. A failed log directory answers 56.
 
+    ## What to do
+    Keep the partition's other replicas running, and restart the broker once another replica leads: the controller then
+    has it follow again, and copy what it lacks. If the log of the leader or of the only replica was deleted, first save
+    the partition's folder on every broker that has one. Brokers since 2.6 refuse such a request: report the lines with
+    the broker's version.
+
     ## Example
     Broker 2 follows orders-0 in leader epoch 7. A StopReplica of epoch 5 arrives late and is answered 0.
 

@@ -32,6 +32,12 @@ class EqualEpochStopReplicaMisjudged(Rule):
     ## What is allowed
     A controlled shutdown routinely sends StopReplica without deletion at the current epoch, often twice.
 
+    ## What to do
+    If the request was refused and the broker is none of the partition's replicas (`kafka-topics.sh --describe`), stop
+    it, move the stray folder out of the log directory, and start it. 3.4.1 and 3.5.0 accept such requests
+    (KAFKA-13972): upgrade brokers of 2.6.0 to 3.4.0. If the answer does not fit the version, check which build runs,
+    and that the capture has the right server.log.
+
     ## Example
     A 3.3.2 broker answers 74 to a StopReplica at its own epoch: the known bug, which counts as fenced. A 3.9.1 broker
     answers 74: a breach.

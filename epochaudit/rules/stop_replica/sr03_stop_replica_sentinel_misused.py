@@ -34,6 +34,12 @@ class StopReplicaSentinelMisused(Rule):
     A deletion sends each partition twice: -2 without deletePartition, then -2 with it. SR-07 covers a late duplicate that
     hits a re-created topic of the name. StopReplica below version 3 has no epoch: SR-04.
 
+    ## What to do
+    Keep the partition's other replicas running, save their folders if the leader's log was deleted, and restart the
+    broker once another replica leads. The controller then has it copy the log again. Find the sender by the principal
+    and `connection` of the request line: a controller does not send this for a living topic. Allow `ClusterAction` to
+    brokers only; no release with ZooKeeper checks these values.
+
     ## Example
     orders-0 is led in epoch 4. A StopReplica with leader epoch -2 and deletePartition is answered 0, and orders is never
     deleted.

@@ -33,6 +33,12 @@ class UnversionedStopReplicaApplied(Rule):
     later UpdateMetadata or LeaderAndIsr lists replicas without this broker), controlled shutdown, and the start-up phase. A
     later LeaderAndIsr or UpdateMetadata that is older than what the broker had accepted proves neither.
 
+    ## What to do
+    Keep the partition's other replicas running, and restart the broker once another replica leads: the controller then
+    has it follow again, and copy what it lacks. StopReplica below version 3 has no leader epoch: run brokers of 2.6 or
+    later, and raise inter.broker.protocol.version to 2.6 or later on all (KIP-570, KAFKA-9539). Until then, do not
+    reassign a partition away from a broker and back at once.
+
     ## Example
     A partition is reassigned away from broker 2 and back. The StopReplica of the first reassignment arrives a second time,
     after the LeaderAndIsr of the second one.

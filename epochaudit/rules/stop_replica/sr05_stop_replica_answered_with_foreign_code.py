@@ -30,6 +30,10 @@ class StopReplicaAnsweredWithForeignCode(Rule):
     A request that was refused as a whole has its code at every partition: not judged here. 56 (KAFKA_STORAGE_ERROR) for a
     failed log directory.
 
+    ## What to do
+    Find out which build the broker runs: unpatched Apache Kafka does not answer so. No data is at risk by the code
+    itself. Take the other verdicts about this broker with care, and ask its vendor how it fences StopReplica.
+
     ## Example
     A StopReplica 3 for orders-0 at leader epoch 4, below the broker's 5, is answered 11 for the partition.
 

@@ -30,6 +30,11 @@ class DeletedReplicaServed(Rule):
     response was logged, and may have waited. Request lines may be written late, so half a second is tolerated on either
     side. ListOffsets and Produce are not judged.
 
+    ## What to do
+    Restart the broker: it then loads only what is in its log directories, and the controller tells it what to serve.
+    Reset consumers that read the deleted replica, because its records may be in no other log. If the partition belongs
+    to the broker after all, it copies the log from the leader. Report the lines if the broker is an unpatched Kafka.
+
     ## Example
     Broker 1 answers 0 to a StopReplica that deletes orders-0. Ten seconds later a consumer still gets records of it there.
 

@@ -41,6 +41,13 @@ class DelayedDeleteHitRecreatedTopic(Rule):
     A deletion that the controller announced by UpdateMetadata with leader -2 after the LeaderAndIsr of the same topic.
     KRaft deletes by id and has no subjects.
 
+    ## What to do
+    Keep the partition's other replicas running, and restart the broker once another replica leads: it creates the
+    replica again, and copies the log. If the leader's log was deleted, save the followers' folders first; if no replica
+    is left, produce the records again from their source. Before a topic is created again, wait until its deletion has
+    finished on all brokers, or use a new name. StopReplica has a topic id in no version; KRaft deletes by id, and 4.0
+    has no ZooKeeper.
+
     ## Example
     orders is deleted and re-created. A duplicate of the deletion's StopReplica arrives after the new LeaderAndIsr.
 

@@ -32,6 +32,11 @@ class StopReplicaAheadOfCluster(Rule):
     Every such request is allowed: the broker must accept an epoch above its own, because the controller may have raised the
     epoch already. SR-03 judges sentinels, SR-01 lower epochs.
 
+    ## What to do
+    Check that the replica is still there and follows (`kafka-topics.sh --describe`); restart its broker if it does not.
+    Find the sender by the principal and `connection` of the request line, because a controller sends no such epoch, and
+    allow `ClusterAction` to brokers only. Otherwise nothing needs repair.
+
     ## Example
     orders-0 stays in leader epoch 4. A StopReplica at leader epoch 9 is answered 0.
 

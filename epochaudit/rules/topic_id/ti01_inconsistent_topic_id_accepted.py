@@ -34,6 +34,12 @@ class InconsistentTopicIdAccepted(Rule):
     is answered 56 first. If another id was accepted, only that request is a breach, not its repetition and not the next
     LeaderAndIsr with the former id.
 
+    ## What to do
+    Move the leadership away from this broker, and compare the `topic_id` in the folder's partition.metadata with
+    `kafka-topics.sh --describe`. If they differ, stop the broker, move the folder aside without deleting it, and start
+    it: the replica of the present topic is copied. Consumers that read from it may have got both topics' records.
+    Brokers since 2.8 refuse such a request: report the lines.
+
     ## Example
     orders-0 has id A. A LeaderAndIsr for orders-0 with id B is answered 0 without a deletion in between.
 

@@ -39,6 +39,12 @@ class StaleTopicIdServed(Rule):
     is replaced by the next topic's. Fetch 12 and below carries no id: TI-08 and TI-09 judge the consequences. SR-06 covers
     a deleted replica without a successor.
 
+    ## What to do
+    Stop the consumer and reset its group for the new topic with `kafka-consumer-groups.sh --reset-offsets
+    --to-earliest`: the records and offsets that it got are of another topic. Restart a follower that fetched so.
+    Compare the folder's partition.metadata at the broker with the id in `kafka-topics.sh --describe`; restart the
+    broker if it still serves the old one.
+
     ## Example
     orders (id A) is deleted and re-created (id B). A consumer that still requests A at offset 20 gets records of B.
 

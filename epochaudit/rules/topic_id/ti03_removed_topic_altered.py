@@ -37,6 +37,12 @@ class RemovedTopicAltered(Rule):
     A request that arrived while the topic was being removed. In ZooKeeper mode a topic keeps its id until the controller
     has finished its deletion.
 
+    ## What to do
+    Restart the broker that sent the request: it still leads a topic that is deleted. Check the ISR of the topic that
+    has the name now with `kafka-topics.sh --describe`, and keep its leader running until all members have caught up
+    (metric `FetcherLagMetrics`, `ConsumerLag`, of their brokers). Controllers refuse unknown ids since 3.3: report the
+    lines.
+
     ## Example
     A RemoveTopicRecord removes orders (id A). Two seconds later its former leader sends AlterPartition for id A, and is
     answered 0.

@@ -30,6 +30,13 @@ class TopicIdReplacedWithoutDeletion(Rule):
     ## What is allowed
     Deletion and re-creation. Refused LeaderAndIsr requests say nothing about a topic's id.
 
+    ## What to do
+    Delete neither the topic nor its folders: the records are still there, under the former id in partition.metadata.
+    2.8.0 changes ids when inter.broker.protocol.version is lowered and raised: upgrade to 2.8.1 or 3.0.0 (KAFKA-12835).
+    Tools of before 2.8 that write to ZooKeeper change them in every release (KAFKA-14190): stop using them. To mend the
+    topic, stop one broker after the other, move the file partition.metadata, and nothing else, out of the topic's
+    folders, and start it: it writes the new id. Not with tiered storage, whose segments have the former id.
+
     ## Example
     After a controller election UpdateMetadata has orders with id B, where it had id A before, and no broker was informed of
     a deletion.

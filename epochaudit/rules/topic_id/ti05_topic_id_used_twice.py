@@ -26,6 +26,11 @@ class TopicIdUsedTwice(Rule):
     ## What is allowed
     The zero id, which means none.
 
+    ## What to do
+    Make sure that the capture holds one cluster only (`capture.toml`), and no metadata log restored from a backup
+    (EP-06). If two topics have the id now, copy the records of the smaller one to a new topic, which gets its own id,
+    and delete it. Reset the groups that consumed it. Look for tools that create topics with an id of their own.
+
     ## Example
     The metadata log removes orders with id A, and later creates payments with id A.
 

@@ -32,6 +32,12 @@ class EpochsResetWithinTopicId(Rule):
     ## What is allowed
     Deletion and re-creation: a new id starts at 0. Snapshots repeat states.
 
+    ## What to do
+    Pause the producers: replicas and clients with the former epochs refuse the leader, or truncate by it. Save the
+    folders of all replicas, and find in `epochaudit timeline TOPIC-PARTITION` which replica has the records of the
+    higher epochs. Look for a znode that was deleted or restored, or for a restored metadata log. Then write the records
+    from that folder to a new topic.
+
     ## Example
     The controller reports orders-0 in leader epoch 6, then in leader epoch 0. Before and after, it sends LeaderAndIsr with
     topic id A.

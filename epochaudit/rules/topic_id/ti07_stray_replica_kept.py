@@ -31,6 +31,11 @@ class StrayReplicaKept(Rule):
     A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. ZooKeeper
     controllers never send FULL (KIP-516 planned it): their brokers are not judged.
 
+    ## What to do
+    Stop the broker, move the replica's folder out of the log directory, and start it; keep the folder until you know
+    that nobody needs the deleted topic's records. Reset consumers that read from it. Upgrade KRaft brokers to 3.7.1 or
+    3.8 (KAFKA-14616), and finish a migration from ZooKeeper with 3.6.1 or later (KAFKA-15605).
+
     ## Example
     Broker 3 was down while orders (id A) was deleted. It starts, finds the folder stray, and answers fetches for id A.
 

@@ -32,6 +32,12 @@ class SuccessorReachedByName(Rule):
     topic proves nothing. ListOffsets, OffsetForLeaderEpoch and commits by name are judged where their positions are used;
     StopReplica by SR-07.
 
+    ## What to do
+    Stop the group and reset it for the new topic with `kafka-consumer-groups.sh --reset-offsets --to-earliest`, if it
+    skipped records. Fetch below version 13 has no topic id: brokers and Java clients of 3.1 and later use one, and
+    refuse the old topic's. Even these keep the offset (TI-09), so stop consumers before a topic is deleted, and remove
+    their offsets with `kafka-consumer-groups.sh --delete-offsets`.
+
     ## Example
     orders is deleted and re-created. A consumer with Fetch 12 continues in its old fetch session, in leader epoch 0 of both
     topics.

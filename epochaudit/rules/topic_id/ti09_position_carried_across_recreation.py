@@ -36,6 +36,12 @@ class PositionCarriedAcrossRecreation(Rule):
     consumer never had in the old topic proves nothing. Neither does a first fetch that is recorded only in a later leader
     epoch of the new topic.
 
+    ## What to do
+    Stop the group, and reset it to the first offset that the finding reports as skipped: `kafka-consumer-groups.sh
+    --reset-offsets --to-offset`, or `--to-earliest`. A consumer without a group has to seek there. No client or broker
+    release fences this. Before a topic is created again, stop its consumers, and remove their offsets with
+    `kafka-consumer-groups.sh --delete-offsets`; or use a new name.
+
     ## Example
     A consumer read orders to offset 20. orders is deleted and re-created, and grows to 50 before the consumer fetches at
     20: it skips 0 to 19 of the new topic.

@@ -41,6 +41,13 @@ class TruncationCrossedSilently(Rule):
     history: then the rule claims nothing. It is exposed instead of a violation if the client could not know: Fetch below 9,
     no epoch with the committed offset, brokers before 2.3.
 
+    ## What to do
+    Stop the consumer, reset its group to the first skipped offset that the finding reports with
+    `kafka-consumer-groups.sh --reset-offsets --to-offset`, and process from there again. The application also has to
+    correct the effects of records that were truncated after it had read them. Java clients up to 2.6 miss some
+    truncations (KAFKA-9840): upgrade to 2.7. Exposed means that client or broker gave no epoch to compare: use brokers
+    and Java clients of 2.7 or later, and commit offsets with their leader epoch (CO-05).
+
     ## Example
     A consumer read orders-0 to offset 30 in epoch 1. After an unclean election epoch 3 starts at 10, and the log grows to
     50 before the consumer fetches at 30 from the new leader: it skips 10 to 29 of the new log.

@@ -34,6 +34,11 @@ class ValidationSkipped(Rule):
     ListOffsets. Fetch below 9, fetches without leader epoch, brokers before 2.3. librdkafka and the Python client do not
     validate an offset that they resume from: the rule claims nothing about them, unless records were lost (CO-04).
 
+    ## What to do
+    Nothing was lost here. Check the consumer's version: Java clients up to 2.6 have known faults in the validation
+    (KAFKA-9840), so upgrade to 2.7. If a later client skips it, report its DEBUG log of the partition to the Kafka
+    project.
+
     ## Example
     A restarted consumer gets (30, epoch 1) from its coordinator and fetches at 30 in leader epoch 2 without an
     OffsetForLeaderEpoch.

@@ -43,6 +43,12 @@ class DivergenceUndetected(Rule):
     even while epochs change. A Fetch whose last epoch is the leader's own is no subject: it is compared with the end of the
     leader's log, which is not recorded. Brokers that serve as followers are not judged.
 
+    ## What to do
+    Keep the leader running, and save the partition's folder of the follower, which may not be elected with this log.
+    Then stop the follower's broker, move the folder out of the log directory, and start it: it copies the leader's log.
+    The saved folder has what the leader lacks. Look for EP-04 and EP-08 at the leader: up to 2.6 an epoch cache may
+    have lost epoch 0 (KAFKA-10432).
+
     ## Example
     Broker 2 leads orders-0 in epoch 3 from offset 10. Broker 1 comes back with records up to 29 of epoch 1, fetches at 30
     and states epoch 1. It gets records instead of "epoch 0 ends at 10".

@@ -43,6 +43,12 @@ class DivergenceMisplaced(Rule):
     succession. The start of an epoch between the two is no bound, as in OE-03. Brokers that serve as followers are not
     judged.
 
+    ## What to do
+    Keep all replicas running until the follower has caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of its
+    broker): it may have truncated committed records. If the answered offset is too high, have the follower's log copied
+    again: stop its broker, move the partition's folder aside, start it. Audit the leader's leader-epoch-checkpoint and
+    segments (EP-04, EP-08), and let another replica lead if they disagree.
+
     ## Example
     Broker 2 leads orders-0 in epoch 3 from offset 10. Broker 1 fetches at 30 and states epoch 1. The response states that
     epoch 1 ends at 25.

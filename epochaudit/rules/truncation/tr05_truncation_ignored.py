@@ -50,6 +50,11 @@ class TruncationIgnored(Rule):
     find its place behind the remote tier, after it was answered 109 (OFFSET_MOVED_TO_TIERED_STORAGE): those requests are no
     subjects.
 
+    ## What to do
+    If the follower repeats its request, restart its broker; if that does not help, stop it, move the partition's folder
+    aside, and start it: it copies the log. If it went on behind its own records, save its folder first, and do not let
+    it lead. Up to 2.6.0 a truncation without effect is repeated for ever: upgrade to 2.6.1 or 2.7.0 (KAFKA-10706).
+
     ## Example
     Broker 1 fetches orders-0 at 30 in epoch 1, and broker 2 answers that epoch 0 ends at 10. Broker 1 fetches at 30 again,
     and gets records of the new history behind its own.

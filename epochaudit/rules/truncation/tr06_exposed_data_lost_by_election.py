@@ -62,6 +62,13 @@ class ExposedDataLostByElection(Rule):
     epoch's beginning proves nothing about its end. An epoch that its leader skipped, because the next one came first, has
     no start: it passes.
 
+    ## What to do
+    Before you start or clean a broker that has this partition and is down, copy its log directory: it may hold the only
+    copy of the lost records. It truncates them when it follows the new leader; `kafka-dump-log.sh --print-data-log`
+    reads them from the copy. Pause the consumers that had read them; TR-01 and CO-04 name those to reset. After an
+    unclean election set `unclean.leader.election.enable=false`, three replicas, `min.insync.replicas` 2, and acks=all.
+    After a clean one IS-15, IS-09, BE-06 or HW-05 name how the leader came into the ISR.
+
     ## Example
     The high watermark of orders-0 was 120 in epoch 6. Broker 3, a member of the ISR, becomes leader in epoch 7 at offset 90.
 

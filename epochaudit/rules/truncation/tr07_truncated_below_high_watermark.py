@@ -41,6 +41,12 @@ class TruncatedBelowHighWatermark(Rule):
     older releases has a high watermark of unknown age: it is unverifiable if the follower has no line about the leader
     epoch.
 
+    ## What to do
+    Keep the other members of the ISR running until the follower has caught up (metric `FetcherLagMetrics`,
+    `ConsumerLag`, of its broker). Check that the leader has the records: TR-06 reports if it has not, and then copy the
+    folder of every replica that did not truncate yet. OE-03 and TR-04 tell whether the leader answered wrongly. Exposed
+    means an unclean election: set `unclean.leader.election.enable=false`.
+
     ## Example
     Broker 2, a member of the ISR, was elected. Broker 3 follows in leader epoch 5 of orders-0 with high watermark 120, and
     truncates to 90.

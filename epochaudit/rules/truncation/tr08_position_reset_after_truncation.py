@@ -34,6 +34,11 @@ class PositionResetAfterTruncation(Rule):
     Every such reset is allowed. A consumer without a reset policy passes the truncation to its application
     (LogTruncationException) and is no subject.
 
+    ## What to do
+    The fence worked, so Kafka needs no repair. With the policy `latest`, process the records between the truncation and
+    the new position: reset the group with `kafka-consumer-groups.sh --reset-offsets --to-offset`. With `earliest`,
+    expect duplicates. `auto.offset.reset=none` lets the application decide.
+
     ## Example
     A consumer at 30, read in leader epoch 1, finds that epoch 3 starts at 10: "Truncation detected ..., resetting offset".
 

@@ -40,6 +40,12 @@ class EpochBegunWithoutComparison(Rule):
     0.10 has no epochs, and its follower truncates to its high watermark. Fetches below version 9 state no leader epoch and
     are no subjects.
 
+    ## What to do
+    Audit the segments of follower and leader together (EP-07), and do not let the follower lead before. If they differ,
+    save the follower's folder, then stop its broker, move the folder out of the log directory, and start it: it copies
+    the leader's log. Run all brokers with inter.broker.protocol.version 2.7 or later, where each Fetch states the last
+    epoch.
+
     ## Example
     Broker 3 has orders-0 up to 30, of epoch 6. Broker 1 becomes leader in epoch 7. The first Fetch of broker 3 in epoch 7
     is at offset 30, and states no last fetched epoch.

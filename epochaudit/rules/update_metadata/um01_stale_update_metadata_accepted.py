@@ -32,6 +32,11 @@ class StaleUpdateMetadataAccepted(StaleControllerEpochAccepted):
     ## What is allowed
     An equal epoch. The broker checks the broker epoch first: BE-01 judges a request that was refused with 77.
 
+    ## What to do
+    Restart the broker: the present controller then sends it all leaders and live brokers again. Until then its clients
+    may be sent to replicas that do not lead, so check them for TR-01. Stop the old controller's process if its
+    controller.log shows no resignation. Every release refuses an older controller epoch: report the lines.
+
     ## Example
     Controller 2 has taken over with epoch 6. An UpdateMetadata of controller 1 with epoch 5 arrives and is answered 0.
 

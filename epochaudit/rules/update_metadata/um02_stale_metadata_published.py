@@ -38,6 +38,11 @@ class StaleMetadataPublished(Rule):
     Controllers up to 2.3 raise the leader epoch of a reassignment in LeaderAndIsr but publish the previous one
     (KAFKA-9212): the cache lags, but its epoch does not fall.
 
+    ## What to do
+    Restart the broker, or have a new controller elected: either sends the present metadata again. Clients of 2.4 and
+    later keep the newer epoch that they know; restart older ones that are stuck at the old leader. No release with
+    ZooKeeper compares leader epochs here: the metadata log of KRaft does not go back, and 4.0 has no ZooKeeper.
+
     ## Example
     Broker 2 has leader epoch 4 of orders-0 in its cache. A delayed UpdateMetadata with leader epoch 0 is answered 0.
 
