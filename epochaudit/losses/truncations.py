@@ -25,7 +25,7 @@ from epochaudit.losses.queries import (
     partitions_with_segments,
 )
 from epochaudit.losses.removal import Reader, Removal, Segments
-from epochaudit.replay.data_plane.lineage import proved_ends
+from epochaudit.replay.data_plane.lineage import own_high_watermarks, proved_ends
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ LISTED: Final = 200  # most truncations, and most partitions, of a report
 FROM_THE_BEGINNING: Final = -1
 
 Row = Mapping[str, Any]
+Epoch = tuple[str, str, int, int]  # cluster, topic, partition, leader epoch
 
 
 def removals_of(audit: Audit, found: Iterable[Row]) -> tuple[Removal, ...]:
@@ -95,25 +96,60 @@ def _with_topic_ids(audit: Audit, known: Sequence[History]) -> list[History]:
 
 
 def _with_proofs(audit: Audit, removed: Sequence[tuple[History, Removal]]) -> list[tuple[History, Removal]]:
-    """Sets committed to false where a member of the ISR proves that nothing above the start of the epoch was committed."""
+    """Sets committed to false where the evidence proves it.
+
+    A member of the ISR proves that nothing above the start of the epoch was committed; or each leader since the records were
+    written states a high watermark of its own that is not above them.
+    """
     topics = sorted({removal.topic for _, removal in removed if removal.committed is None})
     if not topics:
         return list(removed)
-    proofs: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-    for row in proved_ends(audit.events, topics).toArrow().to_pylist():
-        proofs[row["cluster"], row["topic"], row["partition"], row["leader_epoch"]].append(row)
+    proofs, committed = (
+        _by_epoch(query(audit.events, topics).toArrow().to_pylist()) for query in (proved_ends, own_high_watermarks)
+    )
 
-    def with_proof(removal: Removal) -> Removal:
-        of_epoch = proofs[removal.cluster, removal.topic, removal.partition, removal.leader_epoch]
+    def of_epoch(rows: Mapping[Epoch, Sequence[Row]], removal: Removal, leader_epoch: int) -> Row | None:
+        named = rows.get((removal.cluster, removal.topic, removal.partition, leader_epoch), ())
         of_topic = [
-            row
-            for row in of_epoch
-            if None in (row["topic_id"], removal.topic_id) or row["topic_id"] == removal.topic_id
+            row for row in named if None in (row["topic_id"], removal.topic_id) or row["topic_id"] == removal.topic_id
         ]
-        proved = len(of_topic) == 1 and of_topic[0]["start_offset"] <= removal.first_offset
-        return replace(removal, committed=False) if proved and removal.committed is None else removal
+        return of_topic[0] if len(of_topic) == 1 else None
 
-    return [(history, with_proof(removal)) for history, removal in removed]
+    def proved(history: History, removal: Removal) -> bool:
+        proof = of_epoch(proofs, removal, removal.leader_epoch)
+        if proof is not None and proof["start_offset"] <= removal.first_offset:
+            return True
+        written = history.starts.get(min(removal.epochs, default=removal.leader_epoch))
+        since = range(min(removal.epochs, default=removal.leader_epoch), removal.leader_epoch)
+        own = [of_epoch(committed, removal, epoch) for epoch in since]
+        return (
+            bool(own)
+            and written is not None
+            and (written.start_offset or 0) <= removal.first_offset
+            and all(row is not None and _committed_nothing(row, removal) for row in own)
+        )
+
+    return [
+        (
+            history,
+            replace(removal, committed=False) if removal.committed is None and proved(history, removal) else removal,
+        )
+        for history, removal in removed
+    ]
+
+
+def _by_epoch(rows: Iterable[Row]) -> Mapping[Epoch, Sequence[Row]]:
+    """The rows by partition and leader epoch: topics of one name are not told apart."""
+    found: dict[Epoch, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["cluster"], row["topic"], row["partition"], row["leader_epoch"]].append(row)
+    return found
+
+
+def _committed_nothing(row: Row, removal: Removal) -> bool:
+    """Whether the leader epoch of this row of `own_high_watermarks` committed none of the removed records."""
+    high_watermark = row["high_watermark"]
+    return row["nobody"] or (high_watermark is not None and high_watermark <= removal.first_offset)
 
 
 def _counted(audit: Audit, removed: Sequence[tuple[History, Removal]]) -> list[tuple[History, Removal]]:

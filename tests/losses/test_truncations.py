@@ -43,7 +43,7 @@ EVENTS = """
 | p1 | LOG_TRUNCATED | 1 | t | 1 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |  |
 | q | LEADER_STARTS | 1 | t | 2 | 0 | 0 | | 0 | | | | | | | | | | | | |  |
 | r | LEADER_STARTS | 2 | t | 2 | 1 | 5 | | 0 | | | | | | | | | | | | |  |
-| s | FOLLOWER_STARTS | 1 | t | 2 | 1 | 6 | | 0 | | | | | | | | | | | | |  |
+| s | FOLLOWER_STARTS | 1 | t | 2 | 1 | 6 | |   | | | | | | | | | | | | |  |
 | s1 | LOG_TRUNCATED | 1 | t | 2 |  |  |  |  |  |  |  |  | 5 |  |  |  |  |  |  | |  |
 | t | METADATA | 1 | n | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  | N |  |
 | u | LEADER_STARTS | 1 | n | 3 | 0 | 0 |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |
@@ -127,6 +127,46 @@ def test_the_headers_of_a_copy_count_what_was_removed(
         table = table.replace(before, after)
     with_runs = events.unionByName(history(spark, table.replace("REWRITTEN", "")))
     assert _removals(with_runs, [FOUND])[0].counted == counted
+
+
+# Broker 1 leads in epoch 5 from 379, nobody in 6, broker 3 in 7 with a record of epoch 4 at 379. No client fetched in epoch 5.
+OWN_HIGH_WATERMARK = """
+| # | event_type | node | topic | topic_id | partition | leader | leader_epoch | partition_epoch | isr | replicas | metadata_offset | start_offset | high_watermark | offset |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| p1 | PROCESS_STARTING | 1 |  |  |  |  |  |  |  |  |  |  |  |  |
+| p3 | PROCESS_STARTING | 3 |  |  |  |  |  |  |  |  |  |  |  |  |
+| t | TOPIC_RECORD |  | t | T |  |  |  |  |  |  | 1 |  |  |  |
+| a | PARTITION_RECORD |  |  | T | 0 | 3 | 4 | 7 | 3,1 | 3,1 | 2 |  |  |  |
+| b | LEADER_STARTS | 3 | t | T | 0 | 3 | 4 | 7 | 3,1 |  |  | 255 | 255 |  |
+| c | PARTITION_CHANGE_RECORD |  |  | T | 0 | 1 |  |  | 1 |  | 3 |  |  |  |
+| d | LEADER_STARTS | 1 | t | T | 0 | 1 | 5 | 8 | 1 |  |  | 379 | 379 |  |
+| again | ISR_UPDATED | 1 | t | T | 0 | 1 | 5 | 8 | 1 |  |  | 379 | 379 |  |
+| e | PARTITION_CHANGE_RECORD |  |  | T | 0 | -1 |  |  |  |  | 4 |  |  |  |
+| f | PARTITION_CHANGE_RECORD |  |  | T | 0 | 3 |  |  | 3 |  | 5 |  |  |  |
+| g | LEADER_STARTS | 3 | t | T | 0 | 3 | 7 | 10 | 3 |  |  | 380 | 379 |  |
+| h | FOLLOWER_STARTS | 1 | t |  | 0 | 3 | 7 | 10 |  |  |  | 442 | 379 |  |
+| i | LOG_TRUNCATED | 1 | t |  | 0 |  |  |  |  |  |  |  |  | 379 |
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("changed", "committed"),
+    [
+        (("| 442 | 379 |", "| 442 | 379 |"), False),
+        (("| 442 | 379 |", "| 442 | 380 |"), None),
+        (("| 442 | 379 |", "| 442 |  |"), None),
+        (("| again | ISR_UPDATED |", "| again | LEADER_STARTS |"), None),  # it may have loaded a lower high watermark
+        (("| 0 | -1 |", "| 0 | 2 |"), None),  # of the leader of epoch 6 nothing is known
+    ],
+)
+def test_the_high_watermark_of_the_leader_that_wrote_the_records_shows_that_they_were_not_committed(
+    spark: SparkSession, changed: tuple[str, str], committed: bool | None
+) -> None:
+    assert changed[0] in OWN_HIGH_WATERMARK
+    table = OWN_HIGH_WATERMARK.replace(*changed)
+    removal = _removals(history(spark, table), [], **{PASS: 1})[0]
+    assert (removal.first_offset, removal.last_offset, removal.leader_epoch) == (379, 441, 7)
+    assert (removal.given_out, removal.committed) == (None, committed)
 
 
 def test_without_verdicts_about_truncations_no_query_runs() -> None:

@@ -50,6 +50,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
                        or they waited, and were refused when the leader changed
       fetched_offset   the highest fetch offset of these, with fetch_ref
       stated_epoch     the member's broker epoch in the accepted AlterPartition, with request_ref; null or -1: none
+      requested_isr    the ISR in that request: the end of a reassignment takes members from it
       epochs_fetched   the distinct replica epochs of those that arrived in the leader epoch, -1 for none: an earlier one may come
                        from the process before
       stated_offset    the highest fetch offset of those with the stated epoch
@@ -243,19 +244,24 @@ def _with_partition_epoch(lines: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds stated_epoch, the broker epoch with which the controller accepted the member (AlterPartition 3+)."""
-    accepted = of_types(events, "ALTER_PARTITION").where(
-        (F.col("error_code") == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
-    )
+    """Adds stated_epoch, the broker epoch with which the controller accepted the member (AlterPartition 3+), and requested_isr.
+
+    A change that ends a reassignment and elects another leader is answered NEW_LEADER_ELECTED, without its partition epoch:
+    ReplicationControlManager.alterPartition. Each change raises it by one.
+    """
+    elected = F.col("error_code") == Errors.NEW_LEADER_ELECTED
+    changed = (F.col("error_code") == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
+    new_epoch = F.when(elected, F.col("partition_epoch") + 1).otherwise(F.col("response_partition_epoch"))
+    accepted = of_types(events, "ALTER_PARTITION").where(changed | elected)
     members = F.arrays_zip(F.col("isr").alias("id"), F.col("isr_broker_epochs").alias("epoch"))
     stated = accepted.where(F.col("isr_broker_epochs").isNotNull()).select(
-        "cluster", "topic_id", "partition", F.col("response_partition_epoch").alias("partition_epoch"), "correlation_id",
+        "cluster", "topic_id", "partition", new_epoch.alias("partition_epoch"), "correlation_id", "isr",
         ref().alias("request_ref"), F.explode(members).alias("member"),
     )  # fmt: skip
     by_member = stated.groupBy(
         "cluster", "topic_id", "partition", "partition_epoch", F.col("member.id").alias("replica_id")
     )
-    first = F.min(F.struct(F.col("member.epoch").alias("epoch"), "correlation_id", "request_ref"))
+    first = F.min(F.struct(F.col("member.epoch").alias("epoch"), "correlation_id", "request_ref", "isr"))
     rows = joined.join(
         F.broadcast(by_member.agg(first.alias("stated"))),
         ["cluster", "topic_id", "partition", "partition_epoch", "replica_id"],
@@ -266,6 +272,7 @@ def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
             "stated_epoch": F.col("stated.epoch"),
             "correlation_id": F.col("stated.correlation_id"),
             "request_ref": F.col("stated.request_ref"),
+            "requested_isr": F.col("stated.isr"),
         }
     ).drop("stated")
 

@@ -49,6 +49,9 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       held_start       the start offset of the leader epoch held_max on the broker, by the lowest of its lines about it (3.0 to 3.2
                        write one per ISR, with the log end offset of that moment); null if the broker held it as a follower
       held_high_watermark  the leader's high watermark at that line (held_ref)
+      judged_epoch     the leader epoch in which the broker served a Fetch: the one that the Fetch states, if the broker held it while
+                       it worked on the request, as others are refused (KIP-320); else leader_epoch
+      judged_start     the start offset of judged_epoch on the broker, likewise; judged_ref
       answered_start   the lowest recorded start offset of the answered leader epoch; answered_start_ref
       shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
       latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
@@ -84,7 +87,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     )
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
     return _with_log_start(_with_lineage(rows)).drop(
-        "topic_key", "starts", "latest", "answered", "highest", "log_starts", "later", "witnesses"
+        "topic_key", "starts", "latest", "answered", "highest", "begun", "log_starts", "later", "witnesses"
     )
 
 
@@ -186,16 +189,42 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
         ),
     )
     lowest = F.array_min(F.transform(same_epoch, lambda s: s["start_offset"]))
+    stated = F.col("current_leader_epoch")
+    earlier = F.coalesce(
+        (F.col("event_type") == BY_FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
+    )
+    of_stated = F.filter(
+        "starts",
+        lambda s: (
+            (s["node"] == F.col("node"))
+            & (s["leader_epoch"] == stated)
+            & s["topic_id"].eqNullSafe(own_line["topic_id"])
+        ),
+    )
+    begun = F.array_min(F.transform(of_stated, lambda s: F.struct(s["start_offset"], s["ref"])))
+    newest = (F.col("event_type") == BY_FETCH) & (stated == F.col("held_max"))
     return (
         rows.withColumns(
             {
                 "held_start": F.when(own_line.isNotNull(), lowest),
+                "judged_epoch": F.when(newest, F.col("held_max"))
+                .when(earlier & own_line.isNotNull() & begun.isNotNull(), stated)
+                .otherwise(F.col("leader_epoch")),
+                "begun": F.when(earlier & own_line.isNotNull(), begun),
                 "held_high_watermark": own_line["high_watermark"],
                 "answered": F.array_min(F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"]))),
                 "highest": F.array_max(lower),
             }
         )
-        .withColumn("witnesses", F.when(asks_latest(), in_epoch))
+        .withColumns(
+            {
+                "judged_start": F.when(F.col("begun").isNotNull(), F.col("begun.start_offset")).otherwise(
+                    F.col("held_start")
+                ),
+                "judged_ref": F.when(F.col("begun").isNotNull(), F.col("begun.ref")).otherwise(F.col("held_ref")),
+                "witnesses": F.when(asks_latest(), in_epoch),
+            }
+        )
         .withColumns(
             {
                 "latest_reached_before": F.exists("witnesses", lambda a: a["offset"] >= F.col("held_start")),
@@ -235,9 +264,3 @@ def asks_latest() -> Column:
 def at_a_leader() -> Column:
     """The broker answered as leader, or may have: it led in the newest epoch it held, or in all of them, or none is known."""
     return F.col("held_start").isNotNull() | F.coalesce("held_leader", F.lit(True))
-
-
-def judged_in() -> Column:
-    """The leader epoch in which the broker served a Fetch: the one that the Fetch states, as others are refused (KIP-320)."""
-    stated = F.when(F.col("current_leader_epoch") == F.col("held_max"), F.col("held_max"))
-    return F.coalesce(stated, F.col("leader_epoch"))

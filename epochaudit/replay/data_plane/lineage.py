@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import PLACE, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.kafka.field_values import RECOVERING
+from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.filtered_logs import answering_nodes
@@ -99,6 +99,28 @@ def proved_ends(events: DataFrame, topics: Collection[str]) -> DataFrame:
     known = _with_exposed(_with_ends(epochs_of(events).where(F.col("topic").isin(*topics)), events))
     proved = known.withColumns(_proof()).where(F.col("proved_by").isNotNull())
     return proved.select("cluster", "topic", "topic_id", "partition", "leader_epoch", "start_offset", "proved_by")
+
+
+def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame:
+    """One row per leader epoch of these topics: what its leader committed at most.
+
+    Columns: cluster, topic, topic_id, partition, leader_epoch, nobody (the epoch had no leader), and high_watermark: with this one
+    its leader began the next epoch, in the process in which it had led. Null if the leader's lines do not show it. Only the leader
+    raises the high watermark in its epoch, and only a truncation, which comes after that line, lowers it.
+    """
+    ends = replica_ends(events).where(F.col("topic").isin(*topics)).withColumn("topic_key", topic_key())
+    of_leader = [*_KEY, "node", "leader_epoch"]
+    # a leader that restarts within its epoch prints the line again, and may have loaded a lower high watermark
+    led_once = ends.where("is_leader").groupBy(*of_leader).count().where(F.col("count") == 1).drop("count")
+    after = ends.where("same_process").select(
+        *_KEY, "node", F.col("epoch_before").alias("leader_epoch"), "high_watermark"
+    )
+    known = led_once.join(after, of_leader).groupBy(*of_leader).agg(F.max("high_watermark").alias("high_watermark"))
+    nobody = F.coalesce((F.col("leader") == NO_LEADER) | F.col("never_begun"), F.lit(False))
+    epochs = epochs_of(events).where(F.col("topic").isin(*topics)).withColumn("nobody", nobody)
+    return epochs.join(known, of_leader, "left").select(
+        "cluster", "topic", "topic_id", "partition", "leader_epoch", "nobody", "high_watermark"
+    )
 
 
 @checkpointed

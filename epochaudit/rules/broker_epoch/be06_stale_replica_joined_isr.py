@@ -61,8 +61,8 @@ class StaleReplicaJoinedIsr(Rule):
     )
     observed = "it is in ISR {isr} with broker epoch {stated_epoch}"
     because = (
-        "the controller accepted ISR {isr} of {topic}-{partition} from broker {node}, with broker epoch {stated_epoch} for replica "
-        "{replica_id}",
+        "the controller accepted ISR {requested_isr} of {topic}-{partition} from broker {node}, with broker epoch {stated_epoch} for "
+        "replica {replica_id}",
         "broker {node} led in leader epoch {leader_epoch} from offset {start_offset}",
         "until then the replica had fetched in this leader epoch with broker epochs {epochs_fetched}, up to offset {fetched_offset}",
     )

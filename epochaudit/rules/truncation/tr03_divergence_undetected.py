@@ -9,11 +9,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, judged_in
+from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
-LED: Final = "broker {node} led {topic}-{partition} in leader epoch {held_max}, which starts at offset {held_start}"
+LED: Final = (
+    "broker {node} led {topic}-{partition} in leader epoch {judged_epoch}, which starts at offset {judged_start}"
+)
 ASKED: Final = (
     "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it"
 )
@@ -59,14 +61,16 @@ class DivergenceUndetected(Rule):
 
     evidence = {
         "the Fetch request and its answer": "query_ref",
-        "the line that starts the leader's epoch": "held_ref",
+        "the line that starts the leader's epoch": "judged_ref",
     }
-    expected = "a divergence at offset {held_start} or below and no records, as leader epoch {held_max} starts there"
+    expected = (
+        "a divergence at offset {judged_start} or below and no records, as leader epoch {judged_epoch} starts there"
+    )
     observed = "Fetch at offset {fetch_offset} after a record of epoch {asked_epoch} answered {error_code} without a divergence"
     because = (
         LED,
         ASKED,
-        "so its log has no record of epoch {asked_epoch} from offset {held_start} on",
+        "so its log has no record of epoch {asked_epoch} from offset {judged_start} on",
         "the answer held {records_size} bytes of records",
     )
 
@@ -74,9 +78,9 @@ class DivergenceUndetected(Rule):
         return (col("event_type") == BY_FETCH) & at_a_leader()
 
     def verdict(self) -> tuple[Branch, ...]:
-        epoch, own = col("asked_epoch"), judged_in()
+        epoch, own = col("asked_epoch"), col("judged_epoch")
         diverged = col("response_leader_epoch") >= 0
-        bound = F.greatest("held_start", "log_start_offset")  # below the log start the epoch cache is cut off
+        bound = F.greatest("judged_start", "log_start_offset")  # below the log start the epoch cache is cut off
         beyond = (epoch < own) & (col("fetch_offset") > bound)
         refused = col("error_code") != Errors.NONE
         if_parted = "a divergence and no records, if the leader's log has no record of epoch {asked_epoch} before {fetch_offset}"
@@ -106,7 +110,7 @@ class DivergenceUndetected(Rule):
             ),
             fenced(
                 refused & (epoch > own),
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {held_max}, the leader's own",
+                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
                 observed="error {error_code} for a Fetch at offset {fetch_offset} after a record of epoch {asked_epoch}",
                 because=(LED, ASKED),
             ),
@@ -136,11 +140,11 @@ class DivergenceUndetected(Rule):
             ),
             violation(
                 epoch > own,
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {held_max}, the leader's own",
+                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
                 because=(LED, ASKED, "the answer held {records_size} bytes of records"),
             ),
             unverifiable(
-                (epoch < own) & col("held_start").isNull(),
+                (epoch < own) & col("judged_start").isNull(),
                 "where the leader epoch of the broker starts is not recorded",
                 expected=if_parted,
                 because=(ASKED,),
@@ -148,7 +152,7 @@ class DivergenceUndetected(Rule):
             violation(beyond),
             passed(
                 epoch < own,
-                expected="an answer, as {fetch_offset} is not beyond the start of the leader's epoch ({held_start}), or that of its log",
+                expected="an answer, as {fetch_offset} is not beyond the start of the leader's epoch ({judged_start}), or that of its log",
                 because=(LED, ASKED),
             ),
             otherwise=passed(

@@ -9,11 +9,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, judged_in
+from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
-LED: Final = "broker {node} led {topic}-{partition} in leader epoch {held_max}, which starts at offset {held_start}"
+LED: Final = (
+    "broker {node} led {topic}-{partition} in leader epoch {judged_epoch}, which starts at offset {judged_start}"
+)
 ASKED: Final = (
     "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it"
 )
@@ -60,10 +62,10 @@ class DivergenceMisplaced(Rule):
     caused_by = ("TR-03",)
     evidence = {
         "the Fetch request and its answer": "query_ref",
-        "the line that starts the leader's epoch": "held_ref",
+        "the line that starts the leader's epoch": "judged_ref",
         "the line that starts the epoch answered": "answered_start_ref",
     }
-    expected = "epoch {response_leader_epoch} ended at {held_start} or below, where the leader's own epoch starts"
+    expected = "epoch {response_leader_epoch} ended at {judged_start} or below, where the leader's own epoch starts"
     observed = "answered that epoch {response_leader_epoch} ends at offset {offset}"
     because = (
         LED,
@@ -77,7 +79,7 @@ class DivergenceMisplaced(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))
-        own = judged_in()
+        own = col("judged_epoch")
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
@@ -101,22 +103,22 @@ class DivergenceMisplaced(Rule):
             unverifiable(col("epoch_line_missing") & (asked > own), EPOCH_LINE_MISSING, expected=if_led),
             violation(
                 asked > own,
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {held_max}, the leader's own",
+                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
             ),
             unverifiable(
-                (answered < own) & col("held_start").isNull(),
+                (answered < own) & col("judged_start").isNull(),
                 "where the leader epoch of the broker starts is not recorded",
                 expected=if_led,
                 because=(ASKED,),
             ),
-            violation((answered < own) & (end > F.greatest("held_start", "log_start_offset"))),
+            violation((answered < own) & (end > F.greatest("judged_start", "log_start_offset"))),
             violation(
                 end < col("answered_start"),
                 expected="an end at offset {answered_start} or above, where epoch {response_leader_epoch} starts",
             ),
             passed(
                 answered < own,
-                expected="epoch {response_leader_epoch} ended at {held_start} or below, where the leader's own epoch starts, or at"
+                expected="epoch {response_leader_epoch} ended at {judged_start} or below, where the leader's own epoch starts, or at"
                 " its log start",
             ),
             otherwise=passed(expected="the end of the leader's own epoch, below fetch offset {fetch_offset}"),
