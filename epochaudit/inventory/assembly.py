@@ -77,7 +77,7 @@ def inventory(
     missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
-    seen = Seen(answered, named, frozenset(light))
+    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms)
     first_time, last_time = _time_span(read, splits)
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),

@@ -30,6 +30,7 @@ FILTERED: Final = "REQUEST_LOG_FILTERED"
 PROCESS_ROLES: Final = "process.roles"
 ZOOKEEPER: Final = "zookeeper.connect"
 PROCESS_STARTING: Final = "PROCESS_STARTING"
+PROCESS_SHUTTING_DOWN: Final = "PROCESS_SHUTTING_DOWN"
 BROKER_REGISTERED: Final = "BROKER_REGISTERED"
 CONTROLLER_ACTIVE: Final = "CONTROLLER_ACTIVE"
 MIGRATION_STATE: Final = "ZK_MIGRATION_STATE_RECORD"
@@ -188,7 +189,8 @@ class EventCounts:
     """Counts of event rows, as described at `Inventory`, and the statements of nodes about themselves.
 
     present: event types by source, by process; the node is null if the files name none. rows: number of events, for requests
-    of answered partitions, by the same keys. migrations: as at `Inventory`.
+    of answered partitions, by the same keys. migrations: as at `Inventory`. shutdown_ms: when a process began its shutdown that
+    did not start again afterwards.
     """
 
     partition_rows: Mapping[str, int]
@@ -199,6 +201,7 @@ class EventCounts:
     present: Present
     rows: Mapping[tuple[str, int | None], Mapping[str, int]] = field(default_factory=dict)
     migrations: tuple[Migration, ...] = ()
+    shutdown_ms: Mapping[Process, int] = field(default_factory=dict)
 
     def light_nodes(self, nodes: Iterable[Process]) -> tuple[Process, ...]:
         """The nodes with a filtered request log, by a row of the log itself, or by a row of capture.toml for all nodes."""
@@ -224,7 +227,9 @@ def event_groups(events: DataFrame) -> DataFrame:
     statement = F.col("event_type").isin(KAFKA_VERSION, CONTROLLER_ELECTED) | (
         (F.col("event_type") == CONFIG_VALUE) & F.col("name").isin(PROCESS_ROLES, ZOOKEEPER)
     )
-    of_mode = F.col("event_type").isin(PROCESS_STARTING, BROKER_REGISTERED, CONTROLLER_ACTIVE, MIGRATION_STATE)
+    of_mode = F.col("event_type").isin(
+        PROCESS_STARTING, PROCESS_SHUTTING_DOWN, BROKER_REGISTERED, CONTROLLER_ACTIVE, MIGRATION_STATE
+    )
     is_request, is_record = (F.col("source") == source for source in (REQUEST_LOG, METADATA_LOG))
     kind = {
         **{name: F.col(name) for name in ("source", "event_type", "cluster")},
@@ -252,13 +257,18 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
     present: dict[tuple[str, int | None], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     by_source: dict[tuple[str, int | None], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     statements, mode_rows = [], []
+    start_ms, shutdown_ms = defaultdict[Process, int](int), defaultdict[Process, int](int)
     for group in groups:
-        name, rows = group["event_type"], group["rows"]
+        name, rows, process = group["event_type"], group["rows"], (group["cluster"], group["node"])
         if group["source"] != REQUEST_LOG or group["error_code"] is not None:
             by_source[group["cluster"], group["node"]][group["source"]] += rows
         present[group["cluster"], group["node"]][group["source"]].add(name)
-        if group["time_ms"] is not None:
+        if name == PROCESS_SHUTTING_DOWN:
+            shutdown_ms[process] = max(shutdown_ms[process], group["time_ms"])
+        elif group["time_ms"] is not None:
             mode_rows.append(group)
+        if name == PROCESS_STARTING:
+            start_ms[process] = max(start_ms[process], group["time_ms"])
         if group["source"] == METADATA_LOG:
             if name.endswith(RECORD) or name.startswith(UNKNOWN):
                 metadata_records[name] += rows
@@ -278,6 +288,7 @@ def event_counts(groups: Iterable[Row]) -> EventCounts:
         present=present,
         rows=by_source,
         migrations=tuple(_migrations(mode_rows)),
+        shutdown_ms={process: at for process, at in shutdown_ms.items() if at > start_ms[process]},
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import mean
@@ -42,12 +42,13 @@ class Seen:
 
     rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
     last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
-    calm answers out on purpose, so that nothing follows from its silence.
+    calm answers out on purpose, so that nothing follows from its silence. shutdown_ms: when processes began their last shutdown.
     """
 
     rows: Mapping[Process, Mapping[str, int]]
     last_fetch_ms: Mapping[Process, int | None]
     light: AbstractSet[Process] = frozenset()
+    shutdown_ms: Mapping[Process, int] = field(default_factory=dict)
 
 
 def spans_of(splits: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -153,7 +154,7 @@ def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans
     """Logs that end long before other evidence of their node's activity.
 
     A broker answers fetches as long as it runs, so that its request log ends with the process: with its other logs, and
-    with its own fetches at other brokers. A controller may have nothing to answer.
+    with its own fetches at other brokers. A controller may have nothing to answer, nor a broker from the begin of its shutdown.
     """
     ends: dict[Process, dict[str, tuple[int, int]]] = defaultdict(dict)
     for file in files:
@@ -173,7 +174,9 @@ def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans
             "its other logs go on": max(end for _, end in own.values()),
             "others answered its fetches": _on_its_clock(seen.last_fetch_ms.get(process), last),
         }
+        ended = seen.shutdown_ms.get(process)
         for why, until in lived.items():
+            until = until if ended is None else min(until, ended)
             answers = round(rate * (until - last))
             if until - last > shortest and answers >= FEWEST_ANSWERS:
                 since, last_sign = iso_time(last, zoned=False), iso_time(until, zoned=False)

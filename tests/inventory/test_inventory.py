@@ -57,6 +57,17 @@ def test_a_nodes_versions_are_those_it_printed_in_log_order() -> None:
     assert counts.versions == {("c", 1): ("3.8.0", "3.9.1", "3.10.0"), ("c", 2): ("3.9.1",)}
 
 
+def test_a_process_that_did_not_start_again_has_a_last_shutdown() -> None:
+    counts = counted(
+        *(
+            group("server_log", "PROCESS_SHUTTING_DOWN", 1, node=node, name="broker", time_ms=at)
+            for node, at in ((1, 5), (1, 9), (2, 7))
+        ),
+        *(group("server_log", "PROCESS_STARTING", 1, node=node, time_ms=at) for node, at in ((1, 6), (2, 8))),
+    )
+    assert counts.shutdown_ms == {("c", 1): 9}
+
+
 def test_a_nodes_roles_are_those_it_states() -> None:
     counts = counted(
         logged(1, "CONFIG_VALUE", "process.roles", "[]"),

@@ -33,8 +33,10 @@ def missing(
     rows: dict[tuple[str, int], dict[str, int]] | None = None,
     fetched: dict[tuple[str, int], int | None] | None = None,
     absent: tuple[tuple[str, int], ...] = (),
+    shutdown: dict[tuple[str, int], int] | None = None,
 ) -> list[str]:
-    return [str(one) for one in missing_evidence(nodes, absent, files, spans or {}, Seen(rows or {}, fetched or {}))]
+    seen = Seen(rows or {}, fetched or {}, shutdown_ms=shutdown or {})
+    return [str(one) for one in missing_evidence(nodes, absent, files, spans or {}, seen)]
 
 
 def test_a_node_that_only_others_name_has_as_many_answers_as_they_on_average() -> None:
@@ -84,6 +86,7 @@ def ending(
     fetched: int | None = None,
     answers: int = 6_000,
     roles: tuple[str, ...] = ("broker",),
+    shutdown: int | None = None,
 ) -> list[str]:
     """What is missing of a node whose logs begin at 0 and end after so many minutes."""
     return missing(
@@ -92,6 +95,7 @@ def ending(
         {("c", "1/request_log"): (0, request_log * MINUTE), ("c", "1/server_log"): (0, server_log * MINUTE)},
         {("c", 1): {"request_log": answers}},
         {("c", 1): None if fetched is None else fetched * MINUTE},
+        shutdown={} if shutdown is None else {("c", 1): shutdown * MINUTE},
     )
 
 
@@ -111,6 +115,8 @@ def test_what_proves_no_cut_log_is_not_taken_for_one() -> None:
     assert ending(10, 20, roles=("controller",)) == [], "a controller may have nothing to answer"
     assert ending(10, 10, fetched=70) == [], "the other host's clock may be in another zone"
     assert ending(10, 10, fetched=8) == []
+    assert ending(10, 20, shutdown=10) == [], "the last broker of a cluster shuts down and waits, and nobody asks it"
+    assert len(ending(10, 20, shutdown=15)) == 1, "five minutes are missing before its shutdown"
 
 
 def test_spans_cover_all_ranges_of_a_file() -> None:
