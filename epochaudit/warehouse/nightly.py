@@ -214,15 +214,16 @@ class _Night:
 
     def _scanned(self, ranges: Sequence[ByteRange], fold: bool) -> Scan:
         spark, new = self._directory.spark, {part.id for part in ranges}
-        earlier, rows = None, 0
+        earlier, rows, runs = None, 0, False
         if any(self.parts.values()):
             read = self.reading()
             others = {id: part for id, part in self._readable.items() if id not in new}
             earlier, rows = Earlier(read.events, others), read.events.count()
+            runs = read.events.where(F.col("run_rows") > 1).limit(1).count() > 0
             # the rows of a clock that was set back are moved in time
             fold = fold and not read.splits.where(F.size("clock_steps") > 0).limit(1).count()
         scanned = scan(spark, ranges, fold)
-        if not scanned.folded:
+        if scanned.directory is None or not (scanned.folded or runs):
             return scanned
         with tuned_for(spark, BYTES_OF_A_ROW * rows + (scanned.plain_bytes or 0)):
             return with_runs_between_edges(spark, tables(spark, scanned), earlier)
