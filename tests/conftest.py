@@ -26,6 +26,7 @@ pytest_plugins = ["tests.sample_report"]
 CAPTURES = Path(__file__).parent / "captures"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need Spark: `make quick` runs the others. Tests that share what is expensive share a process."""
     for item in items:

@@ -32,9 +32,11 @@ def test_folding_changes_nothing_but_the_number_of_rows(
     monkeypatch.setattr(datasource, "_scanned_cost", lambda _: ALWAYS_COMPILED)
     again: list[Edges] = []
 
-    def read_again(spark: SparkSession, read: Scan, ranges: Collection[RangeId], edges: Edges = None) -> Scan:
+    def read_again(
+        spark: SparkSession, read: Scan, ranges: Collection[RangeId], edges: Edges = None, *others: Any
+    ) -> Scan:
         again.append(edges)
-        return datasource.read_again(spark, read, ranges, edges)
+        return datasource.read_again(spark, read, ranges, edges, *others)
 
     monkeypatch.setattr(pipeline, "read_again", read_again)
     results = [_result(spark, str(capture(name)), fold=fold) for fold in (False, True)]

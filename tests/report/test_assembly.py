@@ -107,8 +107,8 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_every_file_is_listed_with_the_sums_of_its_splits(assembled: Report) -> None:
     assert assembled.inventory.files == (
-        FileRead("empty.log", "server-log", 2, 0, 0, 0, 0, 0),
-        FileRead("kafka-request.log", "request-log-json", 2, 29, 2, 2, 0, 0),
+        FileRead("empty.log", "server-log", 2, 0, 0, 0, 0, 0, "c"),
+        FileRead("kafka-request.log", "request-log-json", 2, 29, 2, 2, 0, 0, "c"),
     )
 
 
