@@ -26,17 +26,11 @@ pytest_plugins = ["tests.sample_report"]
 CAPTURES = Path(__file__).parent / "captures"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need Spark: `make quick` runs the others. Tests that share what is expensive share a process."""
+    """Mark the tests that need Spark: `make quick` runs the others."""
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if "spark" in fixtures or item.get_closest_marker("cluster"):
+        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("cluster"):
             item.add_marker("spark")
-        shared = (
-            "verdicts" if "case_events" in fixtures else str(item.path.parent if "cluster" in fixtures else item.path)
-        )
-        item.add_marker(pytest.mark.xdist_group(shared))
 
 
 def capture_names() -> list[str]:

@@ -88,6 +88,7 @@ def control(events: DataFrame) -> DataFrame:
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
       kafka_release         the same as `3.9.1`
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
+      process_recorded_before  such a line stands before the row: what the process did then would be recorded, too
       own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
                             KRaft controller; own_broker_epoch_ref its event
       former_broker_epoch   the lowest one that the process had from that sender
@@ -240,11 +241,13 @@ def _process_state(placed: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     of_node = Window.partitionBy("cluster", "node")
     by_node = of_node.orderBy(*_order())
+    of_process = event_type.isin(*PROCESS) & (F.col("source") != STATED)
     of_zookeeper = F.when(F.col("is_request") & ~_by_kraft() & (F.col("broker_epoch") > 0), F.col("broker_epoch"))
     rows = placed.withColumns(
         {
             "state_change_recorded": F.max(F.col("is_line")).over(of_node),
-            "process_recorded": F.max(event_type.isin(*PROCESS) & (F.col("source") != STATED)).over(of_node),
+            "process_recorded": F.max(of_process).over(of_node),
+            "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
         }

@@ -107,7 +107,7 @@ class UnversionedStopReplicaApplied(Rule):
             unsettled(col("accepted_ref").isNull(), "no accepted LeaderAndIsr of the partition is in the evidence"),
             unsettled(~col("accepted_in_process"), "the broker restarted since the last LeaderAndIsr of the partition"),
             unsettled(
-                ~col("process_recorded") & ~col("delete_partition"),
+                ~col("process_recorded_before") & ~col("delete_partition"),
                 "nothing tells whether the broker was shutting down (server.log)",
             ),
             unsettled(
