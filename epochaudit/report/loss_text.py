@@ -20,6 +20,7 @@ from epochaudit.report.page import Page, plural
 from epochaudit.rules.messages import stated_topic_id
 
 SHOWN: Final = 10
+SHOWN_HARMLESS: Final = 3
 SHOWN_NAMES: Final = 20
 
 WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
@@ -103,15 +104,16 @@ def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -
         return
     what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
     page.say((what, _STYLES[given_out]), indent=2, hang=2)
-    for one in found[:SHOWN]:
+    shown = SHOWN_HARMLESS if given_out is False else SHOWN
+    for one in found[:shown]:
         lost = f"{offsets(one.first_offset, one.last_offset)}, discarded since leader epoch {one.leader_epoch}"
         page.say(("; ".join([f"{_where(one)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
-    _more(page, len(found))
+    _more(page, len(found), shown)
 
 
-def _more(page: Page, count: int) -> None:
-    if count > SHOWN:
-        page.say((f"and {count - SHOWN:,} more (see --format json)", "dim"), indent=2)
+def _more(page: Page, count: int, shown: int = SHOWN) -> None:
+    if count > shown:
+        page.say((f"and {count - shown:,} more (see --format json)", "dim"), indent=2)
 
 
 def _where(removed: Loss | Removal | Undelivered) -> str:

@@ -78,6 +78,14 @@ def test_a_truncation_that_may_be_a_loss_is_no_clean_result() -> None:
     assert "Nothing to fix" in text.render(replace(report, removals=(harmless,)))
 
 
+def test_of_harmless_truncations_a_few_are_listed_and_all_counted() -> None:
+    removals = tuple(Removal("west", "orders", None, n, 7, 10, 29, (6,), False) for n in range(8))
+    page = unwrapped(text.render(replace(report_of(judged(**{PASS: 7})), removals=removals)))
+    assert "8 truncations" in page
+    assert page.count("discarded since leader epoch 7") == 3
+    assert "and 5 more (see --format json)" in page
+
+
 def test_consequences_are_counted_apart_from_the_findings_that_hold_them(report: Report, finding: Finding) -> None:
     rules = (judged(**{VIOLATION: 3, PASS: 2}),)
     root = replace(finding, consequences=(replace(finding, rule="TR-01"), replace(finding, rule="TR-02")))
