@@ -29,7 +29,7 @@ from epochaudit.sources.formats import MANIFEST, is_read
 from epochaudit.sources.scan.datasource import BYTES_OF_A_ROW, Scan, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, blocks
 from epochaudit.spark.run_metrics import of_run
-from epochaudit.spark.session import tuned_for
+from epochaudit.spark.session import is_tuned_for_small_plans, tuned_for
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
 from epochaudit.warehouse.ledger import Evaluation, Run, earlier_report, last_report, record, with_stored_texts
 from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
@@ -128,7 +128,10 @@ def audited(
         return earlier
     while True:
         with metrics.stage("judging"), tuned_for(spark, night.plain_bytes()):
-            audit = evaluate_rules(night.reading(), rules, show)
+            committed = night.reading()
+            if is_tuned_for_small_plans(spark):
+                committed.events.persist()  # planning the tables anew for each frame would take longer than reading them
+            audit = evaluate_rules(committed, rules, show)
         with metrics.stage("reading"), explained(location):
             if not night.read_in_full(audit.listed_runs):
                 break
@@ -214,12 +217,12 @@ class _Night:
 
     def _scanned(self, ranges: Sequence[ByteRange], fold: bool) -> Scan:
         spark, new = self._directory.spark, {part.id for part in ranges}
-        earlier, rows, runs = None, 0, False
+        earlier, rows, runs = None, 0, 0
         if any(self.parts.values()):
             read = self.reading()
             others = {id: part for id, part in self._readable.items() if id not in new}
-            earlier, rows = Earlier(read.events, others), read.events.count()
-            runs = read.events.where(F.col("run_rows") > 1).limit(1).count() > 0
+            earlier = Earlier(read.events, others)
+            rows, runs = read.events.agg(F.count("*"), F.count_if(F.col("run_rows") > 1)).first() or (0, 0)
             # the rows of a clock that was set back are moved in time
             fold = fold and not read.splits.where(F.size("clock_steps") > 0).limit(1).count()
         scanned = scan(spark, ranges, fold)

@@ -23,7 +23,7 @@ from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
 from epochaudit.sources.scan.datasource import Scan, event_id, tables
 from epochaudit.sources.scan.staging import release
-from epochaudit.spark.session import in_one_partition, is_tuned_for_small_plans
+from epochaudit.spark.session import in_one_partition
 from epochaudit.warehouse.horizon import Part, Remembered
 from epochaudit.warehouse.tables import ROWS, Directory, day_of
 
@@ -111,8 +111,6 @@ def reading_of(
     clusters = [capture.cluster for capture in captures]
     tables = (committed_rows(directory, table, of_parts, clusters) for table in ROWS)
     events, quarantine, splits = map(in_one_partition, tables)
-    if is_tuned_for_small_plans(spark):
-        events.persist()  # planning the tables anew for each frame would take longer than reading them
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 
