@@ -26,9 +26,11 @@ DEFAULT_FILE: Final = Path("epochaudit.toml")
 
 ReportFormat = Literal["text", "json", "sarif", "junit", "html"]
 FailOn = Literal["violation", "exposed", "unverifiable", "never"]
+BaselineMatch = Literal["id", "subject"]
 ShownOnRequest = Literal["pass", "fenced", "unverifiable"]
 FORMATS: Final[tuple[str, ...]] = get_args(ReportFormat)
 FAIL_ON: Final[tuple[str, ...]] = get_args(FailOn)
+BASELINE_MATCH: Final[tuple[str, ...]] = get_args(BaselineMatch)
 SHOWN_ON_REQUEST: Final[tuple[str, ...]] = get_args(ShownOnRequest)
 
 
@@ -51,7 +53,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     fail_on: FailOn = "exposed"
     allow_incomplete: bool = False
     baseline: str | None = None
+    baseline_match: BaselineMatch = "id"
     warehouse: str | None = None
+    all: bool = False
     metrics: str | None = None
     profile: bool = False
     quiet: bool = False

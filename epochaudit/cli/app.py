@@ -135,6 +135,15 @@ detail_options = _options(
     click.option("--quiet", "-q", is_flag=True, default=None, help="Text report: print its first line only."),
     click.option("--verbose", "-v", is_flag=True, default=None, help="Text report: print what each rule judged."),
 )
+baseline_options = _options(
+    click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`."),
+    click.option(
+        "--baseline-match",
+        type=click.Choice(settings.BASELINE_MATCH),
+        help="What of a finding the baseline compares: its id, or rule, verdict, topic, partition, client and group. "
+        "[default: id]",
+    ),
+)
 incomplete_option = click.option(
     "--allow-incomplete",
     is_flag=True,
@@ -171,7 +180,7 @@ def commands() -> None:
     help="Lowest verdict that makes the exit code 1. [default: exposed]",
 )
 @incomplete_option
-@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
+@baseline_options
 @click.option(
     "--show",
     multiple=True,
@@ -182,6 +191,12 @@ def commands() -> None:
     "--warehouse",
     metavar="DIR",
     help="Read only what is new into this directory of Delta tables, and judge all it holds.",
+)
+@click.option(
+    "--all",
+    is_flag=True,
+    default=None,
+    help="With --warehouse: list and count findings that earlier runs reported, too.",
 )
 @click.option(
     "--metrics",
@@ -237,7 +252,7 @@ def _accepted(chosen: settings.Settings) -> Callable[[Report], Report]:
         return lambda report: report
     from epochaudit.cli.baseline import read_baseline
 
-    return partial(read_baseline(Path(chosen.baseline)).applied, today=date.today())
+    return partial(read_baseline(Path(chosen.baseline), chosen.baseline_match).applied, today=date.today())
 
 
 def _concluded(
@@ -279,6 +294,13 @@ def _property(item: str) -> tuple[str, str]:
 
 @commands.command("report")
 @click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
+@click.option("--cluster", metavar="NAME", help="The last run that audited this cluster. [default: of each cluster]")
+@click.option("--new", is_flag=True, help="List and count only findings that the last run was the first to report.")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    help="List and count only findings first reported at this time (UTC) or later.",
+)
 @click.option(
     "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
 )
@@ -286,14 +308,31 @@ def _property(item: str) -> tuple[str, str]:
 @detail_options
 @click.option("--fail-on", type=click.Choice(settings.FAIL_ON), help="Lowest verdict that makes the exit code 1.")
 @incomplete_option
-@click.option("--baseline", metavar="FILE", help="Findings that are accepted, and do not count: see `baseline`.")
+@baseline_options
 @spark_options
 @click.pass_obj
-def report_again(diagnostics: Diagnostics, /, warehouse: str, conf: tuple[str, ...], **given: Any) -> int:
-    """Render the report of a warehouse's last run again, without reading logs."""
+def report_again(
+    diagnostics: Diagnostics,
+    /,
+    warehouse: str,
+    cluster: str | None,
+    new: bool,
+    since: datetime | None,
+    conf: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Render the reports of a warehouse's last runs again, without reading logs.
+
+    Of clusters that were audited in different runs, the last run of each. Findings that --new or --since excludes are
+    counted as known.
+    """
+    if new and since is not None:
+        raise UsageError("--new and --since exclude each other: choose one")
     chosen = settings.settings(None, {**given, "conf": _properties(conf)})
     destinations, accepted = settings.destinations(chosen), _accepted(chosen)
-    report = accepted(reported(warehouse, chosen, debug=diagnostics.debug))
+    report = accepted(
+        reported(warehouse, cluster, since if since is not None else new, chosen, debug=diagnostics.debug)
+    )
     return _concluded(report, chosen, destinations, diagnostics)
 
 

@@ -1,11 +1,16 @@
 """Findings that somebody has looked at and accepts, for a while: they do not count towards the exit code.
 
-The file is TOML, one table for each finding. What it is about stands beside for readers; only the id is compared.
+The file is TOML, one table for each finding. By default only the id is compared, which depends on cluster, node and offsets.
+With --baseline-match subject rule, verdict, topic, partition, client and group are compared instead: clusters that tests
+start anew have other ids each time.
 
     [[accepted]]
     finding_id = "8b1f0c6e2d0e4a55b2c1a9d7"
     rule = "SR-01"
-    about = "violation: orders-0 at node 2 of west: error 0 NONE: the replica was stopped and its log deleted"
+    verdict = "violation"
+    topic = "orders"
+    partition = 0
+    about = "orders-0 at node 2 of west: error 0 NONE: the replica was stopped and its log deleted"
     reason = "drill"
     owner = "storage on-call"
     expires = 2027-02-20
@@ -14,7 +19,7 @@ The file is TOML, one table for each finding. What it is about stands beside for
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -26,6 +31,7 @@ from epochaudit import toml
 from epochaudit.findings.finding import BREACHES, Finding, with_consequences
 from epochaudit.report.contents import Acceptance, Report
 from epochaudit.report.neutral import neutral
+from epochaudit.settings import BaselineMatch
 
 HEAD: Final = """\
 # Findings that are known and accepted: `epochaudit audit CAPTURE --baseline FILE` lists them without failing.
@@ -49,7 +55,15 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     owner: Annotated[str, _text("who accepts the finding")]
     expires: date
     rule: str = ""
+    verdict: str = ""
+    topic: str | None = None
+    partition: int | None = None
+    client: str | None = None
+    group: str | None = None
     about: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.verdict}: {self.about}" if self.about else self.finding_id
 
 
 class File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,30 +74,55 @@ class File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Baseline:
-    """The entries of a file, by finding id."""
+    """The entries of a file. match: `id`, or `subject` if an entry accepts every finding about the same."""
 
-    entries: Mapping[str, Acceptance]
+    entries: Sequence[Entry]
+    match: BaselineMatch = "id"
 
     def applied(self, report: Report, today: date) -> Report:
-        """The report with findings accepted by the entries. An entry is still valid on the day it expires."""
-        found = {one.finding_id for one in with_consequences(report.findings)}
-        matched = {id: entry for id, entry in self.entries.items() if id in found}
-        accepted = {id: entry for id, entry in matched.items() if today <= entry.expires}
+        """The report with findings accepted by the entries. An entry is still valid on the day it expires.
+
+        Of entries about one subject the last to expire holds.
+        """
+        key = _subject if self.match == "subject" else _id
+        entries = {key(entry): entry for entry in sorted(self.entries, key=lambda entry: entry.expires)}
+        found = list(with_consequences(report.findings))
+        matched = {one.finding_id: entries[key(one)] for one in found if key(one) in entries}
+        accepted = {
+            id: Acceptance(one.reason, one.owner, one.expires) for id, one in matched.items() if today <= one.expires
+        }
+        in_report = {key(one) for one in found}
         return report.accepting(
-            accepted, expired=matched.keys() - accepted.keys(), unmet=self.entries.keys() - matched.keys()
+            accepted,
+            expired=matched.keys() - accepted.keys(),
+            unmatched={entry.finding_id: str(entry) for entry in self.entries if key(entry) not in in_report},
         )
 
 
-def read_baseline(path: Path) -> Baseline:
+def _id(one: Entry | Finding) -> Hashable:
+    return one.finding_id
+
+
+def _subject(one: Entry | Finding) -> Hashable:
+    texts = (one.rule, one.verdict, one.topic, one.client, one.group)
+    return one.partition, *(text if text is None else neutral(text) for text in texts)
+
+
+def read_baseline(path: Path, match: BaselineMatch = "id") -> Baseline:
     """The entries of a file. Raises BaselineError."""
-    entries: dict[str, Acceptance] = {}
+    entries: dict[str, Entry] = {}
     for number, entry in enumerate(toml.read(path, "baseline", File, BaselineError).accepted, 1):
         if entry.finding_id in entries:
             raise BaselineError(
                 f"{path}, [[accepted]] {number} accepts finding {entry.finding_id}, as one before does; keep one of them"
             )
-        entries[entry.finding_id] = Acceptance(entry.reason, entry.owner, entry.expires)
-    return Baseline(entries)
+        if match == "subject" and not (entry.rule and entry.verdict):
+            raise BaselineError(
+                f"{path}, [[accepted]] {number} has no rule or no verdict, which --baseline-match subject compares; "
+                "write the file again with `epochaudit baseline`"
+            )
+        entries[entry.finding_id] = entry
+    return Baseline(tuple(entries.values()), match)
 
 
 def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
@@ -94,15 +133,20 @@ def written(findings: Iterable[Finding], acceptance: Acceptance) -> str:
 
 def _table(finding: Finding, acceptance: Acceptance) -> str:
     node = "" if finding.node is None else f" at node {finding.node}"
-    about = f"{finding.verdict}: {finding.subject or 'cluster'}{node} of {finding.cluster}: {finding.observed}"
     values = {
         "finding_id": finding.finding_id,
         "rule": finding.rule,
-        "about": about,
+        "verdict": finding.verdict,
+        "topic": finding.topic,
+        "partition": finding.partition,
+        "client": finding.client,
+        "group": finding.group,
+        "about": f"{finding.subject or 'cluster'}{node} of {finding.cluster}: {finding.observed}",
         "reason": acceptance.reason,
         "owner": acceptance.owner,
     }
-    lines = (f"{key} = {_quoted(value)}" for key, value in values.items())
+    stated = {key: value for key, value in values.items() if value is not None}
+    lines = (f"{key} = {value if isinstance(value, int) else _quoted(value)}" for key, value in stated.items())
     return "\n".join(["[[accepted]]", *lines, f"expires = {acceptance.expires.isoformat()}", ""])
 
 

@@ -9,12 +9,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import SparkSession
 
     from epochaudit.doctor.diagnosis import Diagnosis
@@ -47,18 +50,19 @@ def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, d
         spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
     show_ui(spark, chosen)
     with progress(f"auditing {', '.join(captures)} into {location}"):
-        return warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+        report = warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+    return replace(report, known={}) if chosen.all else report
 
 
-def reported(location: str, chosen: Settings, *, debug: bool) -> Report:
-    """The report of a warehouse's last run."""
+def reported(location: str, cluster: str | None, new: bool | datetime, chosen: Settings, *, debug: bool) -> Report:
+    """The report of a warehouse's last run of each cluster, or of one. new: as at `warehouse.reported`."""
     from epochaudit import warehouse
     from epochaudit.spark.session import session
 
     with progress("starting Spark"):
         spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=0, debug=debug)
     with progress(f"reading {location}"):
-        return warehouse.reported(spark, location)
+        return warehouse.reported(spark, location, cluster, new)
 
 
 def diagnosed(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Diagnosis:

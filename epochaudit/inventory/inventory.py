@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -182,6 +182,41 @@ class Inventory:
     def quarantined(self) -> int:
         """Bad lines: cut off, binary, invalid."""
         return sum(file.quarantined for file in self.files)
+
+
+def joined(inventories: Iterable[Inventory]) -> Inventory:
+    """One inventory of inventories of different clusters."""
+    whole = tuple(inventories)
+    error_codes: dict[str, Counter[int]] = defaultdict(Counter)
+    for api, codes in (item for one in whole for item in one.error_codes.items()):
+        error_codes[api].update(codes)
+    first = [one.first_time for one in whole if one.first_time is not None]
+    last = [one.last_time for one in whole if one.last_time is not None]
+    return Inventory(
+        clusters=tuple(sorted(cluster for one in whole for cluster in one.clusters)),
+        nodes=tuple(node for one in whole for node in one.nodes),
+        files=tuple(file for one in whole for file in one.files),
+        left_out=_added(one.left_out for one in whole),
+        requests=_added(one.requests for one in whole),
+        partition_rows=_added(one.partition_rows for one in whole),
+        error_codes={api: dict(codes) for api, codes in error_codes.items()},
+        metadata_records=_added(one.metadata_records for one in whole),
+        missing_nodes=tuple(node for one in whole for node in one.missing_nodes),
+        missing=tuple(what for one in whole for what in one.missing),
+        absent_logs=tuple(log for log in LOGS if all(log in one.absent_logs for one in whole)),
+        unknown_files=tuple(path for one in whole for path in one.unknown_files),
+        migrations=tuple(migration for one in whole for migration in one.migrations),
+        light_nodes=tuple(node for one in whole for node in one.light_nodes),
+        first_time=min(first, default=None),
+        last_time=max(last, default=None),
+    )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Final
 
 from epochaudit.findings.evidence import Evidence
-from epochaudit.findings.finding import Finding, with_consequences
-from epochaudit.inventory.inventory import Inventory
+from epochaudit.findings.finding import BREACHES, Finding, in_order, with_consequences
+from epochaudit.inventory.inventory import Inventory, joined
 from epochaudit.losses.removal import Removal
 from epochaudit.rules.rule import EXPOSED, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
@@ -127,8 +127,9 @@ class Report:
 
     failures: rule id -> why the rule could not be computed.
     left_out: rule id -> number of its findings that are counted but not listed, if there are too many.
-    accepted: finding id -> its acceptance. expired: ids of findings whose acceptance has expired. unmet: ids of accepted
-    findings that were not found.
+    accepted: finding id -> its acceptance. expired: ids of findings whose acceptance has expired. unmatched: finding ids of the
+    baseline's entries that match no finding -> what each is about.
+    known: id of a finding that an earlier run over a warehouse reported -> when one first did, ISO 8601.
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
@@ -143,28 +144,44 @@ class Report:
     left_out: Mapping[str, int] = field(default_factory=dict)
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)
     expired: AbstractSet[str] = frozenset()
-    unmet: AbstractSet[str] = frozenset()
+    unmatched: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, str] = field(default_factory=dict)
     removals: tuple[Removal, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
 
     def accepting(
-        self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmet: AbstractSet[str]
+        self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmatched: Mapping[str, str]
     ) -> Report:
         """The same report with some of its findings accepted."""
-        return replace(self, accepted=accepted, expired=frozenset(expired), unmet=frozenset(unmet))
+        return replace(self, accepted=accepted, expired=frozenset(expired), unmatched=unmatched)
 
     def accepts(self, finding: Finding) -> bool:
         """The finding and all its consequences are accepted."""
         return all(one.finding_id in self.accepted for one in (finding, *finding.consequences))
 
-    def unaccepted(self, verdict: str, rule: str | None = None) -> int:
-        """Number of subjects with that verdict, of one rule or of all, without the accepted ones."""
+    def needs_attention(self, finding: Finding) -> bool:
+        """Whether the finding, or a consequence of it, is a breach that is neither accepted nor known."""
+        return any(one.verdict in BREACHES and self._counts(one) for one in (finding, *finding.consequences))
+
+    def is_known(self, finding: Finding) -> bool:
+        """Whether the finding is a breach that earlier runs reported, with nothing new in it but what is accepted."""
+        return finding.verdict in BREACHES and not self.accepts(finding) and not self.needs_attention(finding)
+
+    def counted(self, verdict: str, rule: str | None = None) -> int:
+        """Number of subjects with that verdict, of one rule or of all, without the accepted and the known ones."""
         count = sum(one.count(verdict) for one in self.rules if rule in (None, one.rule))
         found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
-        accepted = (one for one in found if one.finding_id in self.accepted)
-        return count - sum(rule in (None, one.rule) for one in accepted)
+        return count - sum(rule in (None, one.rule) for one in found if not self._counts(one))
+
+    def accepted_of(self, verdict: str) -> int:
+        """Number of accepted findings with that verdict."""
+        found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
+        return sum(one.finding_id in self.accepted for one in found)
+
+    def _counts(self, finding: Finding) -> bool:
+        return finding.finding_id not in self.accepted and finding.finding_id not in self.known
 
     def count(self, verdict: str) -> int:
         """Subjects with that verdict over all rules; one request judged by two rules counts twice."""
@@ -172,9 +189,14 @@ class Report:
 
     @property
     def totals(self) -> Mapping[str, object]:
-        """Clusters, subjects by verdict, and ids of failed rules."""
-        counts = {verdict: self.count(verdict) for verdict in VERDICTS}
-        return {"clusters": sorted(self.inventory.clusters), **counts, "failed_rules": sorted(self.failures)}
+        """Clusters, subjects by verdict, those of them that are accepted, new breaches, and ids of failed rules."""
+        return {
+            "clusters": sorted(self.inventory.clusters),
+            **{verdict: self.count(verdict) for verdict in VERDICTS},
+            "accepted": {verdict: self.accepted_of(verdict) for verdict in BREACHES},
+            "new": {verdict: self.counted(verdict) for verdict in BREACHES},
+            "failed_rules": sorted(self.failures),
+        }
 
     @property
     def judged(self) -> int:
@@ -190,8 +212,38 @@ class Report:
         return total
 
     def reaches(self, fail_on: str) -> bool:
-        """Whether any verdict that is not accepted is at or above the threshold of --fail-on."""
-        return any(self.unaccepted(verdict) > 0 for verdict in THRESHOLDS[fail_on])
+        """Whether any verdict that is neither accepted nor known is at or above the threshold of --fail-on."""
+        return any(self.counted(verdict) > 0 for verdict in THRESHOLDS[fail_on])
+
+
+def merged(reports: Iterable[Report]) -> Report:
+    """One report of reports over different clusters."""
+    first, *others = reports
+    if not others:
+        return first
+    whole = (first, *others)
+    results = {rule.rule: rule for report in whole for rule in report.rules}
+    verdicts: dict[str, Counter[str]] = {id: Counter() for id in results}
+    reasons: dict[str, Counter[str]] = {id: Counter() for id in results}
+    for rule in (rule for report in whole for rule in report.rules):
+        verdicts[rule.rule].update(rule.verdicts)
+        reasons[rule.rule].update(rule.unverifiable_reasons)
+    return Report(
+        version=first.version,
+        inventory=joined(report.inventory for report in whole),
+        rules=tuple(
+            replace(rule, verdicts=dict(verdicts[id]), unverifiable_reasons=dict(reasons[id]))
+            for id, rule in sorted(results.items())
+        ),
+        findings=tuple(sorted((one for report in whole for one in report.findings), key=in_order)),
+        failures={rule: why for report in whole for rule, why in report.failures.items()},
+        left_out=dict(sum((Counter(report.left_out) for report in whole), Counter())),
+        removals=tuple(one for report in whole for one in report.removals),
+        repeated=tuple(one for report in whole for one in report.repeated),
+        loops=tuple(one for report in whole for one in report.loops),
+        stuck=tuple(one for report in whole for one in report.stuck),
+        known={id: since for report in whole for id, since in report.known.items()},
+    )
 
 
 def grouped(found: Iterable[Finding]) -> Iterator[list[Finding]]:

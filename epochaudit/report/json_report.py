@@ -41,7 +41,7 @@ def document(report: Report) -> dict[str, Any]:
         "repeated": [asdict(one) for one in report.repeated],
         "loops": [asdict(one) for one in report.loops],
         "unsettled": list(unsettled_of(report)),
-        "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmet)},
+        "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmatched)},
         "losses": [_removed(loss) for loss in losses_of(report)],
         "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
@@ -108,7 +108,10 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
 
 
 def _finding(finding: Finding, report: Report) -> dict[str, Any]:
-    """Those that are consequences have no `consequences` themselves. accepted: null, or by whom, why and until when."""
+    """Those that are consequences have no `consequences` themselves. accepted: null, or by whom, why and until when.
+
+    known_since: when an earlier run first reported it; null if none did.
+    """
     fields = asdict(replace(finding, consequences=()))
     del fields["consequences"]
     fields["topic_id"] = stated_topic_id(finding.topic_id)
@@ -116,4 +119,5 @@ def _finding(finding: Finding, report: Report) -> dict[str, Any]:
     fields["evidence"] = [asdict(line) for line in finding.evidence]
     accepted = report.accepted.get(finding.finding_id)
     fields["accepted"] = accepted and {**asdict(accepted), "expires": accepted.expires.isoformat()}
+    fields["known_since"] = report.known.get(finding.finding_id)
     return fields

@@ -64,7 +64,7 @@ def _evidence(report: Report) -> Element:
 
 def _case(report: Report, rule: RuleResult, failing: tuple[str, ...]) -> Element:
     case = Element("testcase", classname=f"{NAME}.{rule.kip}", name=f"{rule.rule} {rule.name}", time="0")
-    failed = {verdict: count for verdict in failing if (count := report.unaccepted(verdict, rule.rule)) > 0}
+    failed = {verdict: count for verdict in failing if (count := report.counted(verdict, rule.rule)) > 0}
     counts = ", ".join(f"{rule.count(verdict):,} {verdict}" for verdict in VERDICTS if rule.count(verdict))
     if why := report.failures.get(rule.rule):
         SubElement(case, "error", message=_text(why), type="failed")
@@ -86,7 +86,7 @@ def _findings(report: Report, rule: str, failed: Iterable[str]) -> list[str]:
     own = [
         one
         for one in with_consequences(report.findings)
-        if one.rule == rule and one.verdict in failed and one.finding_id not in report.accepted
+        if one.rule == rule and one.verdict in failed and one.finding_id not in {**report.accepted, **report.known}
     ]
     lines = [line for finding in own[:SHOWN] for line in _finding(finding)]
     more = max(0, len(own) - SHOWN) + report.left_out.get(rule, 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final
 
-from epochaudit.findings.finding import Finding
+from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
@@ -29,6 +29,8 @@ SHOWN_NEXT: Final = 3
 SHOWN_REPEATED: Final = 5
 SHOWN_UNKNOWN: Final = 5
 SHOWN_RULES: Final = 5
+SHOWN_KNOWN: Final = 5
+SHOWN_UNMET: Final = 10
 UNWRAPPED: Final = 100_000  # columns
 NO_SUBJECT: Final = "no rule has a subject in this capture"
 
@@ -72,23 +74,29 @@ def render(report: Report, *, width: int = 100, colour: bool = False, detail: De
 
 def headline(report: Report) -> str:
     """The one line that answers the question, always with what was judged, what could not be, and what is missing."""
-    violations, exposed = report.unaccepted(VIOLATION), report.unaccepted(EXPOSED)
+    violations, exposed = report.counted(VIOLATION), report.counted(EXPOSED)
+    new = "new " if report.known else ""
+    known = (
+        f"; {plural(len(report.known), 'finding')} known since {min(report.known.values())[:10]}"
+        if report.known
+        else ""
+    )
     accepted = f"; {plural(len(report.accepted), 'finding')} accepted" if report.accepted else ""
-    unverifiable = accepted + _unverifiable(report)
+    unverifiable = known + accepted + _unverifiable(report)
     unsettled = "".join(f"; {what}" for what in unsettled_of(report))
     if violations or exposed:
-        found = f"{plural(violations, 'violation')}, {exposed:,} exposed{_consequences(report)}"
+        found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
         return f"✗ {found}; {report.judged:,} judged{unsettled}{unverifiable}"
     if not report.judged:
         why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
         return f"? Nothing was judged, so this result is not a clean one{why}"
     mark = "?" if unsettled else "✓"
-    return f"{mark} 0 violations, 0 exposed over {report.judged:,} judged{unsettled}{unverifiable}"
+    return f"{mark} 0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unverifiable}"
 
 
 def _consequences(report: Report) -> str:
     """How many of them stand below inside others, as what those led to."""
-    flagged = [one for one in report.findings if one.verdict in (VIOLATION, EXPOSED) and not report.accepts(one)]
+    flagged = [one for one in report.findings if one.verdict in BREACHES and report.needs_attention(one)]
     inside = sum(len(finding.consequences) for finding in flagged)
     return f" ({plural(len(flagged), 'finding')} and {plural(inside, 'consequence')} of them)" if inside else ""
 
@@ -160,15 +168,16 @@ def _unknown(inventory: Inventory) -> str:
 
 def _findings(page: Page, report: Report) -> None:
     results = {rule.rule: rule for rule in report.rules}
-    breaches = [finding for finding in report.findings if finding.verdict in (VIOLATION, EXPOSED)]
-    flagged = [finding for finding in breaches if not report.accepts(finding)]
-    asked_for = [finding for finding in report.findings if finding.verdict not in (VIOLATION, EXPOSED)]
+    breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
+    flagged = [finding for finding in breaches if report.needs_attention(finding)]
+    asked_for = [finding for finding in report.findings if finding.verdict not in BREACHES]
     if flagged:
         page.heading("Findings")
         _groups(page, flagged, results, report.repeated)
     if asked_for:
         page.heading("Shown on request")
         _groups(page, asked_for, results, report.repeated)
+    _known(page, report)
     _accepted(page, report, breaches)
     for rule, count in report.left_out.items():
         page.blank()
@@ -190,9 +199,30 @@ def _loops(page: Page, report: Report) -> None:
         page.say((f"and {len(report.loops) - SHOWN_REPEATED:,} more (see --format json)", "dim"), indent=2)
 
 
+def _known(page: Page, report: Report) -> None:
+    """What earlier runs over the warehouse reported, a line per rule and verdict."""
+    known = [finding for finding in report.findings if report.is_known(finding)]
+    if not known:
+        return
+    page.heading("Known from earlier runs")
+    for members in grouped(known):
+        rule, verdict = members[0].rule, members[0].verdict
+        subjects = _unique(finding.subject or finding.cluster for finding in members)
+        more = f" and {len(subjects) - SHOWN_KNOWN:,} more" if len(subjects) > SHOWN_KNOWN else ""
+        about = f"{', '.join(subjects[:SHOWN_KNOWN])}{more}"
+        since = min(report.known[finding.finding_id] for finding in members)
+        page.say(
+            (f"{rule} {verdict}", "bold"),
+            (f"  {about}: {plural(len(members), 'finding')}", ""),
+            (f", since {since}", ""),
+            indent=2,
+            hang=2,
+        )
+
+
 def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
-    """The findings that the baseline accepts, and the numbers of its entries that have expired or match no finding."""
-    if not (report.accepted or report.expired or report.unmet):
+    """The findings that the baseline accepts, how many have expired, and the entries that match no finding."""
+    if not (report.accepted or report.expired or report.unmatched):
         return
     page.heading("Accepted by the baseline")
     for finding in breaches:
@@ -202,8 +232,13 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
             page.say((f"{finding.rule} {finding.verdict}", "bold"), (acceptance, ""), indent=2, hang=2)
     if report.expired:
         page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
-    if report.unmet:
-        page.say((f"accepted, but not found: {len(report.unmet):,}", ""), indent=2)
+    for about in list(report.unmatched.values())[:SHOWN_UNMET]:
+        page.say((f"accepted, but not found: {about}", ""), indent=2, hang=2)
+    if len(report.unmatched) > SHOWN_UNMET:
+        page.say(
+            (f"and {len(report.unmatched) - SHOWN_UNMET:,} more entries without a finding (see --format json)", "dim"),
+            indent=2,
+        )
 
 
 def _groups(page: Page, found: Iterable[Finding], results: dict[str, RuleResult], repeated: Iterable[Repeated]) -> None:
@@ -337,9 +372,7 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 
 def _next(page: Page, report: Report) -> None:
     flagged = _unique(  # as findings are: the most severe first
-        finding.rule
-        for finding in report.findings
-        if finding.verdict in (VIOLATION, EXPOSED) and not report.accepts(finding)
+        finding.rule for finding in report.findings if finding.verdict in BREACHES and report.needs_attention(finding)
     )
     page.heading("What to do next")
     advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
@@ -357,7 +390,14 @@ def _next(page: Page, report: Report) -> None:
             indent=2,
             hang=2,
         )
-    if not flagged and report.judged and not unsettled_of(report):
+    if any(map(report.is_known, report.findings)):
+        page.say(
+            ("epochaudit report --warehouse DIR", "bold"),
+            (" lists the known findings with their evidence.", ""),
+            indent=2,
+            hang=2,
+        )
+    elif not flagged and report.judged and not unsettled_of(report):
         page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
 
 

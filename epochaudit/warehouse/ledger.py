@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import columns, spark_schema
 from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.pipeline import REPORTED, Audit
-from epochaudit.report.contents import Report
+from epochaudit.report.contents import Report, merged
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
 from epochaudit.spark.run_metrics import Metrics
@@ -45,41 +45,95 @@ class Evaluation:
 
 
 def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | None:
-    """The report of the last run over these clusters, if its input was the same, else None."""
-    run = _last_run(directory, evaluation.generations)
-    if run is None or run["outcome"] == INCOMPLETE or run["settings"] != evaluation.settings:
-        return None
-    return _report(directory, run) if dict(run["generations"]) == evaluation.generations else None
-
-
-def last_report(directory: Directory) -> Report:
-    """The report of the last run. Raises WarehouseError if there is none."""
-    run = _last_run(directory, None)
-    if run is None:
-        raise WarehouseError(f"{directory.location} holds no completed run; `epochaudit audit` makes one")
-    return _report(directory, run)
-
-
-def _last_run(directory: Directory, clusters: Collection[str] | None) -> Mapping[str, Any] | None:
+    """The report of the last run over these clusters, all of it known, if its input was the same, else None."""
     runs = directory.table("runs")
-    if clusters is not None:
-        runs = runs.where(F.array_sort("clusters") == F.array(*(F.lit(cluster) for cluster in sorted(clusters))))
+    runs = runs.where(F.array_sort("clusters") == F.array(*(F.lit(name) for name in sorted(evaluation.generations))))
     [*last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
-    return last[0].asDict() if last else None
+    if not last or last[0]["outcome"] == INCOMPLETE or last[0]["settings"] != evaluation.settings:
+        return None
+    return _report(directory, last[0], lambda _: True) if last[0]["generations"] == evaluation.generations else None
 
 
-def _report(directory: Directory, run: Mapping[str, Any]) -> Report:
+def last_report(directory: Directory, cluster: str | None, new: bool | datetime) -> Report:
+    """The report of the last run of each cluster, or of one. new: as at `nightly.reported`. Raises WarehouseError."""
+    runs = _last_runs(directory, cluster)
+    return merged(_report(directory, run, _is_known(run["run_id"], new)) for run in runs)
+
+
+def _last_runs(directory: Directory, cluster: str | None) -> list[Row]:
+    runs = directory.table("runs")
+    if cluster is not None:
+        runs = runs.where(F.array_contains("clusters", cluster))
+    last: dict[str, str] = {}  # cluster -> id of its last run
+    for row in runs.select("run_id", "clusters").orderBy("run_id").collect():
+        last |= dict.fromkeys(row["clusters"], row["run_id"])
+    if not last:
+        what = "no completed run" if cluster is None else f"no completed run over cluster {cluster}"
+        raise WarehouseError(f"{directory.location} holds {what}; `epochaudit audit` makes one")
+    chosen = {last[cluster]} if cluster is not None else {*last.values()}
+    found = runs.where(F.col("run_id").isin(*chosen)).orderBy("run_id").collect()
+    counts = Counter(name for run in found for name in run["clusters"])
+    if twice := sorted(name for name, count in counts.items() if count > 1):
+        raise WarehouseError(
+            f"the last runs over {', '.join(sorted(counts))} overlap: {', '.join(twice)} was audited alone and together "
+            "with others; name one with --cluster"
+        )
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """When a finding became open, for the last time: the run, and its time (ISO 8601, UTC)."""
+
+    run_id: str
+    at: str
+
+    @classmethod
+    def of(cls, history: Sequence[Mapping[str, str]]) -> Opened:
+        """By a finding's history, which begins with the run that first reported it."""
+        earlier = [None, *(change["state"] for change in history)]
+        opening = [
+            now for now, before in zip(history, earlier, strict=False) if now["state"] == OPEN and before != OPEN
+        ]
+        return cls(opening[-1]["run_id"], opening[-1]["at"])
+
+
+def _is_known(run_id: str, new: bool | datetime) -> Callable[[Opened], bool]:
+    if isinstance(new, datetime):
+        since = new.replace(tzinfo=UTC)
+        return lambda opened: datetime.fromisoformat(opened.at) < since
+    return lambda opened: new and opened.run_id != run_id
+
+
+def with_known(directory: Directory, report: Report, before: Run) -> Report:
+    """The report that `before` recorded, with those of its findings as known that earlier runs reported."""
+    if not report.findings:
+        return report
+    found = _open_findings(directory, before.run_id).select("finding_id", "history").collect()
+    return replace(report, known=_known(found, _is_known(before.run_id, new=True)))
+
+
+def _known(found: Iterable[Any], is_known: Callable[[Opened], bool]) -> dict[str, str]:
+    opened = {row["finding_id"]: Opened.of(row["history"]) for row in found}
+    return {id: one.at for id, one in sorted(opened.items()) if is_known(one)}
+
+
+def _open_findings(directory: Directory, run_id: str) -> DataFrame:
+    return directory.table("findings").where((F.col("last_run_id") == run_id) & (F.col("state") == OPEN))
+
+
+def _report(directory: Directory, run: Row, is_known: Callable[[Opened], bool]) -> Report:
     report = msgspec.json.decode(run["report"], type=Report)
-    found = directory.table("findings").where((F.col("last_run_id") == run["run_id"]) & (F.col("state") == OPEN))
+    found = _open_findings(directory, run["run_id"]).toArrow().to_pylist()
     consequences: dict[str, list[Finding]] = defaultdict(list)
     roots = []
-    for row in found.toArrow().to_pylist():
+    for row in found:
         if row["caused_by"]:
             consequences[row["caused_by"]].append(_finding(row))
         else:
             roots.append(_finding(row))
     whole = (replace(f, consequences=tuple(sorted(consequences[f.finding_id], key=in_order))) for f in roots)
-    return replace(report, findings=tuple(sorted(whole, key=in_order)))
+    return replace(report, findings=tuple(sorted(whole, key=in_order)), known=_known(found, is_known))
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from secrets import token_hex
 from typing import BinaryIO, Final
 
@@ -31,7 +32,15 @@ from epochaudit.sources.scan.ranges import ByteRange, blocks
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import is_tuned_for_small_plans, tuned_for
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
-from epochaudit.warehouse.ledger import Evaluation, Run, earlier_report, last_report, record, with_stored_texts
+from epochaudit.warehouse.ledger import (
+    Evaluation,
+    Run,
+    earlier_report,
+    last_report,
+    record,
+    with_known,
+    with_stored_texts,
+)
 from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
@@ -111,8 +120,9 @@ def audited(
 ) -> Report:
     """Read new bytes of these directories into the warehouse, and report on all rows of their clusters in it.
 
-    If nothing is new and the last run evaluated the same rules, this returns that run's report and writes nothing. Raises
-    WarehouseError, for example if another run wrote to the warehouse at the same time.
+    `known` has the findings that earlier runs reported. If nothing is new and the last run evaluated the same rules, this
+    returns that run's report, all of it known, and writes nothing.
+    Raises WarehouseError, for example if another run wrote to the warehouse at the same time.
     """
     rules = selected(select, ignore)
     run, metrics = Run.now(token_hex(4)), of_run()
@@ -144,14 +154,19 @@ def audited(
             if generations(directory, night.generations) != night.generations:
                 raise overtaken(location)
             record(directory, run, Evaluation.of(night.generations, rules, show), audit, report, metrics, show)
+            report = with_known(directory, report, before=run)
     audit.release()
     return report
 
 
-def reported(spark: SparkSession, location: str) -> Report:
-    """The report of the warehouse's last run, without reading logs. Raises WarehouseError."""
+def reported(spark: SparkSession, location: str, cluster: str | None = None, new: bool | datetime = False) -> Report:
+    """The report of the warehouse's last run of each cluster, or of one cluster, without reading logs.
+
+    new: findings that a run before that one reported are `known`; with a time (UTC), those reported before that time.
+    Raises WarehouseError, for example if the last run over one cluster covered another one that a later run covers.
+    """
     with explained(location):
-        return last_report(existing(spark, location))
+        return last_report(existing(spark, location), cluster, new)
 
 
 def _one_per_cluster(seen: Sequence[Inspected]) -> Sequence[Inspected]:

@@ -37,13 +37,15 @@ def test_what_is_written_accepts_what_was_found_and_all_that_it_caused(
     asked_for = replace(finding, finding_id="f" * 24, verdict=FENCED)
     found = (replace(finding, consequences=(effect,)), asked_for)
     read = read_baseline(baseline(tmp_path, written(found, ACCEPTED)))
-    assert read.entries == {finding.finding_id: ACCEPTED, effect.finding_id: ACCEPTED}
+    assert [(one.finding_id, one.reason, one.owner, one.expires) for one in read.entries] == [
+        (id, ACCEPTED.reason, ACCEPTED.owner, ACCEPTED.expires) for id in (finding.finding_id, effect.finding_id)
+    ]
     (sr01,) = (rule for rule in report.rules if rule.rule == "SR-01")
     two = replace(report, findings=found[:1], rules=(replace(sr01, verdicts={"violation": 2}),))
     applied = read.applied(two, TODAY)
     assert two.reaches("violation")
     assert not applied.reaches("unverifiable")
-    assert (applied.expired, applied.unmet) == (frozenset(), frozenset())
+    assert (applied.expired, applied.unmatched) == (frozenset(), {})
 
 
 @pytest.mark.parametrize(("day", "reached"), [("2026-11-22", False), ("2026-11-21", True)])
@@ -61,13 +63,35 @@ def test_another_finding_of_the_rule_still_counts(report: Report, finding: Findi
     (sr01,) = (rule for rule in report.rules if rule.rule == "SR-01")
     two = replace(report, findings=(finding, other), rules=(replace(sr01, verdicts={"violation": 2}),))
     applied = read_baseline(baseline(tmp_path, entry(finding.finding_id) + entry("b" * 24))).applied(two, TODAY)
-    assert applied.unaccepted("violation") == 1
-    assert applied.unmet == {"b" * 24}
+    assert applied.counted("violation") == 1
+    assert applied.unmatched.keys() == {"b" * 24}
     page = " ".join(text.render(applied).split())
     assert page.startswith("✗ 1 violation, 0 exposed")
     assert "1 finding accepted" in page
     assert "a drill (storage, until 2027-02-20)" in page
-    assert "accepted, but not found: 1" in page
+    assert f"accepted, but not found: {'b' * 24}" in page
+
+
+def test_by_subject_an_entry_accepts_the_finding_of_another_cluster(
+    report: Report, finding: Finding, tmp_path: Path
+) -> None:
+    anew = replace(finding, finding_id="1" * 24, cluster="run-18", topic_id="x", node=1, client="c\x1b")
+    elsewhere = replace(anew, finding_id="2" * 24, partition=7)
+    file = baseline(tmp_path, written([replace(finding, client="c\x1b")], ACCEPTED))
+    two = replace(report, findings=(anew, elsewhere))
+    by_id, by_subject = (read_baseline(file, match).applied(two, TODAY) for match in ("id", "subject"))
+    assert by_id.accepted == {}
+    assert list(by_id.unmatched) == [finding.finding_id]
+    assert "SR-01 violation: orders-0 at node 2 of west" in by_id.unmatched[finding.finding_id]
+    assert by_subject.accepted == {anew.finding_id: ACCEPTED}
+    assert by_subject.unmatched == {}
+    assert two.totals["accepted"] == {"violation": 0, "exposed": 0}
+    assert by_subject.totals["accepted"] == {"violation": 1, "exposed": 0}
+
+
+def test_by_subject_an_entry_needs_what_is_compared(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match="has no rule or no verdict, which --baseline-match subject compares"):
+        read_baseline(baseline(tmp_path, entry("a")), "subject")
 
 
 def test_a_new_consequence_of_an_accepted_finding_is_shown_and_counts(

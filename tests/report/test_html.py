@@ -215,7 +215,9 @@ def test_many_findings_of_a_rule_are_counted(report: Report, finding: Finding) -
 
 def test_accepted_findings_are_listed_with_who_accepts_them(report: Report, finding: Finding) -> None:
     known = {finding.finding_id: Acceptance("known since the last upgrade", "kafka team", date(2027, 1, 31))}
-    text = Page(html.render(report.accepting(known, expired=frozenset(), unmet=frozenset({"x"})))).text
+    text = Page(
+        html.render(report.accepting(known, expired=frozenset(), unmatched={"x": "TR-06 exposed: orders-1"}))
+    ).text
     assert "known since the last upgrade kafka team 2027-01-31" in text
     assert "Accepted, but not found: 1" in text
 

@@ -49,7 +49,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
             "leader_epoch",
         ),
         *("client", "group", "correlation_id", "expected", "observed", "because", "evidence"),
-        *("first_offset", "last_offset", "accepted", "consequences"),
+        *("first_offset", "last_offset", "accepted", "known_since", "consequences"),
     ]
     assert list(document["findings"][0]["evidence"][0]) == [
         "role",

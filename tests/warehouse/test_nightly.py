@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Collection
-from datetime import date
+from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from epochaudit import warehouse
 from epochaudit.events.schema import columns, contract
 from epochaudit.pipeline import audit
+from epochaudit.report import text
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.sources.discovery.discovery import discover, inspected
 from epochaudit.timeline.merge import EventLog, recorded_in, timeline
 from epochaudit.warehouse import nightly, tables
+from epochaudit.warehouse.ledger import Opened
 from epochaudit.warehouse.tables import TABLES, described
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, truncated
 
@@ -72,6 +77,8 @@ def test_nights_end_as_one_audit_of_everything(spark: SparkSession, put: Put, ni
     # a night with nothing new changes nothing, and gives the report again
     before = {table: sorted(map(str, rows(spark, location, table))) for table in TABLES}
     assert night(folder) == third
+    assert (second.known, [*third.known]) == ({}, [second.findings[0].finding_id])
+    assert (second.reaches("exposed"), third.reaches("exposed")) == (True, False)
     assert {table: sorted(map(str, rows(spark, location, table))) for table in TABLES} == before
 
     # a late file shows that the log was truncated in between
@@ -121,6 +128,48 @@ def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
     assert [line.text for line in finding.evidence] == [line.text for line in shown]
     assert all(line.file.startswith("broker-1/") and line.file.endswith("~server.log") for line in finding.evidence)
     assert warehouse.reported(spark, str(tmp_path / "warehouse")).findings == (finding,)
+
+
+def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
+    location = str(tmp_path / "warehouse")
+    first = night(put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120)))
+    assert first.known == {}
+    both = night(put("broker-2/server.log", appended(1, 5, 100) + appended(2, 3, 120)))
+    assert [finding.node for finding in both.findings if finding.finding_id not in both.known] == [2]
+    assert both.counted("violation") == 1
+    assert both.count("violation") == 2
+    lines = text.render(both)
+    assert lines.startswith("✗ 1 new violation, 0 new exposed; ")
+    assert "Known from earlier runs" in lines
+
+    # another cluster's run does not hide it
+    other = tmp_path / "other"
+    (other / "broker-9").mkdir(parents=True)
+    (other / "capture.toml").write_text('cluster = "orders"\n')
+    (other / "broker-9" / "server.log").write_text(appended(1, 5, 100) + appended(2, 4, 120))
+    night(other)
+    whole = warehouse.reported(spark, location)
+    assert (whole.inventory.clusters, whole.count("violation"), whole.known) == (("orders", CLUSTER), 3, {})
+    assert whole.inventory.lines == 6
+    alone = warehouse.reported(spark, location, CLUSTER)
+    assert alone == replace(both, known={})
+    new = warehouse.reported(spark, location, new=True)
+    assert new.counted("violation") == 2
+    since = [warehouse.reported(spark, location, new=datetime(year, 1, 1)) for year in (2000, 3000)]
+    assert [report.counted("violation") for report in since] == [3, 0]
+    with pytest.raises(warehouse.WarehouseError, match="no completed run over cluster west"):
+        warehouse.reported(spark, location, "west")
+
+    # evidence that comes late settles one of them
+    settled = night(put("broker-1/server.log.late", truncated(1, 80)))
+    assert [finding.node for finding in settled.findings] == [2]
+    assert settled.counted("violation") == 0
+
+
+def test_a_finding_is_new_again_when_it_is_found_again() -> None:
+    changes = [("a", "open"), ("b", "open"), ("c", "overturned"), ("d", "open"), ("e", "open")]
+    history = [{"run_id": run, "at": f"at {run}", "state": state} for run, state in changes]
+    assert [Opened.of(history[:number]).run_id for number in (1, 2, 4, 5)] == ["a", "a", "d", "d"]
 
 
 def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,3 +242,30 @@ def test_a_warehouse_gets_the_columns_that_it_lacks(
     [finding] = night(folder).findings
     assert [row["because"] for row in rows(spark, tmp_path / "warehouse", "findings")] == [list(finding.because)]
     assert tables.existing(spark, str(tmp_path / "warehouse"))
+
+
+def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
+    """docs/warehouse.md: blocks that begin with a keyword of SQL, over a warehouse with a finding."""
+    put("broker-1/server.log", appended(1, 5, 100) + "no log line\n")
+    assert night(put("broker-2/server.log", appended(1, 5, 100))).findings == ()
+    [finding] = night(put("broker-1/server.log.2", appended(2, 4, 120))).findings
+    results = {}
+    for query in queries(Path("docs/warehouse.md").read_text("utf-8")):
+        result = spark.sql(query.replace("/tables/kafka", str(tmp_path / "warehouse")))
+        results[" ".join(query.split())] = [row.asDict() for row in result.collect()]
+
+    def of(words: str) -> list[dict[str, Any]]:
+        [found] = [result for query, result in results.items() if words in query]
+        return found
+
+    assert [row["rule"] for row in of("SELECT severity, rule")] == [finding.rule]
+    assert [row["quarantined"] for row in of("quarantined > 0.01 * lines_read")] == [1]
+    assert [row["outcome"] for row in of("SELECT run_id, outcome")] == ["findings", "clean"]
+    assert [row["count(1)"] for row in of("SELECT live.node, event_type")] == [1]
+
+
+def queries(page: str) -> list[str]:
+    """The SQL statements of a page's indented blocks, without their semicolons."""
+    blocks = re.findall(r"(?:^    .*\n(?:^\n(?=    ))?)+", page, re.MULTILINE)
+    statements = (one.strip() for block in blocks for one in textwrap.dedent(block).split(";"))
+    return [one for one in statements if re.match(r"(SELECT|WITH|CREATE)\b", one)]
