@@ -34,7 +34,7 @@ from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_
 from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import share, unpersist
-from epochaudit.spark.run_metrics import FrameCost, of_run
+from epochaudit.spark.run_metrics import Advance, FrameCost, of_run
 from epochaudit.spark.session import in_one_partition, name_jobs, storage_level, tuned_for
 
 REPORTED: Final = (VIOLATION, EXPOSED)
@@ -370,6 +370,8 @@ def _evaluate_frames(
     """
     failures: dict[str, str] = {}
     metrics = of_run()
+    judged = metrics.frames = {}
+    metrics.judging = Advance(len(frames), lambda: len(judged))
 
     def evaluate(name: str, rules: Sequence[Rule], *, retry: bool = True) -> list[Judgement]:
         try:

@@ -58,6 +58,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     all: bool = False
     metrics: str | None = None
     profile: bool = False
+    progress: bool = False
     quiet: bool = False
     verbose: bool = False
     master: str | None = None

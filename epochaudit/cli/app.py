@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from epochaudit import settings
-from epochaudit.cli.commands import audited, diagnosed, maintained, progress, recorded, reported
+from epochaudit.cli.commands import audited, diagnosed, maintained, recorded, reported
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
 from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, width
+from epochaudit.cli.progress import progress
 from epochaudit.settings import UsageError
 from epochaudit.spark import run_metrics
 from epochaudit.version import VERSION
@@ -208,6 +209,12 @@ def commands() -> None:
     is_flag=True,
     default=None,
     help="Print rows and seconds of each frame to stderr, and serve Spark's UI while the audit runs.",
+)
+@click.option(
+    "--progress",
+    is_flag=True,
+    default=None,
+    help="Where stderr is no terminal: a line each half minute. A terminal shows a bar without this.",
 )
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")

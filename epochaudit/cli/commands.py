@@ -5,13 +5,12 @@ Spark is imported only here, and only when something runs.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from epochaudit.cli.progress import progress
 from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
 
@@ -34,7 +33,10 @@ def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report
     from epochaudit.report.assembly import report_of
 
     result = _run(captures, chosen, debug=debug)
-    with progress(f"gathering what was found in {', '.join(captures)}"), run_metrics.of_run().stage("gathering"):
+    with (
+        progress(f"gathering what was found in {', '.join(captures)}", lines=chosen.progress),
+        run_metrics.of_run().stage("gathering"),
+    ):
         return report_of(result)
 
 
@@ -46,10 +48,10 @@ def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, d
     seen = [inspected(capture) for capture in captures]  # a wrong path is reported before Spark starts
     size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
     size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
-    with progress("starting Spark"), run_metrics.of_run().stage("starting"):
+    with progress("starting Spark", lines=chosen.progress), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
     show_ui(spark, chosen)
-    with progress(f"auditing {', '.join(captures)} into {location}"):
+    with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
         report = warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
     return replace(report, known={}) if chosen.all else report
 
@@ -107,10 +109,10 @@ def _run(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Audit:
     from epochaudit.spark.session import session
 
     found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
-    with progress("starting Spark"), run_metrics.of_run().stage("starting"):
+    with progress("starting Spark", lines=chosen.progress), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, properties(chosen), plain_bytes=plain_bytes_of(found), debug=debug)
     show_ui(spark, chosen)
-    with progress(f"auditing {', '.join(captures)}"):
+    with progress(f"auditing {', '.join(captures)}", lines=chosen.progress):
         return audit(spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
 
 
@@ -127,19 +129,3 @@ def show_ui(spark: SparkSession, chosen: Settings) -> None:
 
     if chosen.profile and (address := ui_address(spark)):
         print(f"Spark's UI, until the audit ends: {address}", file=sys.stderr)
-
-
-@contextmanager
-def progress(stage: str) -> Iterator[None]:
-    """A spinner on stderr while a stage runs; nothing at all when stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    from epochaudit.report.neutral import neutral
-
-    # its own descriptor: stderr's is given to Spark's JVM while that starts
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal, Console(file=terminal).status(Text(neutral(stage))):
-        yield

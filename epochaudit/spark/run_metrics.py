@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -35,26 +35,40 @@ class FrameCost:
     computing_seconds: float
 
 
+@dataclass(frozen=True)
+class Advance:
+    """How far a stage is: `done()` of `total`."""
+
+    total: int
+    done: Callable[[], int]
+
+
 @dataclass
 class Metrics:
     """Metrics of one run.
 
     seconds: wall time by stage. read: files, bytes, lines, rows and quarantined lines that it read. frames: cost by frame; as
-    two frames are evaluated at a time, their seconds overlap.
+    two frames are evaluated at a time, their seconds overlap. While it runs: current, stages that have begun and not
+    ended -> when they began (time.monotonic); reading, stored bytes of logs; judging, frames.
     """
 
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     seconds: dict[str, float] = field(default_factory=dict)
     read: Mapping[str, int] = field(default_factory=dict)
     frames: dict[str, FrameCost] = field(default_factory=dict)
+    current: dict[str, float] = field(default_factory=dict)
+    reading: Advance | None = None
+    judging: Advance | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add what runs inside to the time of a stage."""
         started = time.monotonic()
+        self.current[name] = started
         try:
             yield
         finally:
+            self.current.pop(name, None)
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)
 
     def cpu_seconds(self, spark: SparkSession | None) -> float:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import Accumulator, StorageLevel
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -52,6 +52,7 @@ from epochaudit.sources.sink import (
     RowSink,
     Wanted,
 )
+from epochaudit.spark.run_metrics import Advance, of_run
 from epochaudit.spark.session import in_one_partition, on_this_machine
 
 NAME: Final = "epochaudit"
@@ -189,16 +190,26 @@ def _written(
 ) -> tuple[Bundle, ...]:
     """The bundles, written. An RDD job: for a data source Spark first starts three more Python processes in turn."""
     tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
-    write = partial(_write_bundle, directory=directory, share=share, edges=edges)
+    done = spark.sparkContext.accumulator(0)
+    of_run().reading = Advance(sum(map(_stored_bytes, bundles)), lambda: done.value)
+    write = partial(_write_bundle, directory=directory, share=share, edges=edges, done=done)
     results = tasks.map(write).collect()
     return tuple(replace(b, path=path, rows=rows, again=()) for b, (path, rows) in zip(bundles, results, strict=True))
 
 
-def _write_bundle(bundle: Bundle, directory: str, share: float, edges: Edges) -> tuple[str, int]:
+def _stored_bytes(bundle: Bundle) -> int:
+    return sum(part.size for part in bundle.again or bundle.ranges)
+
+
+def _write_bundle(
+    bundle: Bundle, directory: str, share: float, edges: Edges, done: Accumulator[int]
+) -> tuple[str, int]:
     rows = batches(bundle.again or bundle.ranges, share=share, edges=edges)
     if bundle.again:
         rows = chain(staged_without(bundle.path, {part.id for part in bundle.again}), rows)
-    return written(rows, directory)
+    staged = written(rows, directory)
+    done.add(_stored_bytes(bundle))
+    return staged
 
 
 def _reader(spark: SparkSession, ranges: Sequence[ByteRange]) -> DataFrameReader:

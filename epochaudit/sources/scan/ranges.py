@@ -50,11 +50,15 @@ class ByteRange:
         return self.file.cluster, self.file.path, self.split
 
     @property
+    def size(self) -> int:
+        """Bytes as they are stored."""
+        return self.file.size if self.end is None else self.end - self.start
+
+    @property
     def cost(self) -> float:
         """Time to decode the range, in bytes of a JSON request log."""
-        size = self.file.size if self.end is None else self.end - self.start
         compressed = self.file.compression is not None  # an archive's members have the size of their plain bytes
-        return size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if compressed else 1)
+        return self.size * BY_KIND[self.file.kind].cost * (COMPRESSION_COST if compressed else 1)
 
 
 def cut(files: Iterable[CaptureFile]) -> list[ByteRange]:
