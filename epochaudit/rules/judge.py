@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class Judgement:
 
     def listed_runs(self) -> list[RangeId]:
         """The ranges with runs of like rows among `rows`. Blocks until the first action on `rows`."""
-        return [range_id(run) for run in self.observation.get.get(_LISTED_RUNS) or ()]
+        return [range_id(run) for run in json.loads(self.observation.get.get(_LISTED_RUNS, "[]"))]
 
     def messages(self) -> dict[str, MessageTemplates]:
         """Rule id -> the templates of its findings' sentences."""
@@ -78,7 +79,7 @@ class Judgement:
 
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Blocks until the first action on `rows`."""
-        observed = iter(self.observation.get[_COUNTS])
+        observed = iter(json.loads(self.observation.get[_COUNTS]))
         for rule, branches in zip(self.rules, self.branches, strict=True):
             counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
             for branch, count in zip(branches, observed, strict=False):
@@ -112,7 +113,8 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) ->
     metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
-        metrics.append(F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place)).alias(_LISTED_RUNS))
+        runs = F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place))
+        metrics.append(F.to_json(runs).alias(_LISTED_RUNS))
     observed = evaluated.observe(observation, *metrics)
     outcomes = ", ".join(
         f"if({_branch_column(n)} in ({indexes}), named_struct('rule', {n}, 'branch', {_branch_column(n)}), null)"
@@ -144,14 +146,14 @@ def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
 
 
 def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool) -> str:
-    """The number of rows of each branch of each rule, as one struct."""
+    """The number of rows of each branch of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation."""
     count = f"coalesce(sum(if({{}}, coalesce({RUN}.rows, 1), 0)), 0)" if has_runs else "count_if({})"
     counts = (
         count.format(f"{_branch_column(n)} = {index}")
         for n, of_rule in enumerate(branches)
         for index in range(len(of_rule))
     )
-    return f"struct({', '.join(counts)})"
+    return f"to_json(array({', '.join(counts)}))"
 
 
 def _indexes(branches: Sequence[Branch], verdicts: Collection[str]) -> str:
