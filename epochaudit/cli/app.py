@@ -22,7 +22,7 @@ import click
 from epochaudit import settings
 from epochaudit.cli.commands import audited, diagnosed, maintained, recorded, reported
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
-from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, width
+from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, timeline_renderers, width
 from epochaudit.cli.progress import progress
 from epochaudit.settings import UsageError
 from epochaudit.spark import run_metrics
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from epochaudit.rules.rule import Rule
 
 PAGE_OR_JSON: Final = ("text", "json")
+TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
 ACCEPTED_FOR: Final = timedelta(days=90)
 
 
@@ -246,8 +247,8 @@ def audit(
     destinations = settings.destinations(chosen)
     diagnostics.metrics = chosen.metrics
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
-    accepted = _accepted(chosen)
-    report = accepted(audited(captures, chosen, debug=diagnostics.debug))
+    accepting = _accepted(chosen)
+    report = audited(captures, chosen, accepting, debug=diagnostics.debug)
     if chosen.profile:
         click.echo(run_metrics.profile(run_metrics.of_run()), err=True)
     return _concluded(report, chosen, destinations, diagnostics)
@@ -336,10 +337,9 @@ def report_again(
     if new and since is not None:
         raise UsageError("--new and --since exclude each other: choose one")
     chosen = settings.settings(None, {**given, "conf": _properties(conf)})
-    destinations, accepted = settings.destinations(chosen), _accepted(chosen)
-    report = accepted(
-        reported(warehouse, cluster, since if since is not None else new, chosen, debug=diagnostics.debug)
-    )
+    destinations, accepting = settings.destinations(chosen), _accepted(chosen)
+    since_when = since if since is not None else new
+    report = reported(warehouse, cluster, since_when, chosen, accepting, debug=diagnostics.debug)
     return _concluded(report, chosen, destinations, diagnostics)
 
 
@@ -375,7 +375,7 @@ def baseline(
     chosen = settings.settings(None, {**given, "conf": _properties(given["conf"])})
     last = date.today() + ACCEPTED_FOR if expires is None else expires.date()
     acceptance = Acceptance(reason, owner or getuser(), last)
-    report = audited(captures, chosen, debug=diagnostics.debug)
+    report = audited(captures, chosen, lambda found: found, debug=diagnostics.debug)
     if report.left_out:
         raise UsageError(
             f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
@@ -489,7 +489,14 @@ def _zone(name: str | None) -> str | None:
     "--from", "since", metavar="TIME", help="Only rows of this time or later: 2026-11-21T04:36, as hosts print it."
 )
 @click.option("--until", metavar="TIME", help="Only rows of this time or earlier.")
-@page_options
+@click.option(
+    "--format",
+    type=click.Choice(TIMELINE_FORMATS),
+    default="text",
+    show_default=True,
+    help="Page, JSON, or a picture: with the rows as HTML, or as SVG.",
+)
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
 @spark_options
 @click.pass_obj
 def timeline_of_partition(
@@ -508,10 +515,10 @@ def timeline_of_partition(
     """Show all that is recorded about one partition.
 
     Merged over all nodes and clients, by leader epoch: elections, requests and their answers, refusals, truncations, commits,
-    and fetches as spans, each with its node, time, file and line. It states which order is certain. The exit code is 0.
+    and fetches as spans, each with its node, time, file and line. It states which order is certain. The formats html and svg draw
+    it: lanes of nodes and clients, leader epochs, truncated offsets and who had read them. The exit code is 0.
     """
     from epochaudit.timeline import merge as timeline
-    from epochaudit.timeline import page
 
     topic, partition = timeline.subject_of(subject)
     if bool(captures) == (warehouse is not None):
@@ -523,7 +530,7 @@ def timeline_of_partition(
         found = timeline.timeline(events, topic, partition)
     if epochs or any(times):
         found = timeline.narrowed(found, epochs, *times)
-    deliver(page.render if format == "text" else lambda content, **_: page.render_json(content), found, output)
+    deliver(timeline_renderers()[format], found, output)
     return CLEAN
 
 
