@@ -11,14 +11,22 @@ from typing import Final
 
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS
-from epochaudit.losses.removal import Removal
+from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
-from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of, undelivered_of
+from epochaudit.report.losses import (
+    Skipped,
+    elections_judged,
+    losses_of,
+    spares_clients,
+    truncations_of,
+    undelivered_of,
+)
 from epochaudit.report.migrations import migration_lines
-from epochaudit.report.templates import page
+from epochaudit.report.neutral import short
+from epochaudit.report.templates import SHORT, page
 from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import INFO, UNVERIFIABLE, VERDICTS
@@ -77,7 +85,7 @@ def render(report: Report) -> str:
     return page(
         "report/page.html.jinja",
         script="report/filter.js",
-        functions=(offsets, how_many, excerpt, stated_topic_id, migration_lines, paragraphs),
+        functions=(by_offsets, offsets, how_many, excerpt, stated_topic_id, migration_lines, paragraphs),
         report=report,
         headline=line,
         standing=STANDING.get(line[0], "unsure"),
@@ -101,6 +109,16 @@ def render(report: Report) -> str:
         shown_consequences=SHOWN_CONSEQUENCES,
         shown_consumers=SHOWN_CONSUMERS,
     )  # fmt: skip
+
+
+def by_offsets(consumers: Sequence[Reader | Skipped]) -> list[tuple[str, str]]:
+    """(names, offsets) of consumers, those with the same offsets together: (`c1 (g1), c2`, `offsets 10 to 29`)."""
+    names: dict[str, list[str]] = {}
+    for one in consumers:
+        group = f" ({short(one.group, SHORT)})" if one.group else ""
+        who = f"{short(one.client, SHORT)}{group}" if one.client else f"group{group}"
+        names.setdefault(offsets(one.first_offset, one.last_offset), []).append(who)
+    return [(", ".join(of_range), stretch) for stretch, of_range in names.items()]
 
 
 def _linkable(shown: Iterable[Finding]) -> frozenset[str]:

@@ -230,6 +230,8 @@ class _Canvas:
             SubElement(link, "title"),
             ": ".join(short(part, TITLE // 3) for part in (step.place, step.host, step.sentence)),
         )
+        area = {"y": _n(self._y), "width": str(self.width), "height": _n(height)}
+        SubElement(link, "rect", {"class": "area", **area})
         if step.time:
             self._text(GUTTER - 4, y + 4, step.time[11:19], "faint end", into=link)
         if step.asker is not None and step.asker != step.lane:
