@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epochaudit.pipeline import Audit, audit
+    from epochaudit.notebook import Frames, Result, audit, frames
+    from epochaudit.spark.session import session
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Frames", "Result", "audit", "frames", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    """`epochaudit.audit` and `epochaudit.Audit`, loaded when asked for: importing the package must not import Spark."""
-    if name in __all__:
-        from epochaudit import pipeline
+    """The names of `__all__`, loaded when asked for: importing the package must not import Spark."""
+    if name == "session":
+        from epochaudit.spark.session import session
 
-        return getattr(pipeline, name)
+        return session
+    if name in __all__:
+        from epochaudit import notebook
+
+        return getattr(notebook, name)
     raise AttributeError(f"module 'epochaudit' has no attribute {name!r}")

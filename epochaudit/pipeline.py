@@ -250,11 +250,8 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
     if unknown := frames.keys() - FRAMES.keys():
         raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
     summary = _summary(read, frames)
-    events = read.events
-    if summary.clock_steps:
-        events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
+    events, identified = _corrected_and_identified(read, summary)
     listed_verdicts = {*REPORTED, *show}
-    identified = with_inferred_topic_ids(events) if summary.deletes_topic_without_id else events
     judgements, failures = _evaluate_frames(
         identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts
     )
@@ -291,6 +288,18 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
         persisted=(read.rows, *(judgement.rows for judgement in judgements)),
         listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
     )
+
+
+def judged_events(read: Reading) -> DataFrame:
+    """The events as frames get them: with corrected clocks, and topic ids where topics without ids were deleted."""
+    return _corrected_and_identified(read, _summary(read, ()))[1]
+
+
+def _corrected_and_identified(read: Reading, summary: _Summary) -> tuple[DataFrame, DataFrame]:
+    events = read.events
+    if summary.clock_steps:
+        events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
+    return events, with_inferred_topic_ids(events) if summary.deletes_topic_without_id else events
 
 
 def _verdict_rows(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from epochaudit import audit
+from epochaudit.pipeline import audit
 from tests.side_by_side import named
 
 PIECES = 8

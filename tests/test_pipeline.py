@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from epochaudit import audit, pipeline
+from epochaudit import pipeline
+from epochaudit.pipeline import audit
 from epochaudit.rules.judge import VERDICT_ROW
 from epochaudit.sources.files.capture import CaptureError
 from epochaudit.spark.run_metrics import measured

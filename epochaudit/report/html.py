@@ -79,9 +79,10 @@ def render(report: Report) -> str:
     """The page, ending in a newline."""
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
     line, losses, truncations = headline(report), losses_of(report), truncations_of(report)
-    flagged = _groups(report, [finding for finding in breaches if not report.accepts(finding)])
+    flagged = _groups(report, [finding for finding in breaches if report.needs_attention(finding)])
+    known = _groups(report, [finding for finding in breaches if report.is_known(finding)])
     asked_for = _groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES])
-    shown = [finding for group in (*flagged, *asked_for) for finding in group.shown]
+    shown = [finding for group in (*flagged, *known, *asked_for) for finding in group.shown]
     return page(
         "report/page.html.jinja",
         script="report/filter.js",
@@ -96,6 +97,7 @@ def render(report: Report) -> str:
         spares_clients=spares_clients(losses, truncations),
         flagged=flagged,
         asked_for=asked_for,
+        known=known,
         accepted=[finding for finding in breaches if report.accepts(finding)],
         shown_ids=_linkable(shown),
         pictured=_pictured(report),

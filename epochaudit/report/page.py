@@ -33,6 +33,7 @@ class Page:
             color_system="standard" if colour else None,
             no_color=not colour,
             legacy_windows=False,
+            force_jupyter=False,  # in a notebook, too, this makes text
             highlight=False,
             markup=False,
             emoji=False,

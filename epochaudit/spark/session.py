@@ -63,7 +63,8 @@ DELTA: Final[Mapping[str, str]] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks to read a small transaction log are slow
 }
-DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_VERSION: Final = "4.4.0"
+DELTA_FOR: Final = ("4.0", "4.1", "4.2")  # the lines of Spark for which this version of Delta Lake exists
 # What delta-spark asks for beyond its own jars: Spark ships it, or it serves catalogs that are not used here.
 DELTA_EXCLUDES: Final = (
     "org.*:*", "com.*:*", "io.netty:*", "commons*:*", "javax.*:*", "jakarta.*:*", "net.*:*", "io.unitycatalog:*",
@@ -257,9 +258,20 @@ def delta_jars() -> list[Path]:
     return sorted(_delta_folder().glob("*.jar"))
 
 
+def delta_package(spark_version: str = pyspark.__version__) -> str:
+    """The Maven coordinates of Delta Lake for a version of Spark. Raises SessionError if there is none."""
+    line = ".".join(spark_version.split(".")[:2])
+    if line not in DELTA_FOR:
+        raise SessionError(
+            f"Delta Lake {DELTA_VERSION}, which --warehouse needs, does not exist for Spark {line}; "
+            f"install pyspark {DELTA_FOR[-1]}: pip install 'pyspark=={DELTA_FOR[-1]}.*'"
+        )
+    return f"io.delta:delta-spark_{line}_2.13:{DELTA_VERSION}"
+
+
 def _delta_folder() -> Path:
     """The folder of Delta's jars between runs; complete if it exists."""
-    return _cache() / f"delta-{DELTA_PACKAGE.rpartition(':')[2]}"
+    return _cache() / delta_package().partition(":")[2].replace(":", "-")
 
 
 def class_archive() -> Path:
@@ -288,7 +300,7 @@ def fetch_delta() -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as staging:
         resolving = {
-            "spark.jars.packages": DELTA_PACKAGE,
+            "spark.jars.packages": delta_package(),
             "spark.jars.excludes": ",".join(DELTA_EXCLUDES),
             "spark.jars.ivy": staging,
             # the resolver believes a ~/.m2 that has a jar's description without the jar; there is none here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.spark.session import DELTA, DELTA_EXCLUDES, DELTA_PACKAGE
+from epochaudit.spark.session import DELTA, DELTA_EXCLUDES, delta_package
 from tests.clusters.packed import ROOT
 
 pytestmark = pytest.mark.cluster
@@ -25,5 +25,5 @@ def test_spark_knows_the_setting_and_takes_the_value(spark: SparkSession, key: s
 
 def test_delta_is_the_one_that_the_command_line_takes() -> None:
     delta = {key: DELTA[key] for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")}
-    delta |= {"spark.jars.packages": DELTA_PACKAGE, "spark.jars.excludes": ",".join(DELTA_EXCLUDES)}
+    delta |= {"spark.jars.packages": delta_package(), "spark.jars.excludes": ",".join(DELTA_EXCLUDES)}
     assert delta.items() <= settings().items()

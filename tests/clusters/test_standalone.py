@@ -114,7 +114,7 @@ def test_the_driver_runs_on_a_worker_if_the_submission_server_is_asked(
         "sparkProperties": {"spark.app.name": "epochaudit", "spark.master": cluster.master, "spark.driver.memory": "700m"},
         "appArgs": [
             *("--master", cluster.master, "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"), *settings),
-            *(str(ROOT / "jobs" / "audit.py"), *arguments(recorded, warehouse, output), "--fail-on", "never"),
+            *(str(ROOT / "jobs" / "audit.py"), *arguments(recorded, warehouse, output), "--all", "--fail-on", "never"),
         ],
     }  # fmt: skip
     driver = str(asked(f"{cluster.rest}/create", body)["submissionId"])
