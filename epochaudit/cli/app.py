@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PAGE_OR_JSON: Final = ("text", "json")
 TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
+ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
 
 
@@ -96,6 +97,11 @@ def _message(error: Exception, *, debug: bool) -> str:
     """Messages of this program's own errors as they are; other errors with their type and the way to the traceback."""
     if type(error).__module__.startswith("epochaudit"):
         return str(error)
+    if ABSENT in str(error):
+        return (
+            "Spark's Python workers don't have epochaudit: install its wheel where the executors, or the Spark Connect server, "
+            "find their Python (PYSPARK_PYTHON), or ship an environment (docs/clusters.md)"
+        )
     first_line = next(iter(str(error).splitlines()), "")
     advice = "" if debug else "; run again with --debug for the traceback"
     return f"internal error: {type(error).__name__}: {first_line}{advice}"

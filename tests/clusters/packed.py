@@ -27,11 +27,11 @@ def wheel(folder: Path) -> Path:
 
 
 def environment(folder: Path) -> Path:
-    """A virtual environment with the declared dependencies and nothing else, as venv-pack would find it."""
+    """A virtual environment with the declared dependencies, those of webhdfs://, and nothing else, as venv-pack would find it."""
     venv.create(folder, with_pip=False, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    for one in _installed(declared, set()):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for one in _installed([*project["dependencies"], *project["optional-dependencies"]["webhdfs"]], set()):
         for file in one.files or ():
             source = Path(str(one.locate_file(file)))
             if not str(file).startswith(UNUSED) and source.is_file():

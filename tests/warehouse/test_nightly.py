@@ -132,7 +132,7 @@ def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
 
 def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
     location = str(tmp_path / "warehouse")
-    first = night(put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120)))
+    first = night(put("broker-1/server.log", appended(1, 5, 100) + appended(3, 4, 120)))
     assert first.known == {}
     both = night(put("broker-2/server.log", appended(1, 5, 100) + appended(2, 3, 120)))
     assert [finding.node for finding in both.findings if finding.finding_id not in both.known] == [2]
@@ -161,7 +161,7 @@ def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, nigh
         warehouse.reported(spark, location, "west")
 
     # evidence that comes late settles one of them
-    settled = night(put("broker-1/server.log.late", truncated(1, 80)))
+    settled = night(put("broker-1/server.log.late", truncated(2, 80)))
     assert [finding.node for finding in settled.findings] == [2]
     assert settled.counted("violation") == 0
 

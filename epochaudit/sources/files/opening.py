@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -57,18 +58,26 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
     scheme, rest = uri.split("://", 1)
     authority, _, path = rest.partition("/")
-    system, root = _remote_system(f"{scheme}://{authority}")
-    return system, "/".join(part for part in (root.rstrip("/"), path) if part)
+    system, root = _remote_system(f"{scheme}://{authority}/")
+    return system, f"{root.rstrip('/')}/{path}".rstrip("/") or root
 
 
 @cache
 def _remote_system(root: str) -> tuple[fs.FileSystem, str]:
     """Arrow's own file system (s3, gs, abfs, hdfs), or fsspec's for other schemes.
 
-    Credentials, regions and endpoints come from the environment, as for each service's own tools.
+    Credentials, regions and endpoints come from the environment, as for each service's own tools. Raises ValueError.
     """
     try:
         system, path = fs.FileSystem.from_uri(root)
+    except OSError as error:
+        if missing := re.search("lib(jvm|hdfs)", str(error)):
+            raise ValueError(
+                f"hdfs needs Hadoop's native client, and {missing[0]} is not found here: set JAVA_HOME, ARROW_LIBHDFS_DIR "
+                "(the directory of libhdfs.so) and CLASSPATH (`hadoop classpath --glob`), or name the files by "
+                "webhdfs://HOST:9870/PATH, which needs the package requests only"
+            ) from error
+        raise
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unknown:
         try:
             fsspec_system, path = fsspec.core.url_to_fs(root)
