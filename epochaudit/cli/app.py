@@ -22,7 +22,7 @@ import click
 from epochaudit import settings
 from epochaudit.cli.commands import audited, diagnosed, maintained, recorded, reported
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
-from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, width
+from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, replace_file, width
 from epochaudit.cli.progress import progress
 from epochaudit.settings import UsageError
 from epochaudit.spark import run_metrics
@@ -40,11 +40,13 @@ ACCEPTED_FOR: Final = timedelta(days=90)
 class Diagnostics:
     """Prints failures; --debug adds the traceback.
 
-    metrics: where the line of metrics goes, if it is wanted. report, error: its content, as far as the command got.
+    metrics, metrics_format: where the metrics go, if they are wanted, and as what. report, error: their content, as far as the
+    command got.
     """
 
     debug: bool = False
     metrics: str | None = None
+    metrics_format: settings.MetricsFormat = "json"
     report: Report | None = None
     error: str | None = None
 
@@ -57,13 +59,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if diagnostics.metrics is None:
             return code
         try:
-            judged = None if diagnostics.report is None else diagnostics.report.totals
-            run_metrics.write(diagnostics.metrics, measured, code, judged, diagnostics.error)
+            _write_metrics(diagnostics.metrics, diagnostics, measured, code)
         except OSError as error:
             return _could_not_run(
                 diagnostics, f"can't write {diagnostics.metrics}: {error.strerror}; choose another --metrics"
             )
     return code
+
+
+def _write_metrics(destination: str, diagnostics: Diagnostics, measured: run_metrics.Metrics, code: int) -> None:
+    """Raises OSError."""
+    if diagnostics.metrics_format == "openmetrics":
+        from epochaudit.report import openmetrics
+
+        text = openmetrics.render(diagnostics.report, measured, code)
+        if destination == run_metrics.STDERR:
+            click.echo(text, nl=False, err=True)
+        else:
+            replace_file(Path(destination), text)
+        return
+    judged = None if diagnostics.report is None else diagnostics.report.totals
+    run_metrics.write(destination, measured, code, judged, diagnostics.error)
 
 
 def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
@@ -205,6 +221,11 @@ def commands() -> None:
     help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",
 )
 @click.option(
+    "--metrics-format",
+    type=click.Choice(settings.METRICS_FORMATS),
+    help="Or replace the file by OpenMetrics text, for node_exporter. [default: json]",
+)
+@click.option(
     "--profile",
     is_flag=True,
     default=None,
@@ -244,7 +265,7 @@ def audit(
 
     chosen = settings.settings(config_file, {**given, "conf": _properties(conf)})
     destinations = settings.destinations(chosen)
-    diagnostics.metrics = chosen.metrics
+    diagnostics.metrics, diagnostics.metrics_format = chosen.metrics, chosen.metrics_format
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
     accepted = _accepted(chosen)
     report = accepted(audited(captures, chosen, debug=diagnostics.debug))

@@ -118,6 +118,38 @@ def test_formats_and_outputs_are_paired_in_order(
     assert capsys.readouterr().out.startswith("✓ 0 violations")
 
 
+def test_findings_are_written_as_csv_to_stdout_and_as_parquet_to_a_file(
+    audits: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    formats = ["--format", "parquet", "--output", "f.parquet", "--format", "csv", "--output", "-"]
+    assert app.main(["audit", "a", *formats]) == CLEAN
+    assert (tmp_path / "f.parquet").read_bytes().startswith(b"PAR1")
+    assert capsys.readouterr().out.startswith("cluster,finding_id,")
+
+
+def test_openmetrics_replace_the_file_of_the_run_before_and_its_json_lines_are_appended(
+    audits: object, tmp_path: Path
+) -> None:
+    prom, lines = tmp_path / "epochaudit.prom", tmp_path / "runs.jsonl"
+    for _ in range(2):
+        assert app.main(["audit", "a", "--metrics", "epochaudit.prom", "--metrics-format", "openmetrics"]) == CLEAN
+        assert app.main(["audit", "a", "--metrics", "runs.jsonl"]) == CLEAN
+    assert prom.read_text().count("epochaudit_run_exit_code 0.0\n") == 1
+    assert lines.read_text().count("\n") == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["epochaudit.prom", "runs.jsonl"]
+    assert prom.stat().st_mode == lines.stat().st_mode  # the collector is another user
+
+
+def test_openmetrics_of_a_failed_run_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app, "audited", broken)
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["audit", "a", "--metrics", "m.prom", "--metrics-format", "openmetrics"]) == COULD_NOT_RUN
+    assert "epochaudit_run_exit_code 2.0\n" in (tmp_path / "m.prom").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -126,6 +158,7 @@ def test_formats_and_outputs_are_paired_in_order(
         (["audit", "c", "--format", "text", "--format", "json"], "--output"),
         (["audit", "c", "--output", "a", "--output", "b"], "--format"),
         (["audit", "c", "--output", "nowhere/report"], "does not exist"),
+        (["audit", "c", "--format", "parquet"], "--output FILE"),
         (["audit", "c", "--conf", "novalue"], "KEY=VALUE"),
         (["audit", "c", "--config", "missing.toml"], "missing.toml"),
         (["audit", "c", "--select", "SR-99"], "epochaudit rules"),
@@ -197,7 +230,10 @@ def test_the_command_line_goes_before_the_configuration_file(
         ("fail-on = 3", "fail-on has to be one of exposed, never, unverifiable, violation, found 3"),
         ('select = "SR-01"', "select has to be a list of strings, found 'SR-01'"),
         ("select = [1]", "select has to be a list of strings, found [1]"),
-        ('format = ["pdf"]', "format has to be a list of any of html, json, junit, sarif, text, found ['pdf']"),
+        (
+            'format = ["pdf"]',
+            "format has to be a list of any of csv, html, json, junit, parquet, sarif, text, found ['pdf']",
+        ),
         ("allow-incomplete = 1", "allow-incomplete has to be true or false, found 1"),
         ("master = 4", "master has to be a string, found 4"),
         ("conf = 4", "conf has to be a table of strings, found 4"),
