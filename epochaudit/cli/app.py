@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from epochaudit.rules.rule import Rule
 
 PAGE_OR_JSON: Final = ("text", "json")
+DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
 ACCEPTED_FOR: Final = timedelta(days=90)
 
 
@@ -578,6 +579,20 @@ def explain(rule: str) -> None:
     from epochaudit.report import rule_pages
 
     print_payload(rule_pages.page(_rule(rule), width(), colour=colour()))
+
+
+@commands.command()
+@click.argument("document", type=click.Choice(DOCUMENTS))
+@debug_option
+def schema(document: str) -> None:
+    """Print the JSON Schema of a document.
+
+    `report`, `doctor`, `timeline` and `rules` are what the commands write with --format json (`report` also `audit`), `metrics` is a
+    line of `audit --metrics`.
+    """
+    from epochaudit.events.package_data import package_data
+
+    print_payload((package_data("schemas") / f"{document}.schema.json").read_text("utf-8"))
 
 
 def _rule(asked: str) -> Rule:

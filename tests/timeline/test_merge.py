@@ -26,6 +26,7 @@ from epochaudit.timeline.merge import (
     topic_timelines,
 )
 from epochaudit.timeline.partition_events import CONTENT, PLACE
+from tests.json_schemas import complaints
 
 START = 1_795_235_000_000
 SOURCES = {"LEADER_STARTS": "state_change_log", "FOLLOWER_STARTS": "state_change_log"}
@@ -293,6 +294,7 @@ def test_client_ids_cannot_move_the_cursor() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert page.render_json(found).isascii()
+    assert complaints("timeline", json.loads(page.render_json(found))) == []
 
 
 def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: Callable[[str], Path]) -> None:
@@ -313,6 +315,7 @@ def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: 
         row for row in rows if "TRUNCATED" in row[1]
     ]
     document = json.loads(page.render_json(found))
+    assert complaints("timeline", document) == []
     assert document["lives"][0]["leader_epochs"][1]["leader_epoch"] == 0
     with pytest.raises(TimelineError, match="u-0"):
         timeline(recorded, "u", 7)
