@@ -134,6 +134,7 @@ class Report:
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
     offset that no longer exists, and read nothing.
+    roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     """
 
     version: str
@@ -150,6 +151,7 @@ class Report:
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
+    roots: Mapping[str, str] = field(default_factory=dict)
 
     def accepting(
         self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmatched: Mapping[str, str]
