@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -161,7 +162,9 @@ def test_openmetrics_of_a_failed_run_say_so(monkeypatch: pytest.MonkeyPatch, tmp
         (["audit", "c", "--format", "parquet"], "--output FILE"),
         (["audit", "c", "--conf", "novalue"], "KEY=VALUE"),
         (["audit", "c", "--config", "missing.toml"], "missing.toml"),
-        (["audit", "c", "--select", "SR-99"], "epochaudit rules"),
+        (["audit", "c", "--select", "SR-99"], "did you mean "),
+        (["audit", "c", "--select", "KIP-5700"], "did you mean KIP-570"),
+        (["audit", "c", "--ignore", "!!"], "epochaudit rules"),
         (["audit", "c", "--nonsense"], "--nonsense"),
         (["timeline", "orders", "c"], "orders-3"),
         (["timeline", "orders-0"], "--warehouse"),
@@ -170,6 +173,7 @@ def test_openmetrics_of_a_failed_run_say_so(monkeypatch: pytest.MonkeyPatch, tmp
         (["explain", "SR-011"], "SR-01"),
         (["explain", "zzzzzz"], "epochaudit rules"),
         (["nonsense"], "nonsense"),
+        (["adit"], "Did you mean 'audit'?"),
     ],
 )
 def test_a_mistake_gets_one_line_with_what_to_do(
@@ -293,6 +297,37 @@ def test_no_arguments_show_the_help_and_are_a_mistake(capsys: pytest.CaptureFixt
     assert app.main([]) == COULD_NOT_RUN
     assert "Usage: epochaudit" in capsys.readouterr().err
     assert app.main(["--help"]) == CLEAN
+
+
+@pytest.mark.parametrize("name", ["", *app.commands.commands])
+def test_each_help_page_has_examples_that_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main([*name.split(), "--help"]) == CLEAN
+    _, _, examples = capsys.readouterr().out.partition("Examples:\n")
+    commands = [shlex.split(line.partition(" > ")[0], comments=True) for line in examples.splitlines()]
+    assert commands
+    assert {command[0] for command in commands} == {"epochaudit"}
+    for _, of, *arguments in commands:
+        if "--help" not in arguments:
+            app.commands.commands[of].make_context(of, arguments)  # raises for an option or argument that there is not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("epochaudit bas", ["baseline"]), ("epochaudit explain ff-0", [f"FF-0{n}" for n in range(1, 9)])],
+)
+def test_bash_completes_commands_and_rules(words: str, completed: list[str], tmp_path: Path) -> None:
+    command = tmp_path / "epochaudit"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m epochaudit "$@"\n')
+    command.chmod(0o755)
+    script = (
+        'eval "$(_EPOCHAUDIT_COMPLETE=bash_source epochaudit)"\n'
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_epochaudit_completion epochaudit; echo "${COMPREPLY[@]}"'
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ran = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == completed
 
 
 def test_output_is_utf8_whatever_the_locale_and_survives_a_closed_pipe() -> None:
