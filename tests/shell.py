@@ -24,8 +24,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.cli import app, commands
+from epochaudit.doctor.assembly import diagnosis_of
+from epochaudit.doctor.diagnosis import Diagnosis
+from epochaudit.pipeline import audit
+from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.settings import Settings
+from epochaudit.sources.discovery.discovery import discover, inspected
 
 # -S and -E: without site-packages it starts at once
 CLIENT: Final = """\
@@ -53,10 +58,10 @@ class Ran:
 
 @dataclass
 class Shell:
-    """Runs scripts. audits: reports by what was audited."""
+    """Runs scripts. audits: their results, by what was audited."""
 
     spark: SparkSession
-    audits: dict[object, Report] = field(default_factory=dict)
+    audits: dict[object, tuple[Report, Diagnosis]] = field(default_factory=dict)
 
     def run(self, script: str, folder: Path, environment: Mapping[str, str] | None = None) -> Ran:
         """Run a script with bash in a folder. `epochaudit` runs in this thread, one command at a time."""
@@ -76,6 +81,7 @@ class Shell:
             variables = {**os.environ, **(environment or {}), "PATH": path}
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(app, "audited", self._audited)
+                patch.setattr(app, "diagnosed", self._diagnosed)
                 done = pool.submit(
                     subprocess.run, ["bash", "-c", script], cwd=folder, env=variables, capture_output=True, check=False
                 )
@@ -97,18 +103,28 @@ class Shell:
     def _audited(self, captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
         if chosen.warehouse is not None:
             return commands.audited(captures, chosen, debug=debug)
-        files = frozenset(
-            (str(path.relative_to(capture)), path.stat().st_size, os.path.basename(os.path.realpath(capture)))
-            for capture in captures
-            for path in sorted(Path(capture).rglob("*"))
-            if path.is_file()
-        )
-        key = (files or tuple(captures), chosen.select, chosen.ignore, chosen.show)
+        known, _ = self._known(captures, chosen)
+        return replace(known, roots=dict(zip(known.roots, captures, strict=True)))
+
+    def _diagnosed(self, captures: Sequence[str], chosen: Settings, **_: object) -> Diagnosis:
+        return self._known(captures, chosen)[1]
+
+    def _known(self, captures: Sequence[str], chosen: Settings) -> tuple[Report, Diagnosis]:
+        key = (_content(captures), chosen.select, chosen.ignore, chosen.show)
         if key not in self.audits:
-            self.audits[key] = commands.audited(captures, chosen, debug=debug)
-        known = self.audits[key]
-        roots = dict(zip(known.roots, captures, strict=True))
-        return replace(known, roots=roots)
+            found = map(discover, captures)
+            result = audit(self.spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+            self.audits[key] = report_of(result), diagnosis_of(result)
+            result.release()
+        return self.audits[key]
+
+
+def _content(captures: Sequence[str]) -> object:
+    """Equal for copies of the same captures. Raises CaptureError."""
+    inspections = [inspected(capture) for capture in captures]
+    return tuple(
+        (one.cluster, tuple((file.stored.path, file.stored.size) for file in one.files)) for one in inspections
+    )
 
 
 def _printed(arguments: Sequence[str], folder: str) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""The GitHub action, the workflow that uses it and the GitLab job: their schemas, and their scripts as a runner runs them."""
+"""Scripts that others run: those of the GitHub action and the GitLab job, and the commands that the documentation prints."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import junitparser
 import pytest
 import yaml
 from jsonschema import Draft7Validator
+from pyspark.sql import SparkSession
 from sarif_kit.validate import validation_errors
 
 from tests.shell import Ran, Shell
@@ -129,3 +130,99 @@ def test_the_gitlab_job_runs_and_leaves_what_it_collects(shell: Shell, workspace
     collected = [*GITLAB["artifacts"]["paths"], GITLAB["artifacts"]["reports"]["junit"]]
     assert [path for path in collected if not (workspace / path).exists()] == []
     assert GITLAB["allow_failure"] == {"exit_codes": [3]}
+
+
+# --- the documentation
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+ELSEWHERE = re.compile(r'^sh title="Needs [^"]+"$')  # what can't run here, with the reason that the page shows
+INDENTED = re.compile(r"^    (?:\.venv/bin/)?(?:epochaudit|spark-submit|make) .*", re.MULTILINE)
+OF_READERS = {  # what stands in pages for something of the reader's own
+    "/var/log/kafka /var/lib/kafka/data": "CAPTURE/broker-1",
+    "/mnt/": "CAPTURE/",
+    "/logs/payments": "CAPTURE",
+    "/tables/kafka": "tables",
+    "/var/log/": "./",
+    "/var/lib/node_exporter/": "./",
+    ".venv/bin/epochaudit": "epochaudit",
+    "orders-3": "u-0",
+}
+FEW_RULES = {"collecting", "warehouse"}  # pages that audit what no other does, for what they do with it
+# Exit codes 1 and 3 are results of an audit; any other failure of a command ends the script.
+STRICT = """\
+mail() { cat > /dev/null; }
+check() {
+  case "$1 $2" in "1 epochaudit "*|"3 epochaudit "*) ;; *) echo "status $1: $2" >&2; exit 99;; esac
+}
+trap 'check $? "$BASH_COMMAND"' ERR
+"""
+
+
+class Block(NamedTuple):
+    """A script, and the lines that the page shows as its output."""
+
+    script: str
+    shown: list[str]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The scripts of a page that run here, in order. A `text` fence directly below a script shows lines of its output."""
+    fences = [*FENCE.finditer(page.read_text("utf-8"))]
+    found: list[Block] = []
+    for before, fence in zip([None, *fences], fences, strict=False):
+        if fence["info"] == "sh":
+            found.append(Block(fence["content"], []))
+        elif fence["info"] == "text" and before is not None and before["info"] == "sh":
+            found[-1].shown.extend(fence["content"].splitlines())
+    return found
+
+
+def with_scripts() -> list[Path]:
+    return [page for page in PAGES if blocks(page)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_command_of_a_page_is_in_a_fence_that_runs_or_says_what_it_needs(page: Path) -> None:
+    text = page.read_text("utf-8")
+    shells = [fence["info"] for fence in FENCE.finditer(text) if fence["info"].startswith(("sh", "bash", "console"))]
+    assert [info for info in shells if info != "sh" and not ELSEWHERE.match(info)] == []
+    assert INDENTED.findall(FENCE.sub("", text)) == []
+
+
+def test_most_pages_with_commands_run_them() -> None:
+    assert len(with_scripts()) >= 7
+    assert sum(len(blocks(page)) for page in with_scripts()) >= 18
+
+
+@pytest.mark.parametrize("page", with_scripts(), ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run_as_printed(
+    page: Path, shell: Shell, tmp_path: Path, capture: Callable[[str], Path]
+) -> None:
+    (tmp_path / "CAPTURE").symlink_to(capture(CAPTURE))
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    if page.stem in FEW_RULES:
+        (tmp_path / "epochaudit.toml").write_text('select = ["TR-06"]')
+    for block in blocks(page):
+        script = block.script
+        for theirs, here in OF_READERS.items():
+            script = script.replace(theirs, here)
+        ran = shell.run(STRICT + script, tmp_path)
+        assert ran.returncode in (0, 1, 3), f"{block.script}\n{ran.stderr}"
+        printed = " ".join(ran.stdout.split())
+        assert [line for line in block.shown if " ".join(line.split()) not in printed] == [], ran.stdout
+
+
+def test_the_library_is_used_as_its_page_prints(
+    spark: SparkSession, tmp_path: Path, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "CAPTURE").symlink_to(capture(CAPTURE))
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/how-to/library.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    for fence in FENCE.finditer(page):
+        if fence["info"] == "python":
+            exec(compile(fence["content"], "library.md", "exec"), names)  # noqa: S102  the page's own code
+    spark.catalog.clearCache()
+    assert names["spark"] is spark
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
