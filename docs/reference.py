@@ -81,7 +81,8 @@ def _rule(rule: Rule) -> str:
     facts = (
         f"`{rule.name}`, {rule.kip}, severity {rule.severity}, for Kafka {rule.since} and later. Frame: `{rule.frame}`."
     )
-    return f"# {rule.id}: {rule.title}\n\n{facts}\n\n{rule.page}\n"
+    text = rule.page.removeprefix(rule.title).lstrip(".\n")
+    return f"# {rule.id}: {rule.title}\n\n{facts}\n\n{text}\n"
 
 
 def _command_line() -> str:
@@ -126,11 +127,13 @@ def _json() -> str:
 
 def _objects(schema: Mapping[str, Any], name: str) -> Iterator[str]:
     own = schema if "properties" in schema else schema["items"]
-    for title, one in ((name, own), *schema.get("$defs", {}).items()):
+    inline = {field: of for field, of in own["properties"].items() if "properties" in of}
+    for title, one in ((name, own), *inline.items(), *schema.get("$defs", {}).items()):
         if "properties" in one:
             rows = ((f"`{field}`", _type(of), of.get("description", "")) for field, of in one["properties"].items())
-            yield f"### {name}: {title}" if one is not own else f"### {name}: the document"
-            yield one["description"]
+            if one is not own:
+                yield f"### {name}: {title}"
+                yield one["description"]
             yield _table(("field", "type", "meaning"), rows)
 
 
