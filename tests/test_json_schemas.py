@@ -50,7 +50,8 @@ def full(lacking: Report, finding: Finding) -> Report:
         left_out={"SR-01": 7},
         accepted={finding.finding_id: Acceptance("a drill", "storage", date(2027, 2, 20))},
         expired=frozenset({election.finding_id}),
-        unmet=frozenset({"4" * 24}),
+        unmatched={"4" * 24: "SR-01 of orders-0"},
+        known={skipping.finding_id: "2026-11-20T02:00:00"},
         removals=removals,
         repeated=(again,),
         loops=(replace(again, rule="FETCH", verdict="error 3 UNKNOWN_TOPIC_OR_PARTITION", node=None),),
@@ -140,9 +141,9 @@ def test_the_catalogue_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
     assert complaints("rules", json.loads(capsys.readouterr().out)) == []
 
 
-def test_metrics_of_good_and_failed_runs_are_valid(full: Report) -> None:
+def test_metrics_of_good_and_failed_runs_are_valid(report: Report) -> None:
     metrics = run_metrics.Metrics(
         seconds={"reading": 1.5}, read={"files": 2}, frames={"fetches": run_metrics.FrameCost(4, 0.1, 0.2)}
     )
-    for judged, error in ((full.totals, None), (None, "no such directory")):
+    for judged, error in ((report.totals, None), (None, "no such directory")):
         assert complaints("metrics", json.loads(run_metrics.line(metrics, 1, judged, error))) == []

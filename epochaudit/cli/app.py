@@ -373,7 +373,8 @@ def _property(item: str) -> tuple[str, str]:
 @commands.command(
     "report",
     epilog=_examples(
-        ("epochaudit report --warehouse tables", "the last run's report"),
+        ("epochaudit report --warehouse tables", "the last run of each cluster"),
+        ("epochaudit report --warehouse tables --new", "what it was the first to report"),
         ("epochaudit report --warehouse tables --format html --output west.html", "as a page"),
     ),
 )

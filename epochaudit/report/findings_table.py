@@ -27,6 +27,13 @@ from epochaudit.rules.messages import stated_topic_id
 
 OF_RUNS: Final = frozenset({"state", "first_run_id", "first_seen", "last_run_id", "last_seen", "history"})
 OWN: Final = (
+    ColumnDoc(
+        "known_since",
+        "string",
+        "When an earlier run over the warehouse first reported it, ISO 8601; null if none did.",
+        None,
+        False,
+    ),
     ColumnDoc("time", "string", "When the finding's own line was written, ISO 8601, by its node's clock.", None, False),
     ColumnDoc("accepted_reason", "string", "Why the finding is accepted; null if it is not.", None, False),
     ColumnDoc("accepted_owner", "string", "Who accepts it.", None, False),
@@ -70,6 +77,8 @@ def _value(name: str, finding: Finding, root: Finding, report: Report) -> Any:
     accepted = report.accepted.get(finding.finding_id)
     if name.startswith("accepted_"):
         return accepted and getattr(accepted, name.removeprefix("accepted_"))
+    if name == "known_since":
+        return report.known.get(finding.finding_id)
     if name == "caused_by":
         return None if finding is root else root.finding_id
     if name == "topic_id":

@@ -79,13 +79,18 @@ def _judged(report: Report) -> Iterator[GaugeMetricFamily]:
     subjects = [((rule.rule, verdict), rule.count(verdict)) for rule in report.rules for verdict in VERDICTS]
     yield _gauge("subjects", "Subjects that each rule judged, by verdict.", ("rule", "verdict"), subjects)
     found = Counter(
-        (one.rule, one.verdict, one.severity, one.cluster, str(one.finding_id in report.accepted).lower())
+        (
+            one.rule,
+            one.verdict,
+            one.severity,
+            one.cluster,
+            *(_flag(one.finding_id in ids) for ids in (report.accepted, report.known)),
+        )
         for one in with_consequences(report.findings)
     )
-    labels = ("rule", "verdict", "severity", "cluster", "accepted")
-    yield _gauge(
-        "findings", "Findings that the report lists; accepted: the baseline accepts them.", labels, found.items()
-    )
+    labels = ("rule", "verdict", "severity", "cluster", "accepted", "known")
+    meaning = "Findings that the report lists; accepted: by the baseline; known: an earlier run over the warehouse reported them."
+    yield _gauge("findings", meaning, labels, found.items())
     left_out = [((rule,), count) for rule, count in report.left_out.items()]
     yield _gauge("findings_left_out", "Findings that are counted in subjects, but not listed.", ("rule",), left_out)
     losses = losses_of(report)
@@ -95,6 +100,10 @@ def _judged(report: Report) -> Iterator[GaugeMetricFamily]:
     absent = [((cluster,), missing[cluster]) for cluster in clusters]
     yield _gauge("missing_evidence", "Logs that other evidence names, and that are not there.", ("cluster",), absent)
     yield _gauge("failed_rules", "Rules that could not be computed.", (), [((), len(report.failures))])
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Values, unit: str = "") -> GaugeMetricFamily:

@@ -140,6 +140,7 @@ def _result(finding: Finding, root: Finding, numbers: Mapping[str, int], report:
             "group": finding.group,
             "correlation_id": finding.correlation_id,
             "caused_by": None if finding is root else root.finding_id,
+            "known_since": report.known.get(finding.finding_id),
         },
         "suppressions": [] if accepted is None else [_suppression(accepted)],
     }

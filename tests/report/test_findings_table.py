@@ -38,7 +38,8 @@ def caused(report: Report, finding: Finding) -> Report:
     """A finding with a consequence, of which the first is accepted."""
     effect = replace(finding, finding_id="e" * 24, rule="TI-01", evidence=())
     accepted = {finding.finding_id: Acceptance("a drill", "storage", date(2027, 2, 20))}
-    return replace(report, findings=(replace(finding, consequences=(effect,)),), accepted=accepted)
+    known = {effect.finding_id: "2026-11-20T02:00:00"}
+    return replace(report, findings=(replace(finding, consequences=(effect,)),), accepted=accepted, known=known)
 
 
 def test_each_finding_is_a_row_and_a_consequence_names_its_cause(caused: Report, finding: Finding) -> None:
@@ -47,6 +48,7 @@ def test_each_finding_is_a_row_and_a_consequence_names_its_cause(caused: Report,
         assert [row["finding_id"] for row in rows] == [finding.finding_id, "e" * 24]
         assert [row["caused_by"] or None for row in rows] == [None, finding.finding_id]
         assert [row["accepted_reason"] or None for row in rows] == ["a drill", None]
+        assert [row["known_since"] or None for row in rows] == [None, "2026-11-20T02:00:00"]
         assert [row["time"] or None for row in rows] == ["2026-11-21T04:08:14.133", None]
 
 

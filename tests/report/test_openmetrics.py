@@ -37,13 +37,14 @@ def test_verdicts_have_their_rule(report: Report) -> None:
     assert counts["TI-01", "violation"] == 0
 
 
-def test_accepted_findings_are_told_apart(report: Report, finding: Finding) -> None:
-    found = (finding, replace(finding, finding_id="a" * 24))
+def test_accepted_and_known_findings_are_told_apart(report: Report, finding: Finding) -> None:
+    found = (finding, replace(finding, finding_id="a" * 24), replace(finding, finding_id="b" * 24))
     accepted = {finding.finding_id: Acceptance("a drill", "storage", date(2027, 2, 20))}
-    given = replace(report, findings=found, accepted=accepted)
+    given = replace(report, findings=found, accepted=accepted, known={"a" * 24: "2026-11-20T02:00:00"})
+    subject = {"rule": "SR-01", "verdict": "violation", "severity": "critical", "cluster": "west"}
     assert [*samples(given, "epochaudit_findings")] == [
-        ({"rule": "SR-01", "verdict": "violation", "severity": "critical", "cluster": "west", "accepted": accepts}, 1)
-        for accepts in ("true", "false")
+        ({**subject, "accepted": accepts, "known": known}, 1)
+        for accepts, known in (("true", "false"), ("false", "true"), ("false", "false"))
     ]
 
 
