@@ -35,6 +35,11 @@ _WITH_OFFSETS: Final = frozenset({
 })  # fmt: skip
 
 _SERVED: Final = frozenset({marks.SERVED, marks.COMMIT, marks.CROSSED})
+_MEANT: Final = {
+    marks.UNCLEAN: "; unclean: the leader was not eligible before",
+    marks.CROSSED: "; read on without noticing the truncation",
+}
+"""What a mark says that its row alone does not."""
 
 Anchor = Callable[[Row], str | None]
 
@@ -151,7 +156,7 @@ def _span(section: Section, steps: Sequence[MarkedRow], lanes: _Lanes, anchor: A
 
 
 def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
-    event, label, said = one.row.event, one.label, statement(one.row)
+    event, label, said = one.row.event, one.label, f"{statement(one.row)}{_MEANT.get(one.mark, '')}"
     if event["event_type"] in _WITH_OFFSETS and one.mark in _SERVED and one.least is not None:
         label += f" {one.least}" if one.least == one.greatest else f" {one.least} to {one.greatest}"
     if one.requests > 1:

@@ -242,7 +242,7 @@ class _Canvas:
         self._y += height
 
     def _lines(self, step: Step) -> list[tuple[str, str]]:
-        label = f"{self._number}  {_proof(step)}"
+        label = f"{self._number} {_proof(step)}"
         if not self._wide:
             return [(_fitted(f"{label}{step.label}", self._label_width / (BOLD if _is_grave(step) else 1)), "")]
         room = int(self._label_width / PROSE)
