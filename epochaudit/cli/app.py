@@ -23,7 +23,16 @@ from click.shell_completion import CompletionItem
 from epochaudit import settings
 from epochaudit.cli.commands import audited, diagnosed, maintained, recorded, reported
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
-from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, replace_file, width
+from epochaudit.cli.output import (
+    PAGE_WIDTH,
+    colour,
+    deliver,
+    print_payload,
+    renderers,
+    replace_file,
+    timeline_renderers,
+    width,
+)
 from epochaudit.cli.progress import progress
 from epochaudit.settings import UsageError
 from epochaudit.spark import run_metrics
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
 
 PAGE_OR_JSON: Final = ("text", "json")
 DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
+TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
 ACCEPTED_FOR: Final = timedelta(days=90)
 PATH: Final = click.Path()  # or a URI: nothing is checked, shells complete it
 
@@ -317,8 +327,8 @@ def audit(
     destinations = settings.destinations(chosen)
     diagnostics.metrics, diagnostics.metrics_format = chosen.metrics, chosen.metrics_format
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
-    accepted = _accepted(chosen)
-    report = accepted(audited(captures, chosen, debug=diagnostics.debug))
+    accepting = _accepted(chosen)
+    report = audited(captures, chosen, accepting, debug=diagnostics.debug)
     if chosen.profile:
         click.echo(run_metrics.profile(run_metrics.of_run()), err=True)
     return _concluded(report, chosen, destinations, diagnostics)
@@ -414,10 +424,9 @@ def report_again(
     if new and since is not None:
         raise UsageError("--new and --since exclude each other: choose one")
     chosen = settings.settings(None, {**given, "conf": _properties(conf)})
-    destinations, accepted = settings.destinations(chosen), _accepted(chosen)
-    report = accepted(
-        reported(warehouse, cluster, since if since is not None else new, chosen, debug=diagnostics.debug)
-    )
+    destinations, accepting = settings.destinations(chosen), _accepted(chosen)
+    since_when = since if since is not None else new
+    report = reported(warehouse, cluster, since_when, chosen, accepting, debug=diagnostics.debug)
     return _concluded(report, chosen, destinations, diagnostics)
 
 
@@ -458,7 +467,7 @@ def baseline(
     chosen = settings.settings(None, {**given, "conf": _properties(given["conf"])})
     last = date.today() + ACCEPTED_FOR if expires is None else expires.date()
     acceptance = Acceptance(reason, owner or getuser(), last)
-    report = audited(captures, chosen, debug=diagnostics.debug)
+    report = audited(captures, chosen, lambda found: found, debug=diagnostics.debug)
     if report.left_out:
         raise UsageError(
             f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
@@ -589,7 +598,14 @@ def _zone(name: str | None) -> str | None:
     "--from", "since", metavar="TIME", help="Only rows of this time or later: 2026-11-21T04:36, as hosts print it."
 )
 @click.option("--until", metavar="TIME", help="Only rows of this time or earlier.")
-@page_options
+@click.option(
+    "--format",
+    type=click.Choice(TIMELINE_FORMATS),
+    default="text",
+    show_default=True,
+    help="Page, JSON, or a picture: with the rows as HTML, or as SVG.",
+)
+@click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
 @spark_options
 @click.pass_obj
 def timeline_of_partition(
@@ -608,10 +624,10 @@ def timeline_of_partition(
     """Show all that is recorded about one partition.
 
     Merged over all nodes and clients, by leader epoch: elections, requests and their answers, refusals, truncations, commits,
-    and fetches as spans, each with its node, time, file and line. It states which order is certain. The exit code is 0.
+    and fetches as spans, each with its node, time, file and line. It states which order is certain. The formats html and svg draw
+    it: lanes of nodes and clients, leader epochs, truncated offsets and who had read them. The exit code is 0.
     """
     from epochaudit.timeline import merge as timeline
-    from epochaudit.timeline import page
 
     topic, partition = timeline.subject_of(subject)
     if bool(captures) == (warehouse is not None):
@@ -623,7 +639,7 @@ def timeline_of_partition(
         found = timeline.timeline(events, topic, partition)
     if epochs or any(times):
         found = timeline.narrowed(found, epochs, *times)
-    deliver(page.render if format == "text" else lambda content, **_: page.render_json(content), found, output)
+    deliver(timeline_renderers()[format], found, output)
     return CLEAN
 
 

@@ -6,13 +6,15 @@ Spark is imported only here, and only when something runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from epochaudit.cli.progress import progress
 from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
+
+PICTURED: Final = "html"  # the report format that has pictures
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,22 +27,31 @@ if TYPE_CHECKING:
     from epochaudit.timeline.merge import EventLog
     from epochaudit.warehouse.maintenance import Maintained
 
+    Accepting = Callable[[Report], Report]
 
-def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
-    """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named."""
+
+def audited(captures: Sequence[str], chosen: Settings, accepting: Accepting, *, debug: bool) -> Report:
+    """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named.
+
+    accepting: applies a baseline to a report. What it accepts is not pictured.
+    """
     if chosen.warehouse is not None:
-        return _audited_into(chosen.warehouse, captures, chosen, debug=debug)
+        return _audited_into(chosen.warehouse, captures, chosen, accepting, debug=debug)
     from epochaudit.report.assembly import report_of
+    from epochaudit.timeline.incidents import events_of, pictured
 
     result = _run(captures, chosen, debug=debug)
     with (
         progress(f"gathering what was found in {', '.join(captures)}", lines=chosen.progress),
         run_metrics.of_run().stage("gathering"),
     ):
-        return report_of(result)
+        report = accepting(report_of(result))
+        return pictured(report, lambda: events_of(result)) if PICTURED in chosen.format else report
 
 
-def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+def _audited_into(
+    location: str, captures: Sequence[str], chosen: Settings, accepting: Accepting, *, debug: bool
+) -> Report:
     from epochaudit import warehouse
     from epochaudit.sources.discovery.discovery import inspected
     from epochaudit.spark.session import session
@@ -53,10 +64,13 @@ def _audited_into(location: str, captures: Sequence[str], chosen: Settings, *, d
     show_ui(spark, chosen)
     with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
         report = warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
-    return replace(report, known={}) if chosen.all else report
+        report = replace(report, known={}) if chosen.all else report
+        return _pictured_from(spark, location, accepting(report), chosen)
 
 
-def reported(location: str, cluster: str | None, new: bool | datetime, chosen: Settings, *, debug: bool) -> Report:
+def reported(
+    location: str, cluster: str | None, new: bool | datetime, chosen: Settings, accepting: Accepting, *, debug: bool
+) -> Report:
     """The report of a warehouse's last run of each cluster, or of one. new: as at `warehouse.reported`."""
     from epochaudit import warehouse
     from epochaudit.spark.session import session
@@ -64,7 +78,17 @@ def reported(location: str, cluster: str | None, new: bool | datetime, chosen: S
     with progress("starting Spark"):
         spark = session(chosen.master, chosen.conf, warehouse=True, plain_bytes=0, debug=debug)
     with progress(f"reading {location}"):
-        return warehouse.reported(spark, location, cluster, new)
+        report = accepting(warehouse.reported(spark, location, cluster, new))
+        return _pictured_from(spark, location, report, chosen)
+
+
+def _pictured_from(spark: SparkSession, location: str, report: Report, chosen: Settings) -> Report:
+    from epochaudit import warehouse
+    from epochaudit.timeline.incidents import pictured
+
+    if PICTURED not in chosen.format:
+        return report
+    return pictured(report, lambda: warehouse.recorded_in(spark, location))
 
 
 def diagnosed(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Diagnosis:

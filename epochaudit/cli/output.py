@@ -38,6 +38,18 @@ def renderers(chosen: Settings) -> Mapping[str, Callable[..., str | bytes]]:
     }
 
 
+def timeline_renderers() -> Mapping[str, Callable[..., str]]:
+    """How a timeline is rendered, by format."""
+    from epochaudit.timeline import page, picture_page
+
+    return {
+        "text": page.render,
+        "json": lambda found, **_: page.render_json(found),
+        "html": lambda found, **_: picture_page.render_html(found),
+        "svg": lambda found, **_: picture_page.render_svg(found),
+    }
+
+
 def deliver(render: Callable[..., str | bytes], report: Report | Diagnosis | Timeline, output: str) -> None:
     """Render something and write it to a file, or to stdout for `-`. Raises UsageError."""
     if output == "-":

@@ -14,6 +14,7 @@ from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import BREACHES, Finding, in_order, with_consequences
 from epochaudit.inventory.inventory import Inventory, joined
 from epochaudit.losses.removal import Removal
+from epochaudit.report.pictures.picture import Picture
 from epochaudit.rules.rule import EXPOSED, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -152,6 +153,8 @@ class Report:
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
+    undrawn: int = 0
 
     def accepting(
         self, accepted: Mapping[str, Acceptance], *, expired: AbstractSet[str], unmatched: Mapping[str, str]

@@ -1,38 +1,42 @@
 """The report as one HTML page: to be mailed, attached to a ticket, read on a phone, printed.
 
-The page needs no network and no script, and its policy forbids both. Content of logs reaches it only as text: everything
-that the template prints is escaped for HTML, and made visible where it is a control or bidirectional character.
+The page needs no network. Its only script filters the findings; without it the page shows all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-
+from epochaudit.findings.excerpts import excerpt
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS
-from epochaudit.losses.removal import Removal
+from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
-from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
-from epochaudit.report.losses import elections_judged, losses_of, spares_clients, truncations_of, undelivered_of
+from epochaudit.report.losses import (
+    Skipped,
+    elections_judged,
+    losses_of,
+    spares_clients,
+    truncations_of,
+    undelivered_of,
+)
 from epochaudit.report.migrations import migration_lines
-from epochaudit.report.neutral import neutral
-from epochaudit.report.page import plural, size_of
+from epochaudit.report.neutral import short
+from epochaudit.report.templates import SHORT, page
 from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import INFO, UNVERIFIABLE, VERDICTS
 
-SHOWN_PER_RULE: Final = 50  # findings of one rule and verdict; the rest is counted
-SHOWN_CONSEQUENCES: Final = 50  # of a finding
+SHOWN: Final = 200  # findings with their lines, among all rules
+SHOWN_PER_RULE: Final = 50  # of one rule and verdict
+LISTED: Final = 10_000  # findings with a line of their own, among all rules; the rest is counted
+SHOWN_CONSEQUENCES: Final = 20  # of a finding
 SHOWN_CONSUMERS: Final = 100  # of a loss
 SHOWN_FILES: Final = 1_000
-TEMPLATE: Final = "page.html.jinja"
 STANDING: Final = {"✗": "bad", "✓": "good"}  # by the mark that begins the headline
 MEANINGS: Final = (
     ("violation", "accepted what had to be refused, refused with a wrong code, or reached a forbidden state"),
@@ -45,7 +49,7 @@ MEANINGS: Final = (
 
 @dataclass(frozen=True)
 class Group:
-    """The findings of one rule and verdict, and its repetitions. `more`: number of findings that are not shown.
+    """The findings of one rule and verdict, and its repetitions: those that are shown whole, then those that are listed in short.
 
     advice: (rule, what to do), of this rule and of those whose findings stand inside these only, as consequences.
     """
@@ -56,6 +60,7 @@ class Group:
     count: int
     result: RuleResult | None
     shown: tuple[Finding, ...]
+    listed: tuple[Finding, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     advice: tuple[tuple[str, str], ...] = ()
 
@@ -66,15 +71,21 @@ class Group:
 
     @property
     def more(self) -> int:
-        """How many findings are counted but not shown."""
-        return self.count - len(self.shown)
+        """How many findings are counted but neither shown nor listed."""
+        return self.count - len(self.shown) - len(self.listed)
 
 
 def render(report: Report) -> str:
     """The page, ending in a newline."""
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
     line, losses, truncations = headline(report), losses_of(report), truncations_of(report)
-    return _environment().from_string(_template()).render(
+    flagged = _groups(report, [finding for finding in breaches if not report.accepts(finding)])
+    asked_for = _groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES])
+    shown = [finding for group in (*flagged, *asked_for) for finding in group.shown]
+    return page(
+        "report/page.html.jinja",
+        script="report/filter.js",
+        functions=(by_offsets, offsets, how_many, excerpt, stated_topic_id, migration_lines, paragraphs),
         report=report,
         headline=line,
         standing=STANDING.get(line[0], "unsure"),
@@ -83,9 +94,11 @@ def render(report: Report) -> str:
         elections=elections_judged(report),
         undelivered=undelivered_of(report),
         spares_clients=spares_clients(losses, truncations),
-        flagged=_groups(report, [finding for finding in breaches if not report.accepts(finding)]),
-        asked_for=_groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES]),
+        flagged=flagged,
+        asked_for=asked_for,
         accepted=[finding for finding in breaches if report.accepts(finding)],
+        shown_ids=_linkable(shown),
+        pictured=_pictured(report),
         with_subjects=[rule for rule in report.rules if rule.subjects],
         unmet=[rule for rule in report.rules if not rule.subjects],
         doubtful=[rule for rule in report.rules if rule.count(UNVERIFIABLE)],
@@ -98,30 +111,31 @@ def render(report: Report) -> str:
     )  # fmt: skip
 
 
-def _template() -> str:
-    return (files("epochaudit.report") / TEMPLATE).read_text(encoding="utf-8")
+def by_offsets(consumers: Sequence[Reader | Skipped]) -> list[tuple[str, str]]:
+    """(names, offsets) of consumers, those with the same offsets together: (`c1 (g1), c2`, `offsets 10 to 29`)."""
+    names: dict[str, list[str]] = {}
+    for one in consumers:
+        group = f" ({short(one.group, SHORT)})" if one.group else ""
+        who = f"{short(one.client, SHORT)}{group}" if one.client else f"group{group}"
+        names.setdefault(offsets(one.first_offset, one.last_offset), []).append(who)
+    return [(", ".join(of_range), stretch) for stretch, of_range in names.items()]
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+def _linkable(shown: Iterable[Finding]) -> frozenset[str]:
+    """The ids of the findings that have an element of their own."""
+    return frozenset(
+        one.finding_id for finding in shown for one in (finding, *finding.consequences[:SHOWN_CONSEQUENCES])
     )
-    own = (plural, size_of, offsets, how_many, excerpt, quantity, stated_topic_id, migration_lines, paragraphs)
-    environment.globals.update({function.__name__: function for function in own})
-    return environment
 
 
-def _shown(value: Any) -> Any:
-    """What an expression of the template prints; text is neutralised before it is escaped."""
-    if value is None:
-        return ""
-    is_markup = hasattr(value, "__html__")  # what a macro made, of parts that were shown before
-    return neutral(value) if isinstance(value, str) and not is_markup else value
+def _pictured(report: Report) -> dict[str, str]:
+    """Finding id -> id of the picture that has a mark of it."""
+    return {
+        finding_id: f"picture-{number}"
+        for number, picture in enumerate(report.pictures, 1)
+        for step in picture.steps
+        for _, finding_id in step.findings
+    }
 
 
 def _by_what_was_given_out(found: Sequence[Removal]) -> list[tuple[str, list[Removal]]]:
@@ -134,19 +148,26 @@ def _groups(report: Report, found: Iterable[Finding]) -> list[Group]:
     results = {rule.rule: rule for rule in report.rules}
     groups = list(grouped(found))
     advice = _advice(groups, results)
-    return [
-        Group(
-            own[0].severity,
-            own[0].rule,
-            own[0].verdict,
-            len(own),
-            results.get(own[0].rule),
-            tuple(own[:SHOWN_PER_RULE]),
-            tuple(one for one in report.repeated if (one.rule, one.verdict) == (own[0].rule, own[0].verdict)),
-            tuple(of_group),
+    whole = max(1, min(SHOWN_PER_RULE, SHOWN // max(1, len(groups))))
+    room = LISTED
+    listing = []
+    for own, of_group in zip(groups, advice, strict=True):
+        listed = own[whole : whole + room]
+        room -= len(listed)
+        listing.append(
+            Group(
+                own[0].severity,
+                own[0].rule,
+                own[0].verdict,
+                len(own),
+                results.get(own[0].rule),
+                tuple(own[:whole]),
+                tuple(listed),
+                tuple(one for one in report.repeated if (one.rule, one.verdict) == (own[0].rule, own[0].verdict)),
+                tuple(of_group),
+            )
         )
-        for own, of_group in zip(groups, advice, strict=True)
-    ]
+    return listing
 
 
 def _advice(groups: Iterable[list[Finding]], results: Mapping[str, RuleResult]) -> list[list[tuple[str, str]]]:
@@ -170,8 +191,3 @@ def _advice(groups: Iterable[list[Finding]], results: Mapping[str, RuleResult]) 
 def _demands(finding: Finding, results: Mapping[str, RuleResult]) -> bool:
     observes = finding.rule in results and results[finding.rule].severity == INFO
     return finding.verdict in BREACHES or (observes and finding.verdict != UNVERIFIABLE)
-
-
-def quantity(number: int) -> str:
-    """`12,345`."""
-    return f"{number:,}"

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from epochaudit.findings.finding import Finding, with_consequences
 from epochaudit.report.contents import THRESHOLDS, Report, RuleResult
 from epochaudit.report.losses import unsettled_of
-from epochaudit.report.neutral import neutral
+from epochaudit.report.neutral import neutral, short
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
 SHOWN: Final = 20  # findings of a rule that are listed; the rest is counted
@@ -105,5 +105,4 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Characters that XML 1.0 can't hold are escaped; of these, Unicode does not count two as control characters."""
-    return neutral(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+    return neutral(short(text))

@@ -1,4 +1,4 @@
-"""A page of text that is safe to print: all text passes through `neutral`, and is wrapped and indented."""
+"""A page of text that is safe to print: all text passes through `neutral`, is shortened, wrapped and indented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from epochaudit.report.neutral import neutral
+from epochaudit.report.neutral import neutral, short
 
 LABEL: Final = 10  # columns of a field's label, with the space after it
 NARROWEST: Final = 50
@@ -40,12 +40,12 @@ class Page:
 
     def say(self, *pieces: Piece, indent: int = 0, hang: int = 0) -> None:
         """One paragraph, `indent` columns in, its further lines `hang` columns deeper."""
-        text = Text.assemble(*((neutral(words), style) for words, style in pieces))
+        text = Text.assemble(*((neutral(short(words)), style) for words, style in pieces))
         self._paragraph(text, " " * indent, " " * (indent + hang))
 
     def field(self, label: str, value: str, indent: int = 4) -> None:
         """A labelled value; its further lines start under the value."""
-        self._paragraph(Text(neutral(value)), " " * indent + label.ljust(LABEL), " " * (indent + LABEL))
+        self._paragraph(Text(neutral(short(value))), " " * indent + label.ljust(LABEL), " " * (indent + LABEL))
 
     def heading(self, title: str) -> None:
         """A title with room above it."""
@@ -63,7 +63,7 @@ class Page:
             first_or_last = number in (0, len(header) - 1)
             table.add_column(title, justify="left" if first_or_last else "right", no_wrap=number != len(header) - 1)
         for row in rows:
-            table.add_row(*(Text(neutral(cell)) for cell in row))
+            table.add_row(*(Text(neutral(short(cell))) for cell in row))
         self._console.print(table)
 
     def markdown(self, page: str) -> None:

@@ -32,7 +32,7 @@ from epochaudit.timeline.host_order import (
     is_of_topic,
     stated_topic_ids,
 )
-from epochaudit.timeline.partition_events import partition_history, recorded_partitions, topic_ids
+from epochaudit.timeline.partition_events import Subject, partition_history, recorded_partitions, topic_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SPLIT_COLUMNS: Final = ("cluster", "node", "file", "split", "lines", "clock_steps")
 CHECKPOINT: Final = "checkpoint"
-MOST_ROWS: Final = 50_000  # of one partition: the driver holds them, and nobody reads more
+MOST_ROWS: Final = 50_000  # the driver holds them, and nobody reads more
 NEAR: Final = 5  # partitions that an error message suggests
 
 Place = tuple[str, str]  # cluster and file
@@ -89,6 +89,15 @@ class Row:
     line: int | None
     last_line: int | None
     ordered: bool = False
+
+    @property
+    def place(self) -> str:
+        """`file:line`, of several requests to the last one's line; file and byte offset if the line number is unknown."""
+        file, last = self.event["file"], self.event["last"]
+        first = f"{file}:{self.line}" if self.line is not None else f"{file} at byte {self.event['byte_offset']}"
+        if self.last_line is None or (last["file"], self.last_line) == (file, self.line):
+            return first
+        return f"{first} to {self.last_line}" if last["file"] == file else f"{first} to {last['file']}:{self.last_line}"
 
 
 @dataclass(frozen=True)
@@ -169,16 +178,39 @@ def subject_of(text: str) -> tuple[str, int]:
 
 def timeline(recorded: EventLog, topic: str, partition: int) -> Timeline:
     """The timeline of a partition: two small jobs over the events. Raises TimelineError if no row names the partition."""
-    clusters = topic_ids(recorded.events, topic).collect()
-    ids = sorted({id for row in clusters for id in row["topic_ids"] or ()})
-    has_log = any(row["has_log"] for row in clusters)
-    history = partition_history(recorded.events, topic, ids, partition, has_log=has_log)
+    [found] = timelines(recorded, [(topic, partition)])
+    unpersist(recorded.events)
+    if not found.topics:
+        raise TimelineError(_unknown(recorded.events, topic, partition))
+    return found
+
+
+def timelines(recorded: EventLog, partitions: Sequence[tuple[str, int]]) -> tuple[Timeline, ...]:
+    """The timelines of partitions, by the same two jobs; without topics for a partition that no row names."""
+    clusters = topic_ids(recorded.events, sorted({topic for topic, _ in partitions})).collect()
+    ids = {(one["topic"], one["topic_id"]) for row in clusters for one in row["named"] or ()}
+    subjects = [
+        Subject(topic, tuple(sorted(id for name, id in ids if name == topic)), partition)
+        for topic, partition in partitions
+    ]
+    history = partition_history(recorded.events, subjects, has_log=any(row["has_log"] for row in clusters))
     order = [F.col(name).asc_nulls_first() for name in ("time_ms", "file", "byte_offset", "partition_row")]
     rows = history.orderBy(*order).limit(MOST_ROWS + 1).toArrow().to_pylist()
-    unpersist(recorded.events)
-    if not any(row["partition"] == partition for row in rows):
-        raise TimelineError(_unknown(recorded.events, topic, partition))
-    return Timeline(topic, partition, tuple(topic_timelines(rows[:MOST_ROWS], recorded)), len(rows) > MOST_ROWS)
+    return tuple(
+        _timeline(
+            subject,
+            [row for row in rows[:MOST_ROWS] if row["subject"] in (None, number)],
+            recorded,
+            len(rows) > MOST_ROWS,
+        )
+        for number, subject in enumerate(subjects)
+    )
+
+
+def _timeline(subject: Subject, rows: Sequence[Event], recorded: EventLog, left_out: bool) -> Timeline:
+    is_named = any(row["partition"] == subject.partition for row in rows)
+    topics = tuple(topic_timelines(rows, recorded)) if is_named else ()
+    return Timeline(subject.topic, subject.partition, topics, left_out)
 
 
 def narrowed(

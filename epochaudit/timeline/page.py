@@ -9,16 +9,12 @@ from typing import Any, Final
 
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE, NO_LEADER
 from epochaudit.report.page import Page, plural
-from epochaudit.timeline.event_text import refused, sentence
+from epochaudit.timeline.event_text import sentence
 from epochaudit.timeline.merge import MOST_ROWS, Row, Section, Timeline, TopicTimeline
+from epochaudit.timeline.row_text import is_emphasized, stale_note
 from epochaudit.version import VERSION
 
 SCHEMA_VERSION: Final = 1
-EMPHASIZED: Final = frozenset({
-    "UNCLEAN_ELECTION", "LOG_TRUNCATED", "LOG_EMPTIED", "TRUNCATION_BELOW_HIGH_WATERMARK", "HIGH_WATERMARK_LOWERED",
-    "FETCHER_FENCED", "FETCHER_FAILED", "CLIENT_TRUNCATION_DETECTED", "CONSUMER_OUT_OF_RANGE", "EPOCH_CACHE_CONFLICT",
-    "EPOCH_CACHE_DISORDER", "ALTER_PARTITION_FAILED", "ALTER_PARTITION_REJECTED", "ISR_UPDATE_SKIPPED", "FETCH_OFFSET_OUT_OF_RANGE",
-})  # fmt: skip
 EPOCH_STARTS: Final = frozenset(
     {"LEADER_STARTS", "FOLLOWER_STARTS", "PARTITION_STATE_CHANGED", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"}
 )
@@ -26,20 +22,11 @@ FIELDS: Final = (
     "event_type", "source", "node", "client_id", "group_id", "replica_id", "correlation_id", "controller_epoch", "partition_epoch",
     "leader", "isr", "error_code", "request_error_code",
 )  # fmt: skip
-OF_METADATA: Final = frozenset({"UPDATE_METADATA", "METADATA"})
-OF_REPLICA: Final = frozenset({
-    "LEADER_AND_ISR", "LEADER_AND_ISR_RECEIVED", "LEADER_AND_ISR_IGNORED", "STOP_REPLICA", "STOP_REPLICA_RECEIVED", "STOP_REPLICA_IGNORED",
-    "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "ALTER_PARTITION", "LEADER_STARTS", "FOLLOWER_STARTS", "LEADER_AND_ISR_SKIPPED",
-})  # fmt: skip
-"""Events whose leader epoch the host compares with its metadata's (OF_METADATA) or its replica's (OF_REPLICA).
-
-A commit's epoch is that of the record before the offset, which no host compares."""
-
 ORDER: Final = (
     "Each row stands under the newest leader epoch that its host had stated by then. There, rows of one host are in the order in "
-    "which it wrote them, requests when they were answered: that is certain, but for lines of two files within a millisecond. A ~ "
-    "begins a row after one of another host: only the times that the two hosts printed put them in this order, which proves nothing."
+    "which it wrote them, requests when they were answered: that is certain, but for lines of two files within a millisecond."
 )
+UNPROVEN: Final = "only the times that the two hosts printed put them in this order, which proves nothing"
 
 
 def render(timeline: Timeline, *, width: int = 100, colour: bool = False) -> str:
@@ -50,7 +37,7 @@ def render(timeline: Timeline, *, width: int = 100, colour: bool = False) -> str
     if note and topics < len(timeline.topics):
         note += "; rows that may be of either stand apart"
     page.say((f"{timeline.topic}-{timeline.partition}", "bold"), (f": {note}" if note else "", ""), hang=2)
-    page.say((ORDER, "dim"))
+    page.say((f"{ORDER} A ~ begins a row after one of another host: {UNPROVEN}.", "dim"))
     if timeline.left_out:
         page.say((f"Only the first {MOST_ROWS:,} rows were read, by time: what came later is missing", "bold yellow"))
     for topic in timeline.topics:
@@ -68,13 +55,14 @@ def _topic(page: Page, topic: TopicTimeline) -> None:
     if known:
         page.table(("leader epoch", "rows", "from offset", "leader"), [_summary(section) for section in known])
     for section in topic.sections:
-        title = "Before any leader epoch was stated" if section.leader_epoch is None else _title(section)
+        title = "Before any leader epoch was stated" if section.leader_epoch is None else title_of(section)
         _rows(page, title, section.rows)
     _rows(page, "Of hosts that state no leader epoch", topic.silent)
     _copies(page, topic.undated)
 
 
-def _leaders(section: Section) -> str:
+def leaders_of(section: Section) -> str:
+    """The leaders that the rows name, `none` for an election without one."""
     return ", ".join(
         "none" if leader == NO_LEADER else str(leader) for leader in section.leaders if leader > LEADER_DURING_DELETE
     )
@@ -82,11 +70,12 @@ def _leaders(section: Section) -> str:
 
 def _summary(section: Section) -> tuple[str, ...]:
     start = "" if section.start_offset is None else f"{section.start_offset:,}"
-    return str(section.leader_epoch), f"{len(section.rows):,}", start, _leaders(section) or "not recorded"
+    return str(section.leader_epoch), f"{len(section.rows):,}", start, leaders_of(section) or "not recorded"
 
 
-def _title(section: Section) -> str:
-    leaders = _leaders(section)
+def title_of(section: Section) -> str:
+    """`Leader epoch 3: leader 2, from offset 94`."""
+    leaders = leaders_of(section)
     leader = "" if not leaders else f": leader {leaders}" if "," not in leaders else f": leaders {leaders}"
     start = "" if section.start_offset is None else f", from offset {section.start_offset}"
     return f"Leader epoch {section.leader_epoch}{leader}{start}"
@@ -112,7 +101,7 @@ def _copies(page: Page, rows: Iterable[Row]) -> None:
             page.say(("Copies of state files, of an unknown time", "bold"))
         listed = list(of_file)
         text = "; ".join(sentence(row.event) for row in listed)
-        page.say((f"{host}  ", "bold"), (text, ""), (f"  {_place(listed[0])}", "cyan"), indent=2, hang=4)
+        page.say((f"{host}  ", "bold"), (text, ""), (f"  {listed[0].place}", "cyan"), indent=2, hang=4)
 
 
 def _row(page: Page, row: Row, number: int) -> None:
@@ -123,8 +112,8 @@ def _row(page: Page, row: Row, number: int) -> None:
         (f"{time}{until}  ", ""),
         (f"{row.host}  ", "bold"),
         (sentence(row.event), _style(row)),
-        (_stale(row), "bold yellow"),
-        (f"  {_place(row)}", "cyan"),
+        (stale_note(row), "bold yellow"),
+        (f"  {row.place}", "cyan"),
         hang=6,
     )
 
@@ -136,31 +125,9 @@ def _later(row: Row) -> str:
 
 def _style(row: Row) -> str:
     kind = row.event["event_type"]
-    if kind in EMPHASIZED or (row.event["source"] == "request_log" and refused(row.event)):
+    if is_emphasized(row):
         return "bold red"
     return "bold" if kind in EPOCH_STARTS or row.event["delete_partition"] else ""
-
-
-def _stale(row: Row) -> str:
-    """A note on a request whose leader epoch is not the one that its host had.
-
-    A replica may not have the leader epoch yet that its host's metadata have.
-    """
-    of_metadata = row.event["event_type"] in OF_METADATA
-    had = row.leader_epoch if of_metadata else row.held_epoch
-    stated = row.stated_epoch
-    if not (of_metadata or row.event["event_type"] in OF_REPLICA) or None in (stated, had) or stated == had:
-        return ""
-    older = "OLDER" if (stated or 0) < (had or 0) else "NEWER"
-    return f" [leader epoch {stated} is {older} than {had}, which {row.host} {'knew' if of_metadata else 'had'}]"
-
-
-def _place(row: Row) -> str:
-    file, last = row.event["file"], row.event["last"]
-    first = f"{file}:{row.line}" if row.line is not None else f"{file} at byte {row.event['byte_offset']}"
-    if row.last_line is None or (last["file"], row.last_line) == (file, row.line):
-        return first
-    return f"{first} to {row.last_line}" if last["file"] == file else f"{first} to {last['file']}:{row.last_line}"
 
 
 def render_json(timeline: Timeline) -> str:

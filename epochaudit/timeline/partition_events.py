@@ -6,6 +6,9 @@ This is no frame, as no rule evaluates it: it is a view of the events in which e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -46,18 +49,31 @@ CONTENT: Final = (
     "want_shut_down", "should_shut_down", "run_rows",
 )  # fmt: skip
 _OF_RECORDS: Final = ("FEATURE_LEVEL_RECORD", "LEADER_CHANGE")
-_REQUESTER: Final = ("cluster", "node", "event_type", "client_id", "group_id", "requester", "named")
+_REQUESTER: Final = ("cluster", "node", "subject", "event_type", "client_id", "group_id", "requester", "named")
 
 
-def topic_ids(events: DataFrame, topic: str) -> DataFrame:
-    """One row per cluster that names a topic or has a metadata log.
+@dataclass(frozen=True)
+class Subject:
+    """A partition, and all topic ids of its topic's name."""
 
-    Needs: cluster, source, topic, topic_id. Clock: none. Columns: cluster, topic_ids (array of the ids that are stated for the
-    name), has_log (the events have records of a metadata log).
+    topic: str
+    ids: tuple[str, ...]
+    partition: int
+
+
+def topic_ids(events: DataFrame, topics: Sequence[str]) -> DataFrame:
+    """One row per cluster that names one of the topics or has a metadata log.
+
+    Needs: cluster, source, topic, topic_id. Clock: none. Columns: cluster, named (array of structs of topic and topic_id, the ids
+    that are stated for the names), has_log (the events have records of a metadata log).
     """
-    named, log = F.col("topic") == topic, F.col("source") == METADATA_LOG
-    ids = F.collect_set(F.when(named, F.col("topic_id")))
-    return events.where(named | log).groupBy("cluster").agg(ids.alias("topic_ids"), F.max(log).alias("has_log"))
+    named, log = F.col("topic").isin(*topics), F.col("source") == METADATA_LOG
+    stated = F.when(named & F.col("topic_id").isNotNull(), F.struct("topic", "topic_id"))
+    return (
+        events.where(named | log)
+        .groupBy("cluster")
+        .agg(F.collect_set(stated).alias("named"), F.max(log).alias("has_log"))
+    )
 
 
 def recorded_partitions(events: DataFrame) -> DataFrame:
@@ -65,18 +81,17 @@ def recorded_partitions(events: DataFrame) -> DataFrame:
     return events.where(F.col("topic").isNotNull()).select("cluster", "topic", "partition").distinct()
 
 
-def partition_history(
-    events: DataFrame, topic: str, ids: Sequence[str], partition: int, *, has_log: bool = True
-) -> DataFrame:
-    """One row per event of a partition or of its topic as a whole, and one per run of equal requests.
+def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log: bool = True) -> DataFrame:
+    """One row per event of a subject's partition or of its topic as a whole, and one per run of equal requests.
 
-    Needs: the events table. `ids`: all topic ids of the name. `has_log`: the events have metadata records; `metadata_log` gives
-    them. A run is a sequence of requests at one node with the same API, leader epochs and answer, whose offsets do not go back:
-    Fetch of one client or follower on one connection, other requests of one client at one host. Events of processes are rows,
-    too, and so are the heartbeats by which brokers ask a KRaft controller for a controlled shutdown.
+    Needs: the events table. `has_log`: the events have metadata records; `metadata_log` gives them. A run is a sequence of requests
+    at one node with the same API, leader epochs and answer, whose offsets do not go back: Fetch of one client or follower on one
+    connection, other requests of one client at one host. Events of processes are rows, too, and so are the heartbeats by which
+    brokers ask a KRaft controller for a controlled shutdown.
 
     Clock: none between nodes; within a run the order of the node's request log.
     Columns: PLACE and CONTENT, of a run those of its first request; position is that of `metadata_log`; and
+      subject              number of the subject, null for events of processes, which concern all
       requests             number of requests in the run, 1 for other rows
       last                 place and offsets of the last request: struct of PLACE, fetch_offset, offset, high_watermark
       least, greatest      lowest and highest offset that was fetched, committed or answered in the run; null if there is none
@@ -86,16 +101,24 @@ def partition_history(
     if has_log:
         records = metadata_log(events).drop("copies")
         rows = rows.unionByName(records, allowMissingColumns=True).select(*PLACE, *CONTENT)
-    of_topic = (F.col("topic") == topic) | F.col("topic_id").isin(*ids)
-    of_partition = of_topic & (F.col("partition").isNull() | (F.col("partition") == partition))
+    of_each = [_is_about(subject) for subject in subjects]
     feature = (F.col("event_type") == _OF_RECORDS[0]) & (F.col("name") == "metadata.version")
     of_cluster = feature | F.col("event_type").isin(*OF_NODES, _OF_RECORDS[1])
-    found = rows.where(of_partition | of_cluster).unionByName(_shutdowns(rows))
+    found = rows.where(reduce(or_, of_each) | of_cluster).unionByName(_shutdowns(rows))
+    numbers = [F.when(about, F.lit(number)) for number, about in enumerate(of_each)]
+    found = found.withColumn(
+        "subject", numbers[0] if len(numbers) == 1 else F.explode_outer(F.array_compact(F.array(*numbers)))
+    )
     repeated = F.col("event_type").isin(*REPEATED)
     requests = found.where(repeated).withColumn("topic_number", F.lit(0))
-    if len(ids) > 1:
+    if any(len(subject.ids) > 1 for subject in subjects):
         requests = _with_topic_number(found, found.where(repeated))
     return _single(found.where(~repeated)).unionByName(_runs(requests))
+
+
+def _is_about(subject: Subject) -> Column:
+    of_topic = (F.col("topic") == subject.topic) | F.coalesce(F.col("topic_id").isin(*subject.ids), F.lit(False))
+    return of_topic & (F.col("partition").isNull() | (F.col("partition") == subject.partition))
 
 
 def _shutdowns(rows: DataFrame) -> DataFrame:
@@ -115,9 +138,9 @@ def _with_topic_number(rows: DataFrame, requests: DataFrame) -> DataFrame:
     """
     accepted = F.coalesce("error_code", F.lit(Errors.NONE)) == Errors.NONE
     stated = F.col("topic_id").isNotNull() & F.col("node").isNotNull() & accepted
-    first = rows.where(stated).groupBy("cluster", "node", "topic_id").agg(F.min("time_ms").alias("since_ms"))
-    of_node = first.groupBy("cluster", "node").agg(F.collect_list("since_ms").alias("begun"))
-    joined = requests.join(F.broadcast(of_node), ["cluster", "node"], "left")
+    first = rows.where(stated).groupBy("cluster", "node", "subject", "topic_id").agg(F.min("time_ms").alias("since_ms"))
+    of_node = first.groupBy("cluster", "node", "subject").agg(F.collect_list("since_ms").alias("begun"))
+    joined = requests.join(F.broadcast(of_node), ["cluster", "node", "subject"], "left")
     number = F.size(F.filter(F.coalesce("begun", F.array()), lambda since_ms: since_ms <= F.col("time_ms")))
     return joined.withColumn("topic_number", number).drop("begun")
 
@@ -136,7 +159,7 @@ def _last(row: Column | None = None) -> Column:
 def _single(rows: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("bigint")
     return rows.select(
-        *PLACE, *CONTENT, F.lit(1).cast("bigint").alias("requests"), _last().alias("last"), nothing.alias("least"),
+        "subject", *PLACE, *CONTENT, F.lit(1).cast("bigint").alias("requests"), _last().alias("last"), nothing.alias("least"),
         nothing.alias("greatest"),
     )  # fmt: skip
 
@@ -190,6 +213,6 @@ def _runs(rows: DataFrame) -> DataFrame:
         F.max("run_offset").alias("greatest"),
     )
     return runs.select(
-        *(F.col(f"first.{name}") for name in (*PLACE, *CONTENT)), "requests", _last(F.col("last")).alias("last"), "least",
-        "greatest",
+        F.col("of_subject").alias("subject"), *(F.col(f"first.{name}") for name in (*PLACE, *CONTENT)), "requests",
+        _last(F.col("last")).alias("last"), "least", "greatest",
     )  # fmt: skip

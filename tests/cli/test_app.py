@@ -34,7 +34,7 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
     """Replaces the Spark run by a clean report and records what was asked for; runs in an empty directory."""
     asked: list[tuple[Sequence[str], Settings]] = []
 
-    def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def audited(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         asked.append((captures, chosen))
         return report_with(PASS)
 
@@ -186,7 +186,7 @@ def test_a_mistake_gets_one_line_with_what_to_do(
 def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def broken(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         raise ZeroDivisionError("first line\nsecond \x1b[2J line")
 
     monkeypatch.setattr(app, "audited", broken)
@@ -199,7 +199,7 @@ def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
 
 
 def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def interrupted(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "audited", interrupted)

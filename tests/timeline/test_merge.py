@@ -5,56 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from epochaudit.report.pictures import picture as marks
+from epochaudit.report.pictures.picture import CUT
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.timeline import page
 from epochaudit.timeline.event_text import sentence
 from epochaudit.timeline.merge import (
-    EventLog,
     Row,
     Timeline,
     TimelineError,
-    TopicTimeline,
     narrowed,
     recorded_in,
     subject_of,
     timeline,
-    topic_timelines,
+    timelines,
 )
-from epochaudit.timeline.partition_events import CONTENT, PLACE
+from epochaudit.timeline.picture import picture_of
 from tests.json_schemas import complaints
-
-START = 1_795_235_000_000
-SOURCES = {"LEADER_STARTS": "state_change_log", "FOLLOWER_STARTS": "state_change_log"}
-SERVER_LOG = ("LOG_TRUNCATED", "PROCESS_STARTING", "LOG_CREATED", "LOG_DELETION_SCHEDULED")
-
-Event = dict[str, Any]
-
-
-def fact(event_type: str, node: int | None, second: float, **columns: Any) -> Event:
-    """A row of the history of orders-0; requests are accepted unless `columns` state an error."""
-    source = SOURCES.get(event_type, "server_log" if event_type in SERVER_LOG else "request_log")
-    of_topic = not event_type.startswith("PROCESS")
-    row: Event = {
-        **dict.fromkeys((*PLACE, *CONTENT)),
-        "cluster": "west", "node": node, "source": source, "event_type": event_type, "time_ms": START + int(second * 1000),
-        "file_order": 0, "file": f"broker-{node}/{source}", "byte_offset": int(second * 1000), "split": 0, "partition_row": 0,
-        "line_in_split": int(second) + 1, "topic": "orders" if of_topic else None, "partition": 0 if of_topic else None,
-        "requests": 1, "least": None, "greatest": None,
-    }  # fmt: skip
-    if source == "request_log":
-        row |= {"error_code": 0, "request_error_code": 0}
-    row |= columns
-    return row | {"last": {name: row[name] for name in (*PLACE, "fetch_offset", "offset", "high_watermark")}}
-
-
-def topics_of(*events: Event) -> list[TopicTimeline]:
-    splits = [{"cluster": "west", "file": event["file"], "split": 0, "lines": 100} for event in events]
-    return list(topic_timelines(events, EventLog(None, splits)))  # type: ignore[arg-type]
+from tests.timeline.facts import START, fact, topics_of
 
 
 def hosts_and_types(rows: Iterable[Row]) -> list[tuple[str, str]]:
@@ -314,6 +286,16 @@ def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: 
     assert ("node 1", "TRUNCATED its log to offset 10", "broker-1/server.log", 247) in [
         row for row in rows if "TRUNCATED" in row[1]
     ]
+    picture = picture_of(topic, "u", 0)
+    [unclean] = [step for step in picture.steps if step.mark == marks.UNCLEAN]
+    assert (unclean.host, unclean.label) == ("node 3", "unclean: 2 leads")
+    assert [(one.label, one.first, one.last) for one in picture.stretches if one.kind == CUT] == [
+        ("node 1 cut", 10, 29)
+    ]
+    several = timelines(recorded, [("u", 7), ("u", 0), ("__consumer_offsets", 0)])
+    assert several[0].topics == ()
+    assert page.render(several[1]) == page.render(found)
+    assert len(several[2].topics) == 1
     document = json.loads(page.render_json(found))
     assert complaints("timeline", document) == []
     assert document["lives"][0]["leader_epochs"][1]["leader_epoch"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from epochaudit.timeline.event_text import sentence
-from epochaudit.timeline.partition_events import partition_history, topic_ids
+from epochaudit.timeline.partition_events import Subject, partition_history, topic_ids
 from tests.replay.histories import history
 
 ASKED = """
@@ -34,9 +34,9 @@ def test_a_run_ends_where_the_answer_or_the_epoch_changes_offsets_go_back_or_the
     spark: SparkSession,
 ) -> None:
     events = history(spark, ASKED)
-    [found] = topic_ids(events, "t").collect()
-    assert (sorted(found["topic_ids"]), found["has_log"]) == (["A", "B"], False)
-    rows = partition_history(events, "t", ["A", "B"], 0, has_log=False)
+    [found] = topic_ids(events, ["t"]).collect()
+    assert (sorted(id for _, id in found["named"]), found["has_log"]) == (["A", "B"], False)
+    rows = partition_history(events, [Subject("t", ("A", "B"), 0)], has_log=False)
     found_rows = rows.orderBy("byte_offset").select(
         "event_type", "client_id", "requests", "least", "greatest", "error_code"
     )
@@ -67,7 +67,7 @@ HINTED = """
 
 
 def test_hints_that_are_turned_down_again_and_again_are_one_row(spark: SparkSession) -> None:
-    rows = partition_history(history(spark, HINTED), "t", [], 0, has_log=False)
+    rows = partition_history(history(spark, HINTED), [Subject("t", (), 0)], has_log=False)
     found_rows = rows.orderBy("byte_offset").select(
         "event_type", "requests", "leader_epoch", "current_leader_epoch", "reason"
     )
@@ -92,7 +92,7 @@ SHUTS_DOWN = """
 
 
 def test_a_controlled_shutdown_is_its_first_heartbeat_and_the_grant(spark: SparkSession) -> None:
-    rows = partition_history(history(spark, SHUTS_DOWN), "t", [], 0, has_log=False)
+    rows = partition_history(history(spark, SHUTS_DOWN), [Subject("t", (), 0)], has_log=False)
     beats = rows.where("event_type = 'BROKER_HEARTBEAT'").orderBy("byte_offset").collect()
     assert [sentence(row.asDict()) for row in beats] == [
         "broker 1 wants to shut down (wantShutDown), broker epoch 11: not yet",
