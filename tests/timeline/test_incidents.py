@@ -70,6 +70,13 @@ def test_accepted_findings_are_not_pictured(report: Report, finding: Finding) ->
     assert pictured(accepted, nothing_recorded) is accepted
 
 
+def test_findings_without_a_topic_id_are_those_of_the_one_topic_of_the_name(report: Report, finding: Finding) -> None:
+    of_one = replace(finding, finding_id="a", topic_id="A")
+    assert [len(one.findings) for one in incidents_of(replace(report, findings=(finding, of_one)))] == [2]
+    of_another = replace(finding, finding_id="b", topic_id="B")
+    assert len(incidents_of(replace(report, findings=(finding, of_one, of_another)))) == 3
+
+
 def test_a_picture_has_the_losses_of_its_partition_and_rings_the_findings_lines(
     report: Report, lost: Finding, timelines: None
 ) -> None:

@@ -198,7 +198,7 @@ class _Canvas:
         date = next((step.time[:10] for step in span.steps if step.time), self._date)
         title = span.title + (f" ({date})" if date != self._date and self._wide else "")
         self._date = date
-        for number, line in enumerate(wrap(neutral(short(title, TITLE)), int((self.width - 2 * EDGE) / 7.2)) or [""]):
+        for number, line in enumerate(wrap(neutral(short(title, TITLE)), int((self.width - 2 * EDGE) / 6.6)) or [""]):
             self._y += LINE if number else 0
             self._text(EDGE, self._y, line, "title", into=group)
         self._y += 4
