@@ -1,6 +1,6 @@
 # setup: the environment in .venv      demo: audits a recorded capture
 # quick: what needs no Spark, in half a minute      test: everything that must hold
-# lint: style, types, architecture      wheel: the package
+# lint: style, types, architecture      wheel: the package      docs: the documentation site
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 DEMO_CAPTURE := zk-unclean-truncation-3.9
 DEMO := build/demo
 
-.PHONY: setup demo quick test lint format wheel clean
+.PHONY: setup demo quick test lint format docs wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -49,6 +49,10 @@ lint: setup
 format: setup
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo build/site/index.html
 
 wheel: setup
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -24,11 +24,14 @@ from epochaudit import toml
 
 DEFAULT_FILE: Final = Path("epochaudit.toml")
 
-ReportFormat = Literal["text", "json", "sarif", "junit", "html"]
+ReportFormat = Literal["text", "json", "sarif", "junit", "html", "csv", "parquet"]
+MetricsFormat = Literal["json", "openmetrics"]
 FailOn = Literal["violation", "exposed", "unverifiable", "never"]
 BaselineMatch = Literal["id", "subject"]
 ShownOnRequest = Literal["pass", "fenced", "unverifiable"]
 FORMATS: Final[tuple[str, ...]] = get_args(ReportFormat)
+BINARY: Final = "parquet"
+METRICS_FORMATS: Final[tuple[str, ...]] = get_args(MetricsFormat)
 FAIL_ON: Final[tuple[str, ...]] = get_args(FailOn)
 BASELINE_MATCH: Final[tuple[str, ...]] = get_args(BaselineMatch)
 SHOWN_ON_REQUEST: Final[tuple[str, ...]] = get_args(ShownOnRequest)
@@ -57,6 +60,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     warehouse: str | None = None
     all: bool = False
     metrics: str | None = None
+    metrics_format: MetricsFormat = "json"
     profile: bool = False
     progress: bool = False
     quiet: bool = False
@@ -103,6 +107,8 @@ def destinations(chosen: Settings) -> tuple[tuple[str, str], ...]:
     outputs = chosen.output + ("-",) * (len(formats) - len(chosen.output))
     if outputs.count("-") > 1:
         raise ConfigError("more than one format for standard output: give each further --format its own --output FILE")
+    if (BINARY, "-") in zip(formats, outputs, strict=True):
+        raise ConfigError(f"{BINARY} is binary and can't go to standard output: give it its own --output FILE")
     for output in (*outputs, chosen.metrics or "-"):
         if output != "-" and not Path(output).absolute().parent.is_dir():
             raise ConfigError(f"can't write {output}: its directory does not exist; create it first")

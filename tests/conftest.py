@@ -16,6 +16,7 @@ from epochaudit.rules.catalogue import catalogue
 from epochaudit.spark.session import SMALL_PLANS, session
 from tests.rules.case_files import Case
 from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
+from tests.shell import Shell
 
 settings.register_profile("default", max_examples=25)
 settings.register_profile("thorough", max_examples=600)
@@ -44,6 +45,12 @@ def spark() -> Iterator[SparkSession]:
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS}, warehouse=True)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def shell(spark: SparkSession) -> Shell:
+    """Runs scripts whose `epochaudit` commands share the session."""
+    return Shell(spark)
 
 
 def selected_cases(request: pytest.FixtureRequest) -> list[Case]:

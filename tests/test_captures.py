@@ -17,6 +17,7 @@ from epochaudit.cli.exit_codes import CLEAN, FINDINGS
 from epochaudit.rules.catalogue import catalogue
 from tests.conftest import capture_names
 from tests.expected import differences, not_required
+from tests.json_schemas import complaints
 from tests.side_by_side import as_json, named, reports_side_by_side
 
 # What left the logs: topic, partition, the leader epoch without it, first and last offset, the epochs it was written in, the brokers
@@ -99,6 +100,7 @@ def test_capture(
     record_property: Callable[[str, object], None],
 ) -> None:
     report = reports[name]
+    assert complaints("report", report) == []
     record_property("not required, no such rule", not_required(expected(name), CATALOGUE))
     found = differences(report, expected(name), CATALOGUE)
     assert not found, f"{name} differs from its truth:\n" + "\n".join(found)

@@ -21,7 +21,7 @@ from epochaudit.spark.java import OLDEST
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config")
-PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RULES = [rule for rule in catalogue() if type(rule).__module__.startswith("epochaudit.rules.")]  # without plug-ins
 NAMED_PATH = re.compile(r"`((?:epochaudit|tests|docs|conf|schemas|jobs|benchmarks|\.github)/[\w./*-]*)`")
 ENTRY_LINES = 2
@@ -44,7 +44,7 @@ def oldest_python() -> str:
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    (command,) = re.findall(r"^    (make \w+) +# runs all checks and tests$", (ROOT / "README.md").read_text(), re.M)
+    (command,) = re.findall(r"^(make \w+) +# runs all checks and tests$", (ROOT / "README.md").read_text(), re.M)
     assert command in [step.get("run") for step in steps("ci", "test")]
 
 

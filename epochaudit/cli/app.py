@@ -18,11 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from epochaudit import settings
 from epochaudit.cli.commands import audited, diagnosed, maintained, recorded, reported
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS, INCOMPLETE
-from epochaudit.cli.output import PAGE_WIDTH, colour, deliver, print_payload, renderers, timeline_renderers, width
+from epochaudit.cli.output import (
+    PAGE_WIDTH,
+    colour,
+    deliver,
+    print_payload,
+    renderers,
+    replace_file,
+    timeline_renderers,
+    width,
+)
 from epochaudit.cli.progress import progress
 from epochaudit.settings import UsageError
 from epochaudit.spark import run_metrics
@@ -33,20 +43,24 @@ if TYPE_CHECKING:
     from epochaudit.rules.rule import Rule
 
 PAGE_OR_JSON: Final = ("text", "json")
+DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
 TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
 ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
+PATH: Final = click.Path()  # or a URI: nothing is checked, shells complete it
 
 
 @dataclass
 class Diagnostics:
     """Prints failures; --debug adds the traceback.
 
-    metrics: where the line of metrics goes, if it is wanted. report, error: its content, as far as the command got.
+    metrics, metrics_format: where the metrics go, if they are wanted, and as what. report, error: their content, as far as the
+    command got.
     """
 
     debug: bool = False
     metrics: str | None = None
+    metrics_format: settings.MetricsFormat = "json"
     report: Report | None = None
     error: str | None = None
 
@@ -59,13 +73,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if diagnostics.metrics is None:
             return code
         try:
-            judged = None if diagnostics.report is None else diagnostics.report.totals
-            run_metrics.write(diagnostics.metrics, measured, code, judged, diagnostics.error)
+            _write_metrics(diagnostics.metrics, diagnostics, measured, code)
         except OSError as error:
             return _could_not_run(
                 diagnostics, f"can't write {diagnostics.metrics}: {error.strerror}; choose another --metrics"
             )
     return code
+
+
+def _write_metrics(destination: str, diagnostics: Diagnostics, measured: run_metrics.Metrics, code: int) -> None:
+    """Raises OSError."""
+    if diagnostics.metrics_format == "openmetrics":
+        from epochaudit.report import openmetrics
+
+        text = openmetrics.render(diagnostics.report, measured, code)
+        if destination == run_metrics.STDERR:
+            click.echo(text, nl=False, err=True)
+        else:
+            replace_file(Path(destination), text)
+        return
+    judged = None if diagnostics.report is None else diagnostics.report.totals
+    run_metrics.write(destination, measured, code, judged, diagnostics.error)
 
 
 def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
@@ -129,9 +157,30 @@ spark_options = _options(
     click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."),
     debug_option,
 )
+
+
+def _rule_ids(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The rules that shell completion offers for what was typed."""
+    from epochaudit.rules.catalogue import catalogue
+
+    return [CompletionItem(rule.id, help=rule.title) for rule in catalogue() if rule.id.startswith(begun.upper())]
+
+
 rule_options = _options(
-    click.option("--select", multiple=True, metavar="RULE|KIP|FAMILY", help="Judge only these rules; repeatable."),
-    click.option("--ignore", multiple=True, metavar="RULE|KIP|FAMILY", help="Leave these rules out; repeatable."),
+    click.option(
+        "--select",
+        multiple=True,
+        metavar="RULE|KIP|FAMILY",
+        shell_complete=_rule_ids,
+        help="Judge only these rules; repeatable.",
+    ),
+    click.option(
+        "--ignore",
+        multiple=True,
+        metavar="RULE|KIP|FAMILY",
+        shell_complete=_rule_ids,
+        help="Leave these rules out; repeatable.",
+    ),
 )
 page_options = _options(
     click.option("--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Page or JSON."),
@@ -160,17 +209,43 @@ incomplete_option = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAGE_WIDTH})
+def _examples(*lines: tuple[str, str]) -> str:
+    """The end of a help page: commands to copy, and what each does."""
+    width = max(len(command) for command, _ in lines)
+    listed = "\n".join(f"  {command:<{width}}  # {meaning}" for command, meaning in lines)
+    return f"\b\nExamples:\n{listed}"
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAGE_WIDTH},
+    epilog=_examples(
+        ("epochaudit doctor logs/west", "what is here, what is missing"),
+        ("epochaudit audit logs/west", "were records lost, and why"),
+        ("epochaudit timeline orders-3 logs/west", "all that is recorded about a partition"),
+        ("epochaudit explain SR-01", "what a rule checks, and what to do"),
+        ("epochaudit audit --help", "formats, warehouses, baselines"),
+    ),
+)
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 def commands() -> None:
     """Audit Kafka's epoch fencing from recorded logs.
+
+    Put the logs of one cluster's nodes below one directory, in any layout: that is a CAPTURE.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not run, 3 nothing found, but evidence is missing.
     """
 
 
-@commands.command()
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@commands.command(
+    epilog=_examples(
+        ("epochaudit audit logs/west logs/east.tar.gz", "two clusters"),
+        ("epochaudit audit logs/west --select KIP-570 --verbose", "some rules, with what each judged"),
+        ("epochaudit audit logs/west --format html --output west.html", "a page for a ticket"),
+        ("epochaudit audit logs/west --baseline accepted.toml", "without what is known"),
+        ("epochaudit audit logs/west --warehouse tables", "nightly: reads only what is new"),
+    )
+)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
 )
@@ -212,6 +287,11 @@ def commands() -> None:
     help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",
 )
 @click.option(
+    "--metrics-format",
+    type=click.Choice(settings.METRICS_FORMATS),
+    help="Or replace the file by OpenMetrics text, for node_exporter. [default: json]",
+)
+@click.option(
     "--profile",
     is_flag=True,
     default=None,
@@ -251,7 +331,7 @@ def audit(
 
     chosen = settings.settings(config_file, {**given, "conf": _properties(conf)})
     destinations = settings.destinations(chosen)
-    diagnostics.metrics = chosen.metrics
+    diagnostics.metrics, diagnostics.metrics_format = chosen.metrics, chosen.metrics_format
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
     accepting = _accepted(chosen)
     report = audited(captures, chosen, accepting, debug=diagnostics.debug)
@@ -306,7 +386,14 @@ def _property(item: str) -> tuple[str, str]:
     return key, value
 
 
-@commands.command("report")
+@commands.command(
+    "report",
+    epilog=_examples(
+        ("epochaudit report --warehouse tables", "the last run of each cluster"),
+        ("epochaudit report --warehouse tables --new", "what it was the first to report"),
+        ("epochaudit report --warehouse tables --format html --output west.html", "as a page"),
+    ),
+)
 @click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
 @click.option("--cluster", metavar="NAME", help="The last run that audited this cluster. [default: of each cluster]")
 @click.option("--new", is_flag=True, help="List and count only findings that the last run was the first to report.")
@@ -349,8 +436,13 @@ def report_again(
     return _concluded(report, chosen, destinations, diagnostics)
 
 
-@commands.command()
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@commands.command(
+    epilog=_examples(
+        ('epochaudit baseline logs/west --reason "drill" --output accepted.toml', "write them down"),
+        ("epochaudit audit logs/west --baseline accepted.toml", "and accept them"),
+    )
+)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--reason", default="known when the baseline was written", show_default=True, help="Why they are accepted."
 )
@@ -390,7 +482,7 @@ def baseline(
     return CLEAN
 
 
-@commands.command()
+@commands.command(epilog=_examples(("epochaudit maintain --warehouse tables --keep-days 30", "a month of logs")))
 @click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
 @click.option(
     "--keep-days",
@@ -418,8 +510,13 @@ def maintain(
     return CLEAN
 
 
-@commands.command()
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@commands.command(
+    epilog=_examples(
+        ("epochaudit doctor logs/west", "a page"),
+        ("epochaudit doctor logs/west --format json", "for programs"),
+    )
+)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=PATH)
 @page_options
 @spark_options
 @click.pass_obj
@@ -445,8 +542,13 @@ def doctor(
     return CLEAN
 
 
-@commands.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@commands.command(
+    epilog=_examples(
+        ("epochaudit collect /var/log/kafka /var/lib/kafka --output west.tar.gz", "on a host"),
+        ("epochaudit collect hosts --output west --time-zone Europe/Berlin", "of folders of several hosts"),
+    )
+)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--output", metavar="CAPTURE", required=True, help="The folder to make, or the archive: *.tar.gz, *.tar.zst, *.tar."
 )
@@ -477,9 +579,16 @@ def _zone(name: str | None) -> str | None:
         raise UsageError(f"--time-zone {name!r} is unknown; use a name such as Europe/Berlin") from None
 
 
-@commands.command("timeline")
+@commands.command(
+    "timeline",
+    epilog=_examples(
+        ("epochaudit timeline orders-3 logs/west", "all of it"),
+        ("epochaudit timeline orders-3 logs/west --epoch 7", "a leader epoch"),
+        ("epochaudit timeline orders-3 --warehouse tables --from 2026-11-21T04:36", "since then"),
+    ),
+)
 @click.argument("subject", metavar="TOPIC-PARTITION")
-@click.argument("captures", metavar="CAPTURE...", nargs=-1)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, type=PATH)
 @click.option(
     "--warehouse", metavar="DIR", help="What `audit --warehouse` read into this directory, instead of captures."
 )
@@ -547,7 +656,7 @@ def _moment(option: str, text: str | None) -> str | None:
     return None if text is None else text.replace(" ", "T")
 
 
-@commands.command()
+@commands.command(epilog=_examples(("epochaudit rules", "a table"), ("epochaudit rules --format json", "for programs")))
 @click.option(
     "--format", type=click.Choice(PAGE_OR_JSON), default="text", show_default=True, help="Table or JSON array."
 )
@@ -562,14 +671,28 @@ def rules(format: str) -> None:
     print_payload(rule_pages.table(listed, width(), colour=colour()) if as_table else rule_pages.listing(listed))
 
 
-@commands.command()
-@click.argument("rule", metavar="RULE")
+@commands.command(epilog=_examples(("epochaudit explain SR-01", "by id, or by name")))
+@click.argument("rule", metavar="RULE", shell_complete=_rule_ids)
 @debug_option
 def explain(rule: str) -> None:
     """Show the page of one RULE."""
     from epochaudit.report import rule_pages
 
     print_payload(rule_pages.page(_rule(rule), width(), colour=colour()))
+
+
+@commands.command(epilog=_examples(("epochaudit schema report > report.schema.json", "of audit --format json")))
+@click.argument("document", type=click.Choice(DOCUMENTS))
+@debug_option
+def schema(document: str) -> None:
+    """Print the JSON Schema of a document.
+
+    `report`, `doctor`, `timeline` and `rules` are what the commands write with --format json (`report` also `audit`), `metrics` is a
+    line of `audit --metrics`.
+    """
+    from epochaudit.events.package_data import package_data
+
+    print_payload((package_data("schemas") / f"{document}.schema.json").read_text("utf-8"))
 
 
 def _rule(asked: str) -> Rule:

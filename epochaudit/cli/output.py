@@ -20,9 +20,9 @@ PAGE_WIDTH: Final = 100  # columns of a page that does not go to a terminal
 WIDEST: Final = 120  # columns of one that does: longer lines are hard to read
 
 
-def renderers(chosen: Settings) -> Mapping[str, Callable[..., str]]:
+def renderers(chosen: Settings) -> Mapping[str, Callable[..., str | bytes]]:
     """How a report is rendered, by format."""
-    from epochaudit.report import html, json_report, junit, sarif, text
+    from epochaudit.report import findings_table, html, json_report, junit, sarif, text
 
     detail = text.Detail.NORMAL
     if chosen.quiet or chosen.verbose:
@@ -33,6 +33,8 @@ def renderers(chosen: Settings) -> Mapping[str, Callable[..., str]]:
         "sarif": lambda report, **_: sarif.render(report),
         "junit": lambda report, **_: junit.render(report, fail_on=chosen.fail_on),
         "html": lambda report, **_: html.render(report),
+        "csv": lambda report, **_: findings_table.render_csv(report),
+        "parquet": lambda report, **_: findings_table.render_parquet(report),
     }
 
 
@@ -48,24 +50,40 @@ def timeline_renderers() -> Mapping[str, Callable[..., str]]:
     }
 
 
-def deliver(render: Callable[..., str], report: Report | Diagnosis | Timeline, output: str) -> None:
+def deliver(render: Callable[..., str | bytes], report: Report | Diagnosis | Timeline, output: str) -> None:
     """Render something and write it to a file, or to stdout for `-`. Raises UsageError."""
     if output == "-":
         print_payload(render(report, width=width(), colour=colour()))
         return
     try:
-        Path(output).write_bytes(render(report, width=PAGE_WIDTH, colour=False).encode("utf-8"))
+        Path(output).write_bytes(_encoded(render(report, width=PAGE_WIDTH, colour=False)))
     except OSError as error:
         raise UsageError(f"can't write {output}: {error.strerror}; choose another --output") from error
 
 
-def print_payload(text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file at once: who reads it meanwhile gets the old or the new text, whole. Raises OSError."""
+    written = path.with_name(
+        f".{path.name}.{os.getpid()}"
+    )  # not .prom: a collector that lists the folder leaves it out
+    try:
+        written.write_text(text, "utf-8")
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def print_payload(payload: str | bytes) -> None:
     """Payload to stdout: UTF-8 whatever the locale is; a reader that stops early (`| head`) is no failure."""
     try:
-        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.buffer.write(_encoded(payload))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _encoded(payload: str | bytes) -> bytes:
+    return payload if isinstance(payload, bytes) else payload.encode("utf-8")
 
 
 def colour() -> bool:

@@ -73,7 +73,12 @@ def spark_schema(table: str) -> StructType:
 @cache
 def arrow_schema(table: str) -> pa.Schema:
     """The table's pyarrow schema: strings are utf8, arrays are lists."""
-    return pa.schema([pa.field(c.name, _arrow_type(c.type)) for c in columns(table)])
+    return pa.schema([arrow_field(c) for c in columns(table)])
+
+
+def arrow_field(column: ColumnDoc) -> pa.Field:
+    """The column as a pyarrow field."""
+    return pa.field(column.name, _arrow_type(column.type))
 
 
 def _spark_type(ddl: str) -> DataType:

@@ -10,7 +10,7 @@ tool prints it. A raw segment of a partition has batches, whose headers are prin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
@@ -20,7 +20,8 @@ from epochaudit.sources.files.opening import DAMAGED
 from epochaudit.sources.metadata_log import segment as metadata_segment
 
 TEXT_LIMIT: Final = 2_000  # characters of a line in a report
-LINE_LIMIT: Final = 4 * TEXT_LIMIT  # bytes read for it: a character takes at most four
+LINE_LIMIT: Final = 1 << 20  # bytes of a line that are searched for what decides a finding
+FIRST_READ: Final = 8_000  # bytes
 SKIP: Final = 1 << 20  # bytes per read while skipping forward in a compressed file
 
 A_BATCH: Final = -1
@@ -65,8 +66,8 @@ class Evidence:
         return f"{self.file}:{self.line}" if self.line is not None else f"{self.file} at byte {self.byte_offset}"
 
 
-def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
-    """The text of the line or record at each place, cut at TEXT_LIMIT characters; places that can't be read are left out.
+def read_lines(places: Iterable[Place], open_file: Opener) -> Iterator[tuple[Place, str]]:
+    """The line or record at each place, LINE_LIMIT bytes of it at most; places that can't be read are left out.
 
     `open_file` gives a binary stream of the decompressed file. Each file is opened once and read forward in offset
     order, so that a compressed file is decompressed once; a seekable one is not read between the places.
@@ -74,14 +75,12 @@ def read_lines(places: Iterable[Place], open_file: Opener) -> dict[Place, str]:
     by_file: dict[tuple[str, str], list[Place]] = defaultdict(list)
     for place in sorted(set(places)):
         by_file[place.cluster, place.file].append(place)
-    texts: dict[Place, str] = {}
     for places_of_file in by_file.values():
         try:
             with open_file(places_of_file[0]) as stream:
-                texts.update(_read(stream, places_of_file))
+                yield from _read(stream, places_of_file)
         except DAMAGED:
             continue
-    return texts
 
 
 def _read(stream: BinaryIO, places: Sequence[Place]) -> Iterable[tuple[Place, str]]:
@@ -107,7 +106,7 @@ def disambiguated(first: Place, second: Place, open_file: Opener) -> tuple[Place
 def _records_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place, str]]:
     by_number = {place.record: place for place in places}
     for number, text in metadata_segment.texts(stream, by_number):
-        yield by_number[number], cut(text)
+        yield by_number[number], text
 
 
 def _lines_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place, str]]:
@@ -123,7 +122,8 @@ def _lines_at(stream: BinaryIO, places: Iterable[Place]) -> Iterable[tuple[Place
         position = offset
         ahead = _line_start(stream, ahead)
         if ahead:
-            yield place, cut(ahead.split(b"\n", 1)[0].removesuffix(b"\r").decode("utf-8", errors="replace"))
+            line = ahead.split(b"\n", 1)[0][:LINE_LIMIT]
+            yield place, line.removesuffix(b"\r").decode("utf-8", errors="replace")
 
 
 def _line_start(stream: BinaryIO, ahead: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _line_start(stream: BinaryIO, ahead: bytes) -> bytes:
     read = getattr(stream, "read1", stream.read)  # read1 returns the bytes before a defect
     while len(ahead) < LINE_LIMIT and b"\n" not in ahead:
         try:
-            more = read(LINE_LIMIT - len(ahead))
+            more = read(max(FIRST_READ, len(ahead)))
         except DAMAGED:
             break
         if not more:

@@ -16,14 +16,17 @@ from typing import Any, Final
 
 from epochaudit.findings.evidence import (
     A_BATCH,
+    TEXT_LIMIT,
     Evidence,
     LineNumbers,
     Opener,
     Place,
+    cut,
     disambiguated,
     iso_time,
     read_lines,
 )
+from epochaudit.findings.excerpts import excerpt
 from epochaudit.rules.rule import EXPOSED, SEVERITIES, VIOLATION
 
 IDENTITY: Final = (
@@ -128,9 +131,7 @@ def findings(
     have caused its own.
     """
     raw = [_with_first_difference(row, recording) for row in rows]
-    places = (_place(row, line, recording) for row in raw for line in row["evidence"] or ())
-    texts = read_lines(places, recording.open_file)
-    ordered = sorted((_finding(row, texts, recording) for row in raw), key=in_order)
+    ordered = sorted(_with_lines(raw, recording), key=in_order)
     return tuple(_rooted(list(_with_ids(ordered)), caused_by))
 
 
@@ -158,7 +159,22 @@ def _place(row: Row, line: Row, recording: EvidenceReader) -> Place:
     return replace(place, record=at["line_in_split"]) if recording.holds_records(place) else place
 
 
-def _finding(row: Row, texts: Mapping[Place, str], recording: EvidenceReader) -> Finding:
+def _with_lines(rows: Sequence[Row], recording: EvidenceReader) -> Iterator[Finding]:
+    """The findings of the rows, with their lines. Each finding has of a long line what decides it."""
+    found = [_finding(row, recording) for row in rows]
+    wanted: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        for nth, line in enumerate(row["evidence"] or ()):
+            wanted[_place(row, line, recording)].append((number, nth))
+    texts: dict[tuple[int, int], str] = {}
+    for place, text in read_lines(wanted, recording.open_file):
+        texts |= {(number, nth): excerpt(text, found[number], TEXT_LIMIT) for number, nth in wanted[place]}
+    for number, finding in enumerate(found):
+        lines = (replace(line, text=texts.get((number, nth))) for nth, line in enumerate(finding.evidence))
+        yield replace(finding, evidence=tuple(lines))
+
+
+def _finding(row: Row, recording: EvidenceReader) -> Finding:
     reason = (row["reason"],) if row["reason"] else ()
     return Finding(
         finding_id="",
@@ -177,13 +193,13 @@ def _finding(row: Row, texts: Mapping[Place, str], recording: EvidenceReader) ->
         expected=row["expected"],
         observed=row["observed"],
         because=(*(row["because"] or ()), *reason),
-        evidence=tuple(_evidence(row, line, texts, recording) for line in row["evidence"] or ()),
+        evidence=tuple(_evidence(row, line, recording) for line in row["evidence"] or ()),
         first_offset=row["first_offset"],
         last_offset=row["last_offset"],
     )
 
 
-def _evidence(row: Row, line: Row, texts: Mapping[Place, str], recording: EvidenceReader) -> Evidence:
+def _evidence(row: Row, line: Row, recording: EvidenceReader) -> Evidence:
     place, at = _place(row, line, recording), line["place"]
     return Evidence(
         role=line["role"],
@@ -192,15 +208,19 @@ def _evidence(row: Row, line: Row, texts: Mapping[Place, str], recording: Eviden
         line=recording.numbers.absolute(place.cluster, place.file, at["split"], at["line_in_split"]),
         byte_offset=place.byte_offset,
         time=iso_time(at["time_ms"], zoned=recording.zoned(place)),
-        text=texts.get(place),
+        text=None,
     )
 
 
 def evidence_of(cluster: str, lines: Sequence[Row], recording: EvidenceReader) -> tuple[Evidence, ...]:
     """The recorded lines at places of a cluster; `lines` are dicts of `role` and `place`, a struct of `events.views.ref`."""
     row = {"cluster": cluster}
-    texts = read_lines((_place(row, line, recording) for line in lines), recording.open_file)
-    return tuple(_evidence(row, line, texts, recording) for line in lines)
+    places = [_place(row, line, recording) for line in lines]
+    texts = {place: cut(text) for place, text in read_lines(places, recording.open_file)}
+    return tuple(
+        replace(_evidence(row, line, recording), text=texts.get(place))
+        for line, place in zip(lines, places, strict=True)
+    )
 
 
 def in_order(finding: Finding) -> tuple[object, ...]:

@@ -61,6 +61,7 @@ def report_of(audit: Audit) -> Report:
         repeated=repeated_in(with_consequences(found), audit.repeated(), audit.left_out.keys()),
         loops=loops_in(looping.result()),
         stuck=stuck_members_of(audit.events, read, recorded),
+        roots={capture.cluster: capture.root for capture in audit.captures},
     )
 
 

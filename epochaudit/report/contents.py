@@ -135,6 +135,7 @@ class Report:
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
     offset that no longer exists, and read nothing.
+    roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     """
 
     version: str
@@ -151,6 +152,7 @@ class Report:
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
+    roots: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()
     undrawn: int = 0
 

@@ -41,7 +41,10 @@
   };
 
   form.addEventListener("input", apply);
-  form.addEventListener("reset", () => setTimeout(apply));
+  form.elements.all.addEventListener("click", () => {
+    form.reset();
+    apply();
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = findings.length < 2;
 })();

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from epochaudit.findings.excerpts import excerpt
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS
 from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
-from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets
 from epochaudit.report.losses import (
     Skipped,

@@ -95,7 +95,7 @@ def _findings(report: Report, rule: str, failed: Iterable[str]) -> list[str]:
 
 def _finding(finding: Finding) -> list[str]:
     lines = [
-        f"{finding.verdict} {finding.finding_id}: {finding.subject or finding.cluster}",
+        f"{finding.verdict} {finding.finding_id}: {', '.join(filter(None, (finding.subject, finding.where)))}",
         f"  expected {finding.expected}",
         f"  observed {finding.observed}",
         *(f"  because {reason}" for reason in finding.because),

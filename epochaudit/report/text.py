@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final
 
+from epochaudit.findings.excerpts import excerpt
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
-from epochaudit.report.excerpts import excerpt
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.losses import unsettled_of
 from epochaudit.report.migrations import migration_lines

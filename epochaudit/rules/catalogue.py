@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -92,5 +93,7 @@ def _known_names(selection: Iterable[str]) -> set[str]:
     names = {name.strip().upper() for name in selection}
     known = set().union(*(_names(rule) for rule in catalogue()))
     if unknown := sorted(names - known):
-        raise UnknownRule(f"{', '.join(unknown)}: no such rule, family or KIP; `epochaudit rules` lists them")
+        near = get_close_matches(unknown[0], known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "`epochaudit rules` lists them"
+        raise UnknownRule(f"{', '.join(unknown)}: no such rule, family or KIP; {hint}")
     return names

@@ -78,6 +78,10 @@ def incidents_of(report: Report) -> tuple[Incident, ...]:
     for one in with_consequences(roots):
         if one.topic is not None and one.partition is not None:
             about[one.cluster, one.topic, one.topic_id, one.partition].append(one)
+    for cluster, topic, topic_id, partition in [key for key in about if key[2] is None]:
+        named = [key for key in about if (key[0], key[1], key[3]) == (cluster, topic, partition) and key[2] is not None]
+        if len(named) == 1:  # the rule's evidence has no id, and there was one topic of the name only
+            about[named[0]] += about.pop((cluster, topic, topic_id, partition))
     return tuple(
         Incident(*subject, tuple(found), any(map(report.needs_attention, found))) for subject, found in about.items()
     )

@@ -190,7 +190,7 @@ def marked(row: Row, known: Proofs, *, idle: Collection[int], unclean: Collectio
         mark, weight, label = marks.SERVED, ROUTINE if asker is None or not is_client(asker) else EXCHANGE, ""
         if event["diverging_epoch"] not in (None, NO_EPOCH):
             mark, weight, label = marks.DETECTED, DECISIVE, f"diverges at {event['diverging_end_offset']}"
-    elif mark == marks.ELECTION and event["leader"] == NO_LEADER:
+    elif mark in (marks.ELECTION, marks.FOLLOWER) and event["leader"] == NO_LEADER:
         label = "no leader"
     if code and mark != marks.REFUSED:
         mark, weight, label = marks.REFUSED, DETAIL if kind in _OF_NO_REPLICA else CHANGE, f"refused {code}"

@@ -35,7 +35,6 @@ _WITH_OFFSETS: Final = frozenset({
 })  # fmt: skip
 
 _SERVED: Final = frozenset({marks.SERVED, marks.COMMIT, marks.CROSSED})
-
 Anchor = Callable[[Row], str | None]
 
 
@@ -151,7 +150,7 @@ def _span(section: Section, steps: Sequence[MarkedRow], lanes: _Lanes, anchor: A
 
 
 def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
-    event, label, said = one.row.event, one.label, statement(one.row)
+    event, label, said = one.row.event, one.label, f"{statement(one.row)}{_meant(one)}"
     if event["event_type"] in _WITH_OFFSETS and one.mark in _SERVED and one.least is not None:
         label += f" {one.least}" if one.least == one.greatest else f" {one.least} to {one.greatest}"
     if one.requests > 1:
@@ -174,6 +173,14 @@ def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
         findings=tuple((proof.rule, proof.finding_id) for proof in one.proofs),
         anchor=None if anchor is None else anchor(one.row),
     )
+
+
+def _meant(one: MarkedRow) -> str:
+    """What the mark says that the row alone does not."""
+    if one.mark == marks.CROSSED:
+        return "; read on without noticing the truncation"
+    is_derived = one.mark == marks.UNCLEAN and one.row.event["event_type"] != "UNCLEAN_ELECTION"
+    return "; unclean: the leader was not eligible before" if is_derived else ""
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:

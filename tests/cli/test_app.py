@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
     """Replaces the Spark run by a clean report and records what was asked for; runs in an empty directory."""
     asked: list[tuple[Sequence[str], Settings]] = []
 
-    def audited(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def audited(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         asked.append((captures, chosen))
         return report_with(PASS)
 
@@ -118,6 +119,38 @@ def test_formats_and_outputs_are_paired_in_order(
     assert capsys.readouterr().out.startswith("✓ 0 violations")
 
 
+def test_findings_are_written_as_csv_to_stdout_and_as_parquet_to_a_file(
+    audits: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    formats = ["--format", "parquet", "--output", "f.parquet", "--format", "csv", "--output", "-"]
+    assert app.main(["audit", "a", *formats]) == CLEAN
+    assert (tmp_path / "f.parquet").read_bytes().startswith(b"PAR1")
+    assert capsys.readouterr().out.startswith("cluster,finding_id,")
+
+
+def test_openmetrics_replace_the_file_of_the_run_before_and_its_json_lines_are_appended(
+    audits: object, tmp_path: Path
+) -> None:
+    prom, lines = tmp_path / "epochaudit.prom", tmp_path / "runs.jsonl"
+    for _ in range(2):
+        assert app.main(["audit", "a", "--metrics", "epochaudit.prom", "--metrics-format", "openmetrics"]) == CLEAN
+        assert app.main(["audit", "a", "--metrics", "runs.jsonl"]) == CLEAN
+    assert prom.read_text().count("epochaudit_run_exit_code 0.0\n") == 1
+    assert lines.read_text().count("\n") == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["epochaudit.prom", "runs.jsonl"]
+    assert prom.stat().st_mode == lines.stat().st_mode  # the collector is another user
+
+
+def test_openmetrics_of_a_failed_run_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app, "audited", broken)
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["audit", "a", "--metrics", "m.prom", "--metrics-format", "openmetrics"]) == COULD_NOT_RUN
+    assert "epochaudit_run_exit_code 2.0\n" in (tmp_path / "m.prom").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -126,9 +159,12 @@ def test_formats_and_outputs_are_paired_in_order(
         (["audit", "c", "--format", "text", "--format", "json"], "--output"),
         (["audit", "c", "--output", "a", "--output", "b"], "--format"),
         (["audit", "c", "--output", "nowhere/report"], "does not exist"),
+        (["audit", "c", "--format", "parquet"], "--output FILE"),
         (["audit", "c", "--conf", "novalue"], "KEY=VALUE"),
         (["audit", "c", "--config", "missing.toml"], "missing.toml"),
-        (["audit", "c", "--select", "SR-99"], "epochaudit rules"),
+        (["audit", "c", "--select", "SR-99"], "did you mean "),
+        (["audit", "c", "--select", "KIP-5700"], "did you mean KIP-570"),
+        (["audit", "c", "--ignore", "!!"], "epochaudit rules"),
         (["audit", "c", "--nonsense"], "--nonsense"),
         (["timeline", "orders", "c"], "orders-3"),
         (["timeline", "orders-0"], "--warehouse"),
@@ -137,6 +173,7 @@ def test_formats_and_outputs_are_paired_in_order(
         (["explain", "SR-011"], "SR-01"),
         (["explain", "zzzzzz"], "epochaudit rules"),
         (["nonsense"], "nonsense"),
+        (["adit"], "Did you mean 'audit'?"),
     ],
 )
 def test_a_mistake_gets_one_line_with_what_to_do(
@@ -149,7 +186,7 @@ def test_a_mistake_gets_one_line_with_what_to_do(
 def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def broken(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         raise ZeroDivisionError("first line\nsecond \x1b[2J line")
 
     monkeypatch.setattr(app, "audited", broken)
@@ -162,7 +199,7 @@ def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
 
 
 def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def interrupted(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "audited", interrupted)
@@ -197,7 +234,10 @@ def test_the_command_line_goes_before_the_configuration_file(
         ("fail-on = 3", "fail-on has to be one of exposed, never, unverifiable, violation, found 3"),
         ('select = "SR-01"', "select has to be a list of strings, found 'SR-01'"),
         ("select = [1]", "select has to be a list of strings, found [1]"),
-        ('format = ["pdf"]', "format has to be a list of any of html, json, junit, sarif, text, found ['pdf']"),
+        (
+            'format = ["pdf"]',
+            "format has to be a list of any of csv, html, json, junit, parquet, sarif, text, found ['pdf']",
+        ),
         ("allow-incomplete = 1", "allow-incomplete has to be true or false, found 1"),
         ("master = 4", "master has to be a string, found 4"),
         ("conf = 4", "conf has to be a table of strings, found 4"),
@@ -257,6 +297,37 @@ def test_no_arguments_show_the_help_and_are_a_mistake(capsys: pytest.CaptureFixt
     assert app.main([]) == COULD_NOT_RUN
     assert "Usage: epochaudit" in capsys.readouterr().err
     assert app.main(["--help"]) == CLEAN
+
+
+@pytest.mark.parametrize("name", ["", *app.commands.commands])
+def test_each_help_page_has_examples_that_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main([*name.split(), "--help"]) == CLEAN
+    _, _, examples = capsys.readouterr().out.partition("Examples:\n")
+    commands = [shlex.split(line.partition(" > ")[0], comments=True) for line in examples.splitlines()]
+    assert commands
+    assert {command[0] for command in commands} == {"epochaudit"}
+    for _, of, *arguments in commands:
+        if "--help" not in arguments:
+            app.commands.commands[of].make_context(of, arguments)  # raises for an option or argument that there is not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("epochaudit bas", ["baseline"]), ("epochaudit explain ff-0", [f"FF-0{n}" for n in range(1, 9)])],
+)
+def test_bash_completes_commands_and_rules(words: str, completed: list[str], tmp_path: Path) -> None:
+    command = tmp_path / "epochaudit"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m epochaudit "$@"\n')
+    command.chmod(0o755)
+    script = (
+        'eval "$(_EPOCHAUDIT_COMPLETE=bash_source epochaudit)"\n'
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_epochaudit_completion epochaudit; echo "${COMPREPLY[@]}"'
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ran = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == completed
 
 
 def test_output_is_utf8_whatever_the_locale_and_survives_a_closed_pipe() -> None:

@@ -148,7 +148,7 @@ def test_a_wrong_entry_is_named(tmp_path: Path, content: str, hint: str) -> None
 def test_a_baseline_that_was_written_makes_the_same_audit_clean(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(app, "audited", lambda *_, **__: report)
+    monkeypatch.setattr(app, "audited", lambda _, __, accepting, **___: accepting(report))
     monkeypatch.chdir(tmp_path)
     assert app.main(["audit", "c"]) == 1
     assert app.main(["baseline", "c", "--output", "accepted.toml", "--owner", "storage"]) == 0

@@ -31,6 +31,7 @@ from epochaudit.inventory.inventory import (
 from epochaudit.losses.removal import Segments
 from epochaudit.report.contents import RuleResult
 from epochaudit.sources.files.capture import Capture, CaptureFile
+from tests.json_schemas import complaints
 
 ALL_SOURCES = ("request_log", "state_change_log", "server_log")
 FULL: Present = {("c", node): {source: {"EPOCH_CACHE_X"} for source in ALL_SOURCES} for node in (1, 2)}
@@ -156,7 +157,9 @@ def test_segments_that_would_tell_more_are_recommended() -> None:
     )
     assert "data segments of bills-0, where 1 record at most was lost" in page
     assert "`epochaudit collect` on each host of a replica takes the headers of their batches" in page
-    assert [one["partition"] for one in json.loads(render_json(found))["segments"]] == [3, 0]
+    document = json.loads(render_json(found))
+    assert [one["partition"] for one in document["segments"]] == [3, 0]
+    assert complaints("doctor", document) == []
 
 
 def test_the_page_and_json_hold_it_all() -> None:
@@ -166,6 +169,7 @@ def test_the_page_and_json_hold_it_all() -> None:
     assert "all logs of node 3 is missing: collect them" in page
     assert "1970-01-01 00:00:00 to 1970-01-02 00:00:00" in " ".join(page.split())
     document = json.loads(render_json(found))
+    assert complaints("doctor", document) == []
     assert [gap["node"] for gap in document["gaps"]] == [3]
     assert document["kinds"][0]["first_time"] == "1970-01-01T00:00:00.000"
     assert document["capture"]["clusters"] == ["c"]

@@ -11,7 +11,8 @@ from epochaudit.events.package_data import package_data
 from epochaudit.events.schema import EVENTS, arrow_schema, columns, contract, spark_schema
 
 LAYOUTS = {"metadata_records"}  # of Kafka's records, not of a table
-TABLES = sorted({path.name.removesuffix(".toml") for path in package_data("schemas").iterdir()} - LAYOUTS)
+FILES = {path.name for path in package_data("schemas").iterdir()}
+TABLES = sorted({name.removesuffix(".toml") for name in FILES if name.endswith(".toml")} - LAYOUTS)
 
 
 def test_each_table_of_the_warehouse_has_a_contract() -> None:

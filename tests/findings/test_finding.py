@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochaudit.findings.evidence import LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
+from epochaudit.findings.evidence import FIRST_READ, LINE_LIMIT, TEXT_LIMIT, LineNumbers, Place, iso_time, read_lines
 from epochaudit.findings.finding import EvidenceReader, Finding, findings, in_order
 from epochaudit.sources.files.opening import Stored, open_plain
 from tests.sources.batch_writer import TIME, batch, metadata
@@ -26,7 +26,7 @@ def offset_of(text: bytes) -> int:
 PLACES = {
     offset_of(b"first"): "first line",
     offset_of(b"second"): "second � line",
-    offset_of(b"xxx"): "x" * (TEXT_LIMIT - 1) + "…",
+    offset_of(b"xxx"): "x" * 50_000,
     offset_of("fünfte".encode()): "fünfte Zeile",
     offset_of(b"no newline"): "no newline at the end",
 }
@@ -51,7 +51,7 @@ class Forward(io.RawIOBase):
 @pytest.mark.parametrize("stream", [io.BytesIO, Forward])
 def test_a_line_is_read_back_at_its_offset(stream: Any) -> None:
     places = [Place("c", "server.log", offset) for offset in PLACES]
-    read = read_lines(reversed(places), lambda _: cast(BinaryIO, stream(LOG)))
+    read = dict(read_lines(reversed(places), lambda _: cast(BinaryIO, stream(LOG))))
     assert read == {Place("c", "server.log", offset): text for offset, text in PLACES.items()}
 
 
@@ -62,8 +62,8 @@ def test_lines_close_together_are_each_read_whole() -> None:
     for line in lines:
         offsets.append(at)
         at += len(line) + 1
-    assert at > 3 * LINE_LIMIT
-    read = read_lines([Place("c", "f", offset) for offset in offsets], lambda _: cast(BinaryIO, Forward(content)))
+    assert at > 3 * FIRST_READ
+    read = dict(read_lines([Place("c", "f", offset) for offset in offsets], lambda _: cast(BinaryIO, Forward(content))))
     assert [read[Place("c", "f", offset)] for offset in offsets] == lines
 
 
@@ -76,7 +76,7 @@ def test_a_compressed_file_is_opened_once(tmp_path: Path) -> None:
         opened.append(place.file)
         return cast(BinaryIO, gzip.open(tmp_path / place.file))
 
-    read = read_lines([Place("c", path.name, offset) for offset in PLACES], open_file)
+    read = dict(read_lines([Place("c", path.name, offset) for offset in PLACES], open_file))
     assert list(read.values()) == list(PLACES.values())
     assert opened == ["server.log.gz"]
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_shows_what_comes_before_the_defect(tmp_path: Path) -> No
     path = tmp_path / "server.log.gz"
     path.write_bytes(gzip.compress(b"a whole line\n" + bytes(range(256)) * 400)[:-300])
     places = [Place("c", "server.log.gz", 0), Place("c", "server.log.gz", 10_000_000)]
-    read = read_lines(places, lambda _: open_plain(Stored("log", str(path), 0), "gzip"))
+    read = dict(read_lines(places, lambda _: open_plain(Stored("log", str(path), 0), "gzip")))
     assert read == {places[0]: "a whole line"}
 
 
@@ -107,7 +107,7 @@ def test_a_missing_file_leaves_no_text_and_no_error() -> None:
     def missing_file(place: Place) -> BinaryIO:
         raise FileNotFoundError(place.file)
 
-    assert read_lines([Place("c", "gone.log", 0)], missing_file) == {}
+    assert dict(read_lines([Place("c", "gone.log", 0)], missing_file)) == {}
 
 
 def test_line_numbers_add_the_lines_of_earlier_splits() -> None:
@@ -168,6 +168,30 @@ def found(*rows: dict[str, Any]) -> tuple[Finding, ...]:
 def test_evidence_carries_line_number_time_and_text() -> None:
     line = found(row())[0].evidence[0]
     assert (line.file, line.line, line.time, line.text) == ("server.log", 1, "1970-01-01T00:00:00.000", "first line")
+
+
+def test_of_a_long_line_each_finding_has_the_field_that_decides_it() -> None:
+    """One line of a request log is evidence for two partitions, whose fields are far from its beginning."""
+    partitions = ",".join(f'{{"partition":{number},"highWatermark":{number}7}}' for number in range(20_000))
+    line = f'[2026-11-21 04:36:51,609] DEBUG Completed request:{{"topic":"t","partitions":[{partitions}]}}'
+    first, second = (
+        f'{{"topic":"{topic}","partitions":[{{"partition":0,"highWatermark":{mark}}}]}}'
+        for topic, mark in (("a", 901), ("b", 902))
+    )
+    log = f"{line}{first},{second}\n".encode()
+    assert len(log) > 50 * TEXT_LIMIT
+    numbers = LineNumbers({("c", "server.log", 0): 5})
+    recording = EvidenceReader(lambda _: io.BytesIO(log), numbers, lambda _: False, lambda _: False, lambda _: False)
+    rows = [row(topic="a", because=["high watermark 901"]), row(topic="b", because=["high watermark 902"])]
+    texts = [one.evidence[0].text or "" for one in findings(rows, recording, {})]
+    assert ['"highWatermark":901' in text for text in texts] == [True, False]
+    assert ['"highWatermark":902' in text for text in texts] == [False, True]
+    assert all(text.startswith("[2026-11-21 04:36:51,609] DEBUG") and len(text) < 1.2 * TEXT_LIMIT for text in texts)
+
+
+def test_no_more_than_its_limit_is_read_of_a_line() -> None:
+    [(_, text)] = read_lines([Place("c", "f", 0)], lambda _: io.BytesIO(b"x" * (3 * LINE_LIMIT)))
+    assert text == "x" * LINE_LIMIT
 
 
 def test_order_is_by_severity_rule_and_subject_however_rows_arrive() -> None:

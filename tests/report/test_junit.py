@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 from xml.etree.ElementTree import Element, fromstring
 
+import junitparser
 import pytest
 
 from epochaudit.findings.finding import Finding
@@ -44,7 +45,26 @@ def test_a_failure_holds_the_finding_with_its_lines(report: Report, finding: Fin
     assert failure.attrib["type"] == "violation"
     text = failure.text or ""
     assert finding.finding_id in text
+    assert "orders-0, node 2, leader epoch 2, correlation id 17, cluster west" in text
     assert "broker-2/kafka-request.log:96 the StopReplica request and its answer" in text
+
+
+def test_a_parser_of_junit_reads_what_a_ci_server_shows(lacking: Report) -> None:
+    document = junitparser.JUnitXml.fromstring(junit.render(replace(lacking, failures={"FF-01": "it broke"})).encode())
+    assert isinstance(document, junitparser.JUnitXml)  # the element `testsuites`
+    (suite,) = document
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (4, 1, 1, 2)
+    shown = {case.name: [type(result).__name__ for result in case.result] for case in suite}
+    assert shown == {
+        "FF-01 stale-fetch-served": ["Error"],
+        "SR-01 stale-stop-replica-accepted": ["Failure"],
+        "TI-01 wrong-topic-id-accepted": ["Skipped"],
+        EVIDENCE: ["Skipped"],
+    }
+    assert {one.name: one.value for one in suite.properties()}["clusters"] == "west"
+    before = (suite.tests, suite.failures, suite.errors, suite.skipped)
+    document.update_statistics()  # the counts are those of the cases
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == before
 
 
 def test_missing_evidence_is_a_case_of_its_own_that_is_skipped(report: Report, lacking: Report) -> None:

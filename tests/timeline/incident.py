@@ -21,12 +21,14 @@ def fetch(node: int, second: float, client: str, offset: int, **more: Any) -> Ev
     return fact("FETCH", node, second, **{**columns, **more})
 
 
+READ = fetch(1, 5, "c1", 30, current_leader_epoch=1, greatest=30, least=0, requests=4)
+READ["last"] |= {"byte_offset": 5_900, "line_in_split": 7}
 UNCLEAN = (
     state(1, 1, 1, [1, 2], 4),
     fact("LEADER_STARTS", 1, 2, leader_epoch=1, leader=1, start_offset=0, isr=[1, 2]),
     fact("FOLLOWER_STARTS", 2, 2, leader_epoch=1, leader=1, start_offset=0),
     fact("LOG_TRUNCATED", 2, 2.5, offset=0),
-    fetch(1, 5, "c1", 30, current_leader_epoch=1, greatest=30, least=0, requests=4),
+    READ,
     state(6, 2, 1, [1], 5),
     state(8, 3, 2, [2], 6),
     fact("LEADER_STARTS", 2, 9, leader_epoch=3, leader=2, start_offset=10, isr=[2]),

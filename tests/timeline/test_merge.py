@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from epochaudit.report.pictures import picture as marks
+from epochaudit.report.pictures.picture import CUT
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.timeline import page
 from epochaudit.timeline.event_text import sentence
@@ -20,7 +22,10 @@ from epochaudit.timeline.merge import (
     recorded_in,
     subject_of,
     timeline,
+    timelines,
 )
+from epochaudit.timeline.picture import picture_of
+from tests.json_schemas import complaints
 from tests.timeline.facts import START, fact, topics_of
 
 
@@ -261,6 +266,7 @@ def test_client_ids_cannot_move_the_cursor() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert page.render_json(found).isascii()
+    assert complaints("timeline", json.loads(page.render_json(found))) == []
 
 
 def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: Callable[[str], Path]) -> None:
@@ -280,7 +286,18 @@ def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: 
     assert ("node 1", "TRUNCATED its log to offset 10", "broker-1/server.log", 247) in [
         row for row in rows if "TRUNCATED" in row[1]
     ]
+    picture = picture_of(topic, "u", 0)
+    [unclean] = [step for step in picture.steps if step.mark == marks.UNCLEAN]
+    assert (unclean.host, unclean.label) == ("node 3", "unclean: 2 leads")
+    assert [(one.label, one.first, one.last) for one in picture.stretches if one.kind == CUT] == [
+        ("node 1 cut", 10, 29)
+    ]
+    several = timelines(recorded, [("u", 7), ("u", 0), ("__consumer_offsets", 0)])
+    assert several[0].topics == ()
+    assert page.render(several[1]) == page.render(found)
+    assert len(several[2].topics) == 1
     document = json.loads(page.render_json(found))
+    assert complaints("timeline", document) == []
     assert document["lives"][0]["leader_epochs"][1]["leader_epoch"] == 0
     with pytest.raises(TimelineError, match="u-0"):
         timeline(recorded, "u", 7)

@@ -198,7 +198,7 @@ class _Canvas:
         date = next((step.time[:10] for step in span.steps if step.time), self._date)
         title = span.title + (f" ({date})" if date != self._date and self._wide else "")
         self._date = date
-        for number, line in enumerate(wrap(neutral(short(title, TITLE)), int((self.width - 2 * EDGE) / 7.2)) or [""]):
+        for number, line in enumerate(wrap(neutral(short(title, TITLE)), int((self.width - 2 * EDGE) / 6.6)) or [""]):
             self._y += LINE if number else 0
             self._text(EDGE, self._y, line, "title", into=group)
         self._y += 4
@@ -242,7 +242,7 @@ class _Canvas:
         self._y += height
 
     def _lines(self, step: Step) -> list[tuple[str, str]]:
-        label = f"{self._number}  {_proof(step)}"
+        label = f"{self._number} {_proof(step)}"
         if not self._wide:
             return [(_fitted(f"{label}{step.label}", self._label_width / (BOLD if _is_grave(step) else 1)), "")]
         room = int(self._label_width / PROSE)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
 from epochaudit.events.times import FOREVER
@@ -178,12 +179,26 @@ def _listed(path: str) -> list[Stored]:
     try:
         stored = listing(path)
     except FileNotFoundError:
-        raise CaptureError(f"{path}: no such file or directory") from None
+        raise CaptureError(f"{path}: no such file or directory{_nearest(path)}") from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"{path} can't be listed: {error}") from error
     if not stored:
         raise CaptureError(f"{path} is empty; expected a cluster's logs, such as kafka-request.log of each broker")
     return stored
+
+
+def _nearest(path: str) -> str:
+    """A local path that exists and differs from this one in the spelling of its first unknown part."""
+    if "://" in path:
+        return ""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    if parent and not os.path.isdir(parent):
+        return _nearest(parent)
+    try:
+        near = get_close_matches(name, os.listdir(parent or ("/" if path.startswith("/") else ".")), n=1)
+    except OSError:
+        return ""
+    return f"; did you mean {os.path.join(parent, near[0])}?" if near else ""
 
 
 def _read(file: Stored, size: int) -> bytes:

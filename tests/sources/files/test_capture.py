@@ -354,6 +354,15 @@ def test_a_wrong_manifest_is_refused_with_what_is_wrong(tmp_path: Path, manifest
 # --- no capture
 
 
+def test_a_mistyped_path_gets_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "last-night").mkdir()
+    for mistyped in ("last-nigth", "last-nigth/broker-1", "last-nigth/"):
+        with pytest.raises(CaptureError, match=f"did you mean {tmp_path}/last-night\\?"):
+            discover(str(tmp_path / mistyped))
+    with pytest.raises(CaptureError, match=r"no such file or directory$"):
+        discover(str(tmp_path / "zzz"))
+
+
 def test_what_is_no_capture_is_refused_with_what_was_found(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file or directory"):
         discover(str(tmp_path / "missing"))

@@ -97,7 +97,7 @@ def test_a_capture_in_s3_is_read_as_a_local_one(s3: str) -> None:
 def test_the_lines_of_evidence_are_read_back_from_s3(s3: str) -> None:
     capture = discover(f"{s3}/night/")
     place = Place("c", "broker-1/state-change.log", len(LINES[0]))
-    assert read_lines([place], lambda wanted: capture.file(wanted.file).open()) == {place: LINES[1].rstrip("\n")}
+    assert dict(read_lines([place], lambda wanted: capture.file(wanted.file).open())) == {place: LINES[1].rstrip("\n")}
 
 
 def test_an_object_that_is_an_archive_is_a_capture(s3: str) -> None:

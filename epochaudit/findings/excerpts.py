@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from itertools import chain, pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from epochaudit.findings.finding import Finding
+if TYPE_CHECKING:
+    from epochaudit.findings.finding import Finding
 
 EXCERPT: Final = 480  # characters of a line, about
 HEAD: Final = 110
@@ -26,12 +27,16 @@ _TOPIC_ID: Final = re.compile(r"(?<![\w\-])[\w\-]{22}(?![\w\-])")
 _NAME_PART: Final = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def excerpt(text: str, finding: Finding) -> str:
-    """The whole line if it is short; else its beginning and what decides, with ` … ` for what is left out between."""
-    if len(text) <= EXCERPT:
+def excerpt(text: str, finding: Finding, limit: int = EXCERPT) -> str:
+    """The whole line if it is short; else its beginning and what decides, with ` … ` for what is left out between.
+
+    It has `limit` characters, and a few more where a word or field ends.
+    """
+    if len(text) <= limit:
         return text
-    spans = [(0, HEAD)]
-    room = EXCERPT - HEAD
+    head = HEAD * limit // EXCERPT
+    spans = [(0, head)]
+    room = limit - head
     for start, stop in _deciding(text, finding):
         window = _after_delimiter(text, start), min(len(text), stop + AROUND)
         if room >= window[1] - window[0] and not any(first <= start and stop <= last for first, last in spans):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from epochaudit.findings.excerpts import EXCERPT, excerpt
 from epochaudit.findings.finding import Finding
-from epochaudit.report.excerpts import EXCERPT, excerpt
 
 OTHERS = ",".join(f'{{"topic":"other-{n}","partitions":[{{"partition":0,"fetchOffset":30}}]}}' for n in range(40))
 ANSWERS = ",".join(
