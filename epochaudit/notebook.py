@@ -82,6 +82,11 @@ class Result:
         """The recorded events (schemas/events.toml)."""
         return self.tables.events
 
+    @property
+    def quarantine(self) -> DataFrame:
+        """The lines that could not be read (schemas/quarantine.toml)."""
+        return self.tables.quarantine
+
     @cached_property
     def report(self) -> Report:
         """What `epochaudit audit` reports, as values: findings with their lines, inventory, counts."""
@@ -117,9 +122,10 @@ def audit(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     show: Collection[str] = (),
+    fold: bool = True,
 ) -> Result:
     """Audit captures; arguments and errors as at `pipeline.audit`."""
-    return Result(pipeline.audit(spark, *captures, select=select, ignore=ignore, show=show))
+    return Result(pipeline.audit(spark, *captures, select=select, ignore=ignore, show=show, fold=fold))
 
 
 class Frames(Mapping[str, DataFrame]):

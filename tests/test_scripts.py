@@ -223,7 +223,8 @@ def test_the_library_is_used_as_its_page_prints(
     names: dict[str, Any] = {}
     for fence in FENCE.finditer(page):
         if fence["info"] == "python":
-            exec(compile(fence["content"], "library.md", "exec"), names)  # noqa: S102  the page's own code
+            code = fence["content"].replace("orders-3", OF_READERS["orders-3"])
+            exec(compile(code, "library.md", "exec"), names)  # noqa: S102  the page's own code
     spark.catalog.clearCache()
     assert names["spark"] is spark
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
