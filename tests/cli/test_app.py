@@ -198,6 +198,20 @@ def test_an_internal_error_is_one_line_and_a_traceback_only_on_demand(
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_workers_without_the_package_are_told_apart_from_other_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> Report:
+        raise RuntimeError(
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call last):\n"
+            "ModuleNotFoundError: No module named 'epochaudit'"
+        )
+
+    monkeypatch.setattr(app, "audited", broken)
+    assert app.main(["audit", "c"]) == COULD_NOT_RUN
+    assert "Spark's Python workers don't have epochaudit: install its wheel" in complaint(capsys)
+
+
 def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
         raise KeyboardInterrupt

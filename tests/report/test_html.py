@@ -206,6 +206,16 @@ def test_all_that_is_written_can_be_read_by_day_by_night_and_on_paper(
                 assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
 
 
+def test_known_findings_stand_apart_and_are_collapsed(report: Report, finding: Finding) -> None:
+    known = replace(report, findings=(finding,), known={finding.finding_id: "2026-11-20T02:00:00+00:00"})
+    page = Page(html.render(known))
+    assert "Known from earlier runs" in page.text
+    assert "1 finding that earlier runs reported, the first at 2026-11-20T02:00:00+00:00" in page.text
+    assert len(page.elements("article")) == 1
+    assert 'id="findings"' not in html.render(known)
+    assert 'id="known"' not in html.render(replace(known, known={}))
+
+
 def test_of_many_findings_some_are_shown_whole_and_the_others_in_short(report: Report, finding: Finding) -> None:
     many = tuple(replace(finding, finding_id=f"{number:024x}") for number in range(html.SHOWN_PER_RULE + 7))
     page = Page(html.render(replace(report, findings=many)))

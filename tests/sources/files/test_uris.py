@@ -121,3 +121,24 @@ def test_an_unknown_scheme_is_refused() -> None:
         discover("carrier-pigeon://coop/night")
     system, path = file_system("/var/log")
     assert (type(system), path) == (fs.LocalFileSystem, "/var/log")
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"), [("memory://logs/a/b", "/logs/a/b"), ("memory://logs", "/logs"), ("file:///a/b", "/a/b")]
+)
+def test_a_path_begins_at_the_root_of_its_file_system(uri: str, path: str) -> None:
+    assert file_system(uri)[1] == path
+
+
+def test_a_path_of_web_hdfs_begins_at_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fsspec.implementations.webhdfs.WebHDFS._connect", lambda _: None)
+    assert file_system("webhdfs://namenode:9870/logs/a")[1] == "/logs/a"
+
+
+def test_without_hadoops_native_client_hdfs_is_refused_with_the_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setenv("ARROW_LIBHDFS_DIR", "/nowhere")
+    with pytest.raises(
+        CaptureError, match=r"hdfs needs Hadoop's native client, and lib(jvm|hdfs) is not found here: set JAVA_HOME"
+    ):
+        discover("hdfs://namenode:9000/logs")
