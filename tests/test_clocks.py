@@ -30,12 +30,21 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     return audited
 
 
+@pytest.fixture(scope="module")
+def before(audited: Callable[[Path], dict[str, Any]], capture: Callable[[str], Path]) -> dict[str, Any]:
+    return audited(capture(NAME))
+
+
 @pytest.mark.parametrize("by", [timedelta(seconds=-47), timedelta(hours=-1)], ids=str)
 def test_a_clock_set_back_changes_no_verdict(
-    by: timedelta, audited: Callable[[Path], dict[str, Any]], capture: Callable[[str], Path], tmp_path: Path
+    by: timedelta,
+    before: dict[str, Any],
+    audited: Callable[[Path], dict[str, Any]],
+    capture: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
     set_clock(capture(NAME), tmp_path / "stepped" / NAME, "broker-2", MIDDLE, by)
-    before, after = audited(capture(NAME)), audited(tmp_path / "stepped" / NAME)
+    after = audited(tmp_path / "stepped" / NAME)
     assert after["rules"] == before["rules"]
     assert [finding["finding_id"] for finding in after["findings"]] == [
         finding["finding_id"] for finding in before["findings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,9 +35,12 @@ def test_nothing_is_asked_of_a_jvm_without_an_archive(tmp_path: Path, monkeypatc
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only /proc shows what a process has mapped")
 def test_a_recorded_archive_is_mapped(tmp_path: Path) -> None:
     bare = run(tmp_path, "-c", MAPPED)
-    recorded = run(tmp_path, "-m", "epochaudit.cli.class_archive")
-    assert recorded.returncode == 0, recorded.stderr
-    assert recorded.stdout == ""
+    if class_archive().is_file():  # `make setup` has recorded it, which takes a minute
+        (tmp_path / "epochaudit").mkdir()
+        shutil.copy(class_archive(), tmp_path / "epochaudit")
+    else:
+        recorded = run(tmp_path, "-m", "epochaudit.cli.class_archive")
+        assert (recorded.returncode, recorded.stdout) == (0, ""), recorded.stderr
     assert [path.suffix for path in (tmp_path / "epochaudit").iterdir()] == [".jsa"]
     mapped = run(tmp_path, "-c", MAPPED)
     assert int(mapped.stdout) > int(bare.stdout), mapped.stderr

@@ -103,6 +103,8 @@ def yarn(folder: Path) -> Iterator[Yarn]:
         cluster = java.org.apache.hadoop.yarn.server.MiniYARNCluster("epochaudit", 1, 1, 1)
         cluster.init(settings)
         cluster.start()
+        # the cluster's own setting names a class of the test jars, which clients don't have
+        cluster.getConfig().set("net.topology.node.switch.mapping.impl", "org.apache.hadoop.net.ScriptBasedMapping")
         conf = folder / "conf"
         conf.mkdir()
         file = java.java.io.FileOutputStream(str(conf / "core-site.xml"))

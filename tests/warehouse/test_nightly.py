@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import date, datetime
@@ -132,9 +131,10 @@ def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
 
 def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
     location = str(tmp_path / "warehouse")
-    first = night(put("broker-1/server.log", appended(1, 5, 100) + appended(3, 4, 120)))
+    put("broker-1/server.log.1", appended(1, 5, 100))
+    first = night(put("broker-1/server.log", appended(3, 4, 120)))
     assert first.known == {}
-    both = night(put("broker-2/server.log", appended(1, 5, 100) + appended(2, 3, 120)))
+    both = night(put("broker-2/server.log", appended(4, 5, 100) + appended(5, 3, 120)))
     assert [finding.node for finding in both.findings if finding.finding_id not in both.known] == [2]
     assert both.counted("violation") == 1
     assert both.count("violation") == 2
@@ -245,7 +245,7 @@ def test_a_warehouse_gets_the_columns_that_it_lacks(
 
 
 def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
-    """docs/warehouse.md: blocks that begin with a keyword of SQL, over a warehouse with a finding."""
+    """Those of docs/warehouse.md, over a warehouse with a finding and a bad line."""
     put("broker-1/server.log", appended(1, 5, 100) + "no log line\n")
     assert night(put("broker-2/server.log", appended(1, 5, 100))).findings == ()
     [finding] = night(put("broker-1/server.log.2", appended(2, 4, 120))).findings
@@ -265,7 +265,6 @@ def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, nig
 
 
 def queries(page: str) -> list[str]:
-    """The SQL statements of a page's indented blocks, without their semicolons."""
-    blocks = re.findall(r"(?:^    .*\n(?:^\n(?=    ))?)+", page, re.MULTILINE)
-    statements = (one.strip() for block in blocks for one in textwrap.dedent(block).split(";"))
-    return [one for one in statements if re.match(r"(SELECT|WITH|CREATE)\b", one)]
+    """The SQL statements of a page, without their semicolons."""
+    fences = re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [statement.strip() for fence in fences for statement in fence.split(";") if statement.strip()]
