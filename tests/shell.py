@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.settings import Settings
 from epochaudit.sources.discovery.discovery import discover, inspected
+from epochaudit.timeline.incidents import events_of, pictured
 
 # -S and -E: without site-packages it starts at once
 CLIENT: Final = """\
@@ -100,11 +101,13 @@ class Shell:
                         connection.sendall(msgspec.json.encode(_printed(arguments, folder)))
                 self.spark.catalog.clearCache()  # a process audits once; here the session goes on
 
-    def _audited(self, captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
+    def _audited(
+        self, captures: Sequence[str], chosen: Settings, accepting: Callable[[Report], Report], *, debug: bool
+    ) -> Report:
         if chosen.warehouse is not None:
-            return commands.audited(captures, chosen, debug=debug)
+            return commands.audited(captures, chosen, accepting, debug=debug)
         known, _ = self._known(captures, chosen)
-        return replace(known, roots=dict(zip(known.roots, captures, strict=True)))
+        return accepting(replace(known, roots=dict(zip(known.roots, captures, strict=True))))
 
     def _diagnosed(self, captures: Sequence[str], chosen: Settings, **_: object) -> Diagnosis:
         return self._known(captures, chosen)[1]
@@ -114,7 +117,8 @@ class Shell:
         if key not in self.audits:
             found = map(discover, captures)
             result = audit(self.spark, *found, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
-            self.audits[key] = report_of(result), diagnosis_of(result)
+            report = pictured(report_of(result), lambda: events_of(result))
+            self.audits[key] = report, diagnosis_of(result)
             result.release()
         return self.audits[key]
 
