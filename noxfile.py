@@ -1,7 +1,7 @@
 """The audit on each line of Spark 4, and on each Python: `nox`, or `nox --session 'audit(spark=4.0)'`.
 
 Each session makes an environment with that Spark, and compares the JSON reports of recorded captures with those that
-this environment's Spark gives, byte for byte. Where Delta Lake exists for the line, a warehouse is filled as well.
+this environment's Spark gives, byte for byte.
 """
 
 from __future__ import annotations

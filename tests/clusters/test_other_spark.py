@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.other_spark import COMPARED, report
+from tests.clusters.conftest import SELECT
+from tests.clusters.packed import ROOT
+from tests.other_spark import report
 
-ROOT = Path(__file__).parents[1]
-OTHER = "4.0.2"  # the oldest line, whose API lacks most
+OTHER = "4.0.2"  # of the oldest line, whose API lacks most
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +28,8 @@ def other_spark() -> Path:
     return folder
 
 
-@pytest.mark.cluster
-def test_the_oldest_line_of_spark_gives_the_same_report(other_spark: Path, tmp_path: Path) -> None:
-    name = COMPARED[0]
-    with_its_spark = f"{other_spark}:{ROOT}"
-    reports = []
-    for number, packages in enumerate((with_its_spark, str(ROOT))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        reports.append(report(Path(sys.executable), folder, name, packages))
-    assert reports[0] == reports[1]
+def test_the_oldest_line_of_spark_gives_the_same_report(
+    other_spark: Path, recorded: Path, local_report: str, tmp_path: Path
+) -> None:
+    given = report(Path(sys.executable), recorded, tmp_path, *SELECT, packages=f"{other_spark}:{ROOT}")
+    assert given == local_report
