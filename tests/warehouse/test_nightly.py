@@ -246,9 +246,9 @@ def test_a_warehouse_gets_the_columns_that_it_lacks(
 
 def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
     """Those of docs/warehouse.md, over a warehouse with a finding and a bad line."""
-    put("broker-1/server.log", appended(1, 5, 100) + "no log line\n")
-    assert night(put("broker-2/server.log", appended(1, 5, 100))).findings == ()
-    [finding] = night(put("broker-1/server.log.2", appended(2, 4, 120))).findings
+    put("broker-1/server.log", appended(1, 5, 100) + appended(2, 6, 110)[:-70] + "\n")
+    assert night(put("broker-2/server.log", appended(3, 5, 100))).findings == ()
+    [finding] = night(put("broker-1/server.log.2", appended(4, 4, 120))).findings
     results = {}
     for query in queries(Path("docs/warehouse.md").read_text("utf-8")):
         result = spark.sql(query.replace("/tables/kafka", str(tmp_path / "warehouse")))
@@ -259,7 +259,7 @@ def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, nig
         return found
 
     assert [row["rule"] for row in of("SELECT severity, rule")] == [finding.rule]
-    assert [row["quarantined"] for row in of("quarantined > 0.01 * lines_read")] == [1]
+    assert min(row["quarantined"] for row in of("quarantined > 0.01 * lines_read")) > 0
     assert [row["outcome"] for row in of("SELECT run_id, outcome")] == ["findings", "clean"]
     assert [row["count(1)"] for row in of("SELECT live.node, event_type")] == [1]
 
