@@ -34,12 +34,16 @@ class AcknowledgedRuns(LineRows):
     def __init__(self, counts: RequestCounts) -> None:
         super().__init__(COLUMNS)
         self._counts = counts
-        self._runs: dict[Values, tuple[Values, list[int]]] = {}  # by subject: the values of the open run, its base offsets
+        self._runs: dict[
+            Values, tuple[Values, list[int]]
+        ] = {}  # by subject: the values of the open run, its base offsets
         self._span = 0
 
     def add(self, common: Values, found: Iterable[Values]) -> None:
         """Add a request: `common` in the order of json.COMMON, `found` as by `produce.rows`."""
-        byte_offset, line_in_split, time_ms, version, correlation_id, client_id, connection, _, _, total_ms = common[:10]
+        byte_offset, line_in_split, time_ms, version, correlation_id, client_id, connection, _, _, total_ms = common[
+            :10
+        ]
         if (span := time_ms // SPAN_MS) != self._span:
             self.finish()
             self._span = span

@@ -16,14 +16,31 @@ SHOWN = ("partition", "acks", "base_offsets")
 
 
 def produced(
-    *answers: tuple[int, int, int], acks: int = -1, second: int = 0, version: int = 11, topic: object = None, **more: object
+    *answers: tuple[int, int, int],
+    acks: int = -1,
+    second: int = 0,
+    version: int = 11,
+    topic: object = None,
+    **more: object,
 ) -> str:
     """A line; answers: partition, error code and base offset."""
     topic = topic or {"name": "t"}
     asked = [{"index": index, "recordsSizeInBytes": 70} for index, _, _ in answers]
-    request = {"transactionalId": None, "acks": acks, "timeoutMs": 8000, "topicData": [{**topic, "partitionData": asked}]}
+    request = {
+        "transactionalId": None,
+        "acks": acks,
+        "timeoutMs": 8000,
+        "topicData": [{**topic, "partitionData": asked}],
+    }
     told = [
-        {"index": index, "errorCode": code, "baseOffset": base, "logAppendTimeMs": -1, "logStartOffset": 3, "recordErrors": []}
+        {
+            "index": index,
+            "errorCode": code,
+            "baseOffset": base,
+            "logAppendTimeMs": -1,
+            "logStartOffset": 3,
+            "recordErrors": [],
+        }
         for index, code, base in answers
     ]
     response = {"responses": [{**topic, "partitionResponses": told}], "throttleTimeMs": 0}
