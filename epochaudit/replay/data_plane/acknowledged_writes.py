@@ -113,18 +113,20 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
 
 
 def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
-    """One row per leader epoch of a node, acks aside, and leader epoch that began without some of what it acknowledged.
+    """One row per leader epoch in which a node acknowledged writes, with any acks, and leader epoch that began without some of them.
 
-    Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, partition, node, leader_epoch, log_start_offset,
-    removed_in (the later leader epoch), start_offset and start_ref (of that), until (null, or the offset from which on another epoch
-    in between had removed the records).
+    Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch,
+    log_start_offset, removed_in (the later leader epoch), start_offset and start_ref (of that), until (null, or the offset from which on
+    another epoch in between had removed the records).
     """
-    by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "node", "leader_epoch").agg(
-        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset")
-    )  # fmt: skip
+    by_epoch = (
+        answered.where(F.col("leader_epoch").isNotNull())
+        .groupBy(*_KEY, "node", "leader_epoch")
+        .agg(F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"))
+    )
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     starts = epochs.where(named & F.col("start_offset").isNotNull()).select(
-        *_KEY, F.col("leader_epoch").alias("removed_in"), "start_offset", "start_ref"
+        *_KEY, "topic", "topic_id", F.col("leader_epoch").alias("removed_in"), "start_offset", "start_ref"
     )
     removed = starts.join(F.broadcast(by_epoch), list(_KEY)).where(
         (F.col("removed_in") > F.col("leader_epoch")) & (F.col("start_offset") <= F.col("base_offset"))
@@ -135,33 +137,40 @@ def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     return removed.where(F.col("until").isNull() | (F.col("until") > F.col("start_offset")))
 
 
+REMOVED: Final = (
+    "cluster string, topic_key string, partition int, node int, leader_epoch int, start_offset bigint, until bigint, "
+    "log_start_offset bigint, number int"
+)
+
+
 def removed_writes(
     events: DataFrame, removed: DataFrame, topics: Collection[str], topic_ids: Collection[str]
 ) -> DataFrame:
-    """One row per partition, leader epoch that began without acknowledged writes, acks and producer.
+    """One row per number, acks and producer.
 
-    Needs: the events table; `removed` as by `removed_epochs`, in `topics` and `topic_ids` all its topics. Clock: as `answered_epochs`.
-    Columns: cluster, topic, topic_id, partition, removed_in, start_offset, start_ref, acks, client_id, client_host, transactional_id,
-    answers (the number of acknowledged batches that are gone), first_offset and last_offset (of their base offsets), own_ref (the
-    answer that acknowledged the last one, or a later one of its run).
+    Needs: the events table; `removed` with the columns REMOVED: rows of `removed_epochs`, and a number of the epoch that began without
+    the writes. In `topics` and `topic_ids` all its topics. Clock: as `answered_epochs`.
+    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are gone), first_offset and
+    last_offset (the lowest and highest of their base offsets), own_ref (the last answer of the run that acknowledged the highest).
     """
     named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
-    rows = of_types(events, PRODUCE).where(named).select(
+    rows = of_types(events, PRODUCE).where(named)
+    rows = rows.select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "base_offsets", "client_id",
         client_host().alias("client_host"), "transactional_id", ref().alias("own_ref"),
     )  # fmt: skip
     placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
-    gone = placed.select(
-        *_KEY, "node", "leader_epoch", "topic", "topic_id", "acks", "client_id", "client_host", "transactional_id", "own_ref",
-        F.explode("base_offsets").alias("base_offset"),
-    ).join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"])  # fmt: skip
+    producer = ("acks", "client_id", "client_host", "transactional_id")
+    each = placed.select(
+        *_KEY, "node", "leader_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
+    )
     offset = F.col("base_offset")
-    within = (offset >= F.col("start_offset")) & (offset >= F.coalesce("log_start_offset", F.lit(0)))
-    gone = gone.where(within & F.coalesce(offset < F.col("until"), F.lit(True)))
-    return gone.groupBy(
-        *_KEY, "removed_in", "start_offset", "start_ref", "acks", "client_id", "client_host", "transactional_id"
-    ).agg(
-        F.max("topic").alias("topic"), F.max("topic_id").alias("topic_id"), F.count("*").alias("answers"),
-        F.min("base_offset").alias("first_offset"), F.max("base_offset").alias("last_offset"),
+    gone = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
+        (offset >= F.greatest("start_offset", "log_start_offset")) & F.coalesce(offset < F.col("until"), F.lit(True))
+    )
+    return gone.groupBy("number", *producer).agg(
+        F.count("*").alias("batches"),
+        F.min("base_offset").alias("first_offset"),
+        F.max("base_offset").alias("last_offset"),
         F.max_by("own_ref", "base_offset").alias("own_ref"),
-    )  # fmt: skip
+    )
