@@ -104,7 +104,7 @@ def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
         for one in writes[:SHOWN]:
             page.say((f"{producer(one)}; told at {one.evidence[0].place}", ""), indent=4, hang=2)
         _more(page, len(writes))
-        page.say((f"the epoch starts at {writes[0].evidence[1].place}", "dim"), indent=4, hang=2)
+        page.say((f"the epoch starts at {writes[0].evidence[-1].place}", "dim"), indent=4, hang=2)
     _more(page, len(found))
 
 

@@ -12,9 +12,12 @@ from epochaudit.replay.data_plane.lineage import acknowledged_epochs, epochs_of
 from epochaudit.report.contents import LostWrites
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from epochaudit.pipeline import Audit
 
 RULE: Final = "AW-01"  # its subjects are leader epochs before which writes had been acknowledged
+EPOCH: Final = ("cluster", "topic_key", "partition", "removed_in")
 LISTED: Final = 200
 TOLD: Final = "the answer that acknowledged the last of them"
 BEGUN: Final = "the leader's line that starts the epoch"
@@ -29,26 +32,29 @@ def lost_writes_of(audit: Audit, recording: EvidenceReader) -> tuple[LostWrites,
     """
     if not any(tally.rule == RULE and any(tally.counts.values()) for tally in audit.tallies):
         return ()
-    found = removed_epochs(epochs_of(audit.events), acknowledged_epochs(audit.events))
+    rows, epochs = lost_rows(audit.events)
+    return _with_lines(rows, epochs, recording)
+
+
+def lost_rows(events: DataFrame) -> tuple[list[Row], dict[int, Row]]:
+    """The rows of `removed_writes`, and by their number a row of `removed_epochs` each: the leader epoch that lacks the writes."""
+    found = removed_epochs(epochs_of(events), acknowledged_epochs(events))
     in_order = found.orderBy("cluster", "topic", "topic_id", "partition", "removed_in", "leader_epoch", "node")
     removed = in_order.limit(LISTED).toArrow().to_pylist()
     if not removed:
-        return ()
+        return [], {}
     numbers: dict[tuple[object, ...], int] = {}
     epochs: dict[int, Row] = {}
     for row in removed:
-        subject = (row["cluster"], row["topic_key"], row["partition"], row["removed_in"])
-        epochs[numbers.setdefault(subject, len(numbers))] = row
-    names = [name.split()[0] for name in REMOVED.split(", ")]
-    of = (
-        row | {"number": numbers[row["cluster"], row["topic_key"], row["partition"], row["removed_in"]]}
-        for row in removed
-    )
-    candidates = audit.events.sparkSession.createDataFrame([tuple(row[name] for name in names) for row in of], REMOVED)
+        number = numbers.setdefault(tuple(row[name] for name in EPOCH), len(numbers))
+        epochs[number] = row
+        row["number"] = number
+    names = [column.split()[0] for column in REMOVED.split(", ")]
+    candidates = events.sparkSession.createDataFrame([tuple(row[name] for name in names) for row in removed], REMOVED)
     topics = sorted({row["topic"] for row in removed if row["topic"] is not None})
     topic_ids = sorted({row["topic_id"] for row in removed if row["topic_id"] is not None})
-    rows = removed_writes(audit.events, candidates, topics, topic_ids).toArrow().to_pylist()
-    return _with_lines(sorted(rows, key=_in_order), epochs, recording)
+    rows = removed_writes(events, candidates, topics, topic_ids).toArrow().to_pylist()
+    return sorted(rows, key=_in_order), epochs
 
 
 def _in_order(row: Row) -> tuple[object, ...]:

@@ -41,10 +41,15 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     found = found.select(
         *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
     )
-    unlogged = epochs.where(_has_no_line()).groupBy(*_KEY, "leader").agg(F.max("leader_epoch").alias("unlogged"))
-    found = found.join(F.broadcast(unlogged.withColumnRenamed("leader", "node")), [*_KEY, "node"], "left")
-    # the node led in a later epoch without a line of its own: its answers may be of that one
-    of_later = F.coalesce(F.col("unlogged") > F.col("leader_epoch"), F.lit(False))
+    # the node led, or may have led, in a later epoch without a line of its own: its answers may be of that one
+    unlogged = (
+        epochs.where(_has_no_line())
+        .groupBy(*_KEY)
+        .agg(F.collect_list(F.struct("leader_epoch", "leader")).alias("unlogged"))
+    )
+    found = found.join(F.broadcast(unlogged), list(_KEY), "left")
+    of_node = F.filter("unlogged", lambda e: F.coalesce(e["leader"] == F.col("node"), F.lit(True)))
+    of_later = F.coalesce(F.array_max(of_node["leader_epoch"]) > F.col("leader_epoch"), F.lit(False))
     return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop("unlogged")
 
 
@@ -54,8 +59,9 @@ def _leader_epoch() -> Column:
 
 
 def _has_no_line() -> Column:
-    """A leader epoch whose leader may have begun it, but logged no line."""
-    return F.col("start_offset").isNull() & (F.col("leader") >= 0) & ~F.coalesce("never_begun", F.lit(False))
+    """A leader epoch whose leader, if it is known, may have begun it, but logged no line."""
+    has_leader = F.coalesce(F.col("leader") >= 0, F.lit(True))
+    return F.col("start_offset").isNull() & has_leader & ~F.coalesce("never_begun", F.lit(False))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
