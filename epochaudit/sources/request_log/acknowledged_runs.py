@@ -1,7 +1,7 @@
 """Rows of Produce: the base offsets that leaders acknowledged, in runs.
 
 Produce is a third of a busy log, and only a loss needs its answers. A row is a run of answers that one connection got for a partition
-within ten seconds. Answers with an error code or without a base offset, and requests without an answer (acks=0), are only counted.
+within one second. Answers with an error code or without a base offset, and requests without an answer (acks=0), are only counted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ COLUMNS: Final = (
     "client_id", "connection", "topic", "topic_id", "partition", "acks", "transactional_id", "log_start_offset", "base_offsets",
 )  # fmt: skip
 _ARRIVAL: Final = COLUMNS.index("arrival_ms")
-SPAN_MS: Final = 10_000
-"""The longest run: the node must have held one leader epoch from its first request to its last answer."""
+SPAN_MS: Final = 1_000
+"""The longest run. A run counts only if its node led all the time, and leaders may change every few seconds."""
 
 Values = tuple[Any, ...]
 

@@ -18,7 +18,7 @@ SHOWN = ("partition", "acks", "base_offsets")
 def produced(
     *answers: tuple[int, int, int],
     acks: int = -1,
-    second: int = 0,
+    at_ms: int = 0,
     version: int = 11,
     topic: object = None,
     **more: object,
@@ -45,7 +45,7 @@ def produced(
     ]
     response = {"responses": [{**topic, "partitionResponses": told}], "throttleTimeMs": 0}
     text = json_request("PRODUCE", version, {**request, **more}, "" if acks == 0 else response)
-    return text.replace("04:18:07,602", f"04:18:{second:02},602")
+    return text.replace("04:18:07,602", f"04:18:{at_ms // 1000:02},{at_ms % 1000:03}")
 
 
 def runs(*lines: str) -> list[dict[str, Any]]:
@@ -59,11 +59,11 @@ def shown(*lines: str) -> list[tuple[Any, ...]]:
 
 
 def test_answers_to_one_connection_are_one_row_with_the_last_answers_place() -> None:
-    lines = [produced((0, 0, 5), second=1), produced((0, 0, 9), second=2), produced((0, 0, 11), second=3)]
+    lines = [produced((0, 0, 5), at_ms=1), produced((0, 0, 9), at_ms=2), produced((0, 0, 11), at_ms=3)]
     (run,) = runs(*lines)
     assert (run["base_offsets"], run["acks"], run["topic"], run["log_start_offset"]) == ([5, 9, 11], -1, "t", 3)
     assert (run["line_in_split"], run["byte_offset"]) == (3, sum(len(line) + 1 for line in lines[:2]))
-    assert run["time_ms"] - run["arrival_ms"] > 2_000  # the earliest arrival
+    assert run["time_ms"] - run["arrival_ms"] > 2  # the earliest arrival
 
 
 def test_rows_state_nothing_that_counts_of_other_requests_are_made_of() -> None:
@@ -71,8 +71,8 @@ def test_rows_state_nothing_that_counts_of_other_requests_are_made_of() -> None:
     assert {"error_code", "in_request", "in_response", "run_rows"}.isdisjoint(run)
 
 
-def test_a_run_ends_after_ten_seconds_and_where_offsets_fall() -> None:
-    assert shown(produced((0, 0, 5), second=9), produced((0, 0, 6), second=10)) == [(0, -1, [5]), (0, -1, [6])]
+def test_a_run_ends_with_its_second_and_where_offsets_fall() -> None:
+    assert shown(produced((0, 0, 5), at_ms=1_999), produced((0, 0, 6), at_ms=2_000)) == [(0, -1, [5]), (0, -1, [6])]
     again = shown(produced((0, 0, 5)), produced((0, 0, 6)), produced((0, 0, 5)), produced((0, 0, 7)))
     assert again == [(0, -1, [5, 6]), (0, -1, [5, 7])]
 
