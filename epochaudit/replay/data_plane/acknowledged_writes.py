@@ -41,7 +41,8 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     found = found.select(
         *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
     )
-    # the node led, or may have led, in a later epoch without a line of its own: its answers may be of that one
+    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one. `never_begun` does
+    # not exclude it, as it takes the leader's lines for complete.
     unlogged = (
         epochs.where(_has_no_line())
         .groupBy(*_KEY)
@@ -59,9 +60,8 @@ def _leader_epoch() -> Column:
 
 
 def _has_no_line() -> Column:
-    """A leader epoch whose leader, if it is known, may have begun it, but logged no line."""
-    has_leader = F.coalesce(F.col("leader") >= 0, F.lit(True))
-    return F.col("start_offset").isNull() & has_leader & ~F.coalesce("never_begun", F.lit(False))
+    """A leader epoch with a leader, or with an unknown one, of which no leader logged a line."""
+    return F.col("start_offset").isNull() & F.coalesce(F.col("leader") >= 0, F.lit(True))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
@@ -92,7 +92,7 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         {"highest": F.max("write").over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
     removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
-    unsure = _has_no_line() | F.col("restart_offset").isNotNull()
+    unsure = (_has_no_line() & ~F.coalesce("never_begun", F.lit(False))) | F.col("restart_offset").isNotNull()
     epoch = F.struct("leader_epoch", "least_start", unsure.alias("unsure"), "write")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
