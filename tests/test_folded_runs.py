@@ -24,7 +24,7 @@ ALWAYS_COMPILED = 1e12  # bytes
 SMALL_RANGE = 1 << 19
 
 
-@pytest.mark.parametrize("name", ["zk-unclean-truncation-3.9", "kraft-unclean-truncation-4.1"])
+@pytest.mark.parametrize("name", ["kraft-unclean-truncation-4.1"])
 def test_folding_changes_nothing_but_the_number_of_rows(
     name: str, spark: SparkSession, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | Non
     [*last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
     if not last or last[0]["outcome"] == INCOMPLETE or last[0]["settings"] != evaluation.settings:
         return None
-    return _report(directory, last[0], lambda _: True) if last[0]["generations"] == evaluation.generations else None
+    return _report(directory, last[0], lambda *_: True) if last[0]["generations"] == evaluation.generations else None
 
 
 def last_report(directory: Directory, cluster: str | None, new: bool | datetime) -> Report:
@@ -97,12 +97,19 @@ class Opened:
         ]
         return cls(opening[-1]["run_id"], opening[-1]["at"])
 
+    def reported_by(self, completed: Sequence[str]) -> str:
+        """The first completed run from then on: itself, unless it was killed. completed: run ids, in order."""
+        return next((run_id for run_id in completed if run_id >= self.run_id), self.run_id)
 
-def _is_known(run_id: str, new: bool | datetime) -> Callable[[Opened], bool]:
+
+IsKnown = Callable[[Opened, str], bool]  # given when it became open, and the first run that reported it
+
+
+def _is_known(run_id: str, new: bool | datetime) -> IsKnown:
     if isinstance(new, datetime):
         since = new.replace(tzinfo=UTC)
-        return lambda opened: datetime.fromisoformat(opened.at) < since
-    return lambda opened: new and opened.run_id != run_id
+        return lambda opened, _: datetime.fromisoformat(opened.at) < since
+    return lambda _, reported_by: new and reported_by != run_id
 
 
 def with_known(directory: Directory, report: Report, before: Run) -> Report:
@@ -110,19 +117,24 @@ def with_known(directory: Directory, report: Report, before: Run) -> Report:
     if not report.findings:
         return report
     found = _open_findings(directory, before.run_id).select("finding_id", "history").collect()
-    return replace(report, known=_known(found, _is_known(before.run_id, new=True)))
+    return replace(
+        report, known=_known(directory, report.inventory.clusters, found, _is_known(before.run_id, new=True))
+    )
 
 
-def _known(found: Iterable[Any], is_known: Callable[[Opened], bool]) -> dict[str, str]:
+def _known(directory: Directory, clusters: Iterable[str], found: Iterable[Any], is_known: IsKnown) -> dict[str, str]:
+    """Finding id -> when it became open. A run that was killed has told nobody: what it found, the next completed run reported."""
+    of_clusters = F.arrays_overlap("clusters", F.array(*map(F.lit, clusters)))
+    completed = sorted(row["run_id"] for row in directory.table("runs").where(of_clusters).select("run_id").collect())
     opened = {row["finding_id"]: Opened.of(row["history"]) for row in found}
-    return {id: one.at for id, one in sorted(opened.items()) if is_known(one)}
+    return {id: one.at for id, one in sorted(opened.items()) if is_known(one, one.reported_by(completed))}
 
 
 def _open_findings(directory: Directory, run_id: str) -> DataFrame:
     return directory.table("findings").where((F.col("last_run_id") == run_id) & (F.col("state") == OPEN))
 
 
-def _report(directory: Directory, run: Row, is_known: Callable[[Opened], bool]) -> Report:
+def _report(directory: Directory, run: Row, is_known: IsKnown) -> Report:
     report = msgspec.json.decode(run["report"], type=Report)
     found = _open_findings(directory, run["run_id"]).toArrow().to_pylist()
     consequences: dict[str, list[Finding]] = defaultdict(list)
@@ -133,7 +145,9 @@ def _report(directory: Directory, run: Row, is_known: Callable[[Opened], bool]) 
         else:
             roots.append(_finding(row))
     whole = (replace(f, consequences=tuple(sorted(consequences[f.finding_id], key=in_order))) for f in roots)
-    return replace(report, findings=tuple(sorted(whole, key=in_order)), known=_known(found, is_known))
+    return replace(
+        report, findings=tuple(sorted(whole, key=in_order)), known=_known(directory, run["clusters"], found, is_known)
+    )
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:

@@ -172,6 +172,11 @@ def test_a_finding_is_new_again_when_it_is_found_again() -> None:
     assert [Opened.of(history[:number]).run_id for number in (1, 2, 4, 5)] == ["a", "a", "d", "d"]
 
 
+def test_what_a_killed_run_found_is_reported_by_the_next_one() -> None:
+    opened = Opened("b", "at b")
+    assert [opened.reported_by(completed) for completed in (["a", "b", "c"], ["a", "c", "d"], ["a"])] == ["b", "c", "b"]
+
+
 def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put("broker-1/server.log", appended(1, 4, 100))
     reading = nightly.write
