@@ -1,1 +1,0 @@
-"""What leaders promised producers."""
