@@ -30,6 +30,7 @@ from epochaudit.report.templates import environment
 from epochaudit.report.text import headline
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture
+from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import unpersist
 from epochaudit.timeline import merge, page
 from epochaudit.timeline.incidents import events_of
@@ -134,8 +135,8 @@ class Frames(Mapping[str, DataFrame]):
     The modules of epochaudit.replay describe grain and columns; `epochaudit explain RULE` names the one of a rule.
     """
 
-    def __init__(self, events: DataFrame) -> None:
-        self._events = events
+    def __init__(self, events: DataFrame, scanned: DataFrame) -> None:
+        self._events, self._scanned = events, scanned
 
     def __getitem__(self, name: str) -> DataFrame:
         return FRAMES[name].of(self._events)
@@ -147,11 +148,13 @@ class Frames(Mapping[str, DataFrame]):
         return len(FRAMES)
 
     def release(self) -> None:
-        """Free the tables that frames share. The frames can't be used afterwards."""
+        """Free the tables that frames share, and the rows that were read. The frames can't be used afterwards."""
         unpersist(self._events)
+        unpersist_scan(self._scanned)
 
 
 def frames(spark: SparkSession, *captures: str | Capture) -> Frames:
     """The frames of captures, without evaluating a rule. Raises CaptureError."""
     discovered = [one if isinstance(one, Capture) else discover(one) for one in captures]
-    return Frames(pipeline.judged_events(pipeline.reading(spark, discovered)))
+    read = pipeline.reading(spark, discovered)
+    return Frames(pipeline.judged_events(read), read.rows)

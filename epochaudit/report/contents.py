@@ -170,6 +170,11 @@ class Report:
         """Whether the finding, or a consequence of it, is a breach that is neither accepted nor known."""
         return any(one.verdict in BREACHES and self._counts(one) for one in (finding, *finding.consequences))
 
+    @property
+    def flagged(self) -> list[Finding]:
+        """The breaches that need attention, in the order of the findings."""
+        return [one for one in self.findings if one.verdict in BREACHES and self.needs_attention(one)]
+
     def is_known(self, finding: Finding) -> bool:
         """Whether the finding is a breach that earlier runs reported, with nothing new in it but what is accepted."""
         return finding.verdict in BREACHES and not self.accepts(finding) and not self.needs_attention(finding)

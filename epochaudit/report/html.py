@@ -79,7 +79,7 @@ def render(report: Report) -> str:
     """The page, ending in a newline."""
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
     line, losses, truncations = headline(report), losses_of(report), truncations_of(report)
-    flagged = _groups(report, [finding for finding in breaches if report.needs_attention(finding)])
+    flagged = _groups(report, report.flagged)
     known = _groups(report, [finding for finding in breaches if report.is_known(finding)])
     asked_for = _groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES])
     shown = [finding for group in (*flagged, *known, *asked_for) for finding in group.shown]

@@ -30,7 +30,7 @@ SHOWN_REPEATED: Final = 5
 SHOWN_UNKNOWN: Final = 5
 SHOWN_RULES: Final = 5
 SHOWN_KNOWN: Final = 5
-SHOWN_UNMET: Final = 10
+SHOWN_UNMATCHED: Final = 10
 UNWRAPPED: Final = 100_000  # columns
 NO_SUBJECT: Final = "no rule has a subject in this capture"
 
@@ -96,7 +96,7 @@ def headline(report: Report) -> str:
 
 def _consequences(report: Report) -> str:
     """How many of them stand below inside others, as what those led to."""
-    flagged = [one for one in report.findings if one.verdict in BREACHES and report.needs_attention(one)]
+    flagged = report.flagged
     inside = sum(len(finding.consequences) for finding in flagged)
     return f" ({plural(len(flagged), 'finding')} and {plural(inside, 'consequence')} of them)" if inside else ""
 
@@ -169,7 +169,7 @@ def _unknown(inventory: Inventory) -> str:
 def _findings(page: Page, report: Report) -> None:
     results = {rule.rule: rule for rule in report.rules}
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
-    flagged = [finding for finding in breaches if report.needs_attention(finding)]
+    flagged = report.flagged
     asked_for = [finding for finding in report.findings if finding.verdict not in BREACHES]
     if flagged:
         page.heading("Findings")
@@ -232,11 +232,14 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
             page.say((f"{finding.rule} {finding.verdict}", "bold"), (acceptance, ""), indent=2, hang=2)
     if report.expired:
         page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
-    for about in list(report.unmatched.values())[:SHOWN_UNMET]:
+    for about in list(report.unmatched.values())[:SHOWN_UNMATCHED]:
         page.say((f"accepted, but not found: {about}", ""), indent=2, hang=2)
-    if len(report.unmatched) > SHOWN_UNMET:
+    if len(report.unmatched) > SHOWN_UNMATCHED:
         page.say(
-            (f"and {len(report.unmatched) - SHOWN_UNMET:,} more entries without a finding (see --format json)", "dim"),
+            (
+                f"and {len(report.unmatched) - SHOWN_UNMATCHED:,} more entries without a finding (see --format json)",
+                "dim",
+            ),
             indent=2,
         )
 
@@ -371,9 +374,7 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 
 
 def _next(page: Page, report: Report) -> None:
-    flagged = _unique(  # as findings are: the most severe first
-        finding.rule for finding in report.findings if finding.verdict in BREACHES and report.needs_attention(finding)
-    )
+    flagged = _unique(finding.rule for finding in report.flagged)  # as findings are: the most severe first
     page.heading("What to do next")
     advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
     for rule in flagged[:SHOWN_NEXT]:
