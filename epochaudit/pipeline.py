@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from epochaudit.events.views import RANGE, RangeId, range_id
 from epochaudit.replay.frames import FRAMES
-from epochaudit.replay.run_edges import borders, edges_by_subject, folded, ranges_to_read_again
+from epochaudit.replay.run_edges import collected, edges_by_subject, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
@@ -237,7 +237,7 @@ def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: E
     others = [] if earlier is None else [part for id, part in earlier.readable.items() if id in crossed]
     if not own and not others:
         return read.scan
-    return read_again(spark, read.scan, own, None if in_full else borders(edges), others)
+    return read_again(spark, read.scan, own, None if in_full else collected(edges), others)
 
 
 def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:

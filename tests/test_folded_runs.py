@@ -33,7 +33,7 @@ def test_folding_changes_nothing_but_the_number_of_rows(
     again: list[Edges] = []
 
     def read_again(
-        spark: SparkSession, read: Scan, ranges: Collection[RangeId], edges: Edges = None, *others: Any
+        spark: SparkSession, read: Scan, ranges: Collection[RangeId], edges: Edges | None = None, *others: Any
     ) -> Scan:
         again.append(edges)
         return datasource.read_again(spark, read, ranges, edges, *others)

@@ -8,6 +8,7 @@ runs that end at each edge.
 
 from __future__ import annotations
 
+from array import array
 from functools import reduce
 from typing import Final
 
@@ -24,8 +25,9 @@ from epochaudit.replay.state.broken_sessions import SESSION
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas
 from epochaudit.replay.state.held_epochs import LATE_MS, change_times
-from epochaudit.replay.state.incarnations import topic_key
+from epochaudit.replay.state.incarnations import stated_topic, topic_key
 from epochaudit.replay.state.unknown_topics import log_times
+from epochaudit.sources.sink import Edges
 
 _PARTITION: Final = ("cluster", "topic_key", "partition")
 EdgesBySubject = dict[tuple[str, ...], DataFrame]
@@ -56,15 +58,18 @@ def ranges_to_read_again(events: DataFrame, edges: EdgesBySubject) -> DataFrame:
     return rows.where(found).select(*RANGE).distinct()
 
 
-def borders(edges: EdgesBySubject) -> list[int]:
-    """Times in order, between two of which a run has no edge and is none nearer than GRAIN_MS; see sources.sink.RowSink.
-
-    Of the milliseconds about an edge, each is an interval of its own.
-    """
-    tables = (times.select("at_ms") for times in edges.values())
-    rows = reduce(DataFrame.union, tables).where(F.col("at_ms").isNotNull()).distinct().collect()
-    about = range(-GRAIN_MS - 1, GRAIN_MS + 1)
-    return sorted({row["at_ms"] + ms for row in rows for ms in about})
+def collected(edges: EdgesBySubject) -> Edges:
+    """The edges, for the reader. Those of a node apply to all nodes: there are few."""
+    everywhere = reduce(DataFrame.union, (times.select("at_ms") for key, times in edges.items() if key != _PARTITION))
+    of_partitions = edges[_PARTITION].groupBy("topic_key", "partition").agg(F.collect_set("at_ms").alias("times"))
+    return Edges(
+        [row["at_ms"] for row in everywhere.where(F.col("at_ms").isNotNull()).distinct().collect()],
+        {
+            (stated_topic(row["topic_key"]), row["partition"]): array("q", row["times"])
+            for row in of_partitions.where(F.col("topic_key").isNotNull() & F.col("partition").isNotNull()).collect()
+        },
+        GRAIN_MS,
+    )
 
 
 def _within(at_ms: Column) -> Column:

@@ -7,7 +7,7 @@ The schema (`SCAN`) has the columns of the events table without event_id, and tw
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -111,7 +111,6 @@ class StreamDecoder(Protocol):
 
 Values = Any  # a column: a sequence of Python values or an Arrow array
 Columns = dict[str, Values]  # by name
-Edges = Sequence[int] | None  # times in order, between which runs of like Fetch rows may be folded
 Row = tuple[object, ...]
 
 
@@ -286,13 +285,30 @@ class Wanted:
 EVERYTHING: Final = Wanted()
 
 
+@dataclass(frozen=True)
+class Edges:
+    """Times across which no run of like Fetch rows may extend, in milliseconds.
+
+    everywhere: edges of the runs of all partitions. by_partition: further edges of one partition's runs, by the topic's id, or
+    its name where rows have no id, and the partition. margin_ms: rows of different times are in no run together if one of them
+    is within this of an edge.
+    """
+
+    everywhere: Sequence[int] = ()
+    by_partition: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
+    margin_ms: int = -1
+
+
+NO_EDGES: Final = Edges()
+
+
 class RowSink:
     """Collects the rows of one byte range of one file.
 
     Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
     file, file_order and split. `drain` empties the lists in place, so a decoder may hold on to one.
     wanted: the requested part of SCAN. compiled: decoders may use compiled code. edges: they may then fold runs of like Fetch
-    rows that are between two of these times (schemas/events.toml, run_rows); None: they must not.
+    rows between these times (schemas/events.toml, run_rows); None: they must not.
     """
 
     def __init__(
@@ -301,7 +317,7 @@ class RowSink:
         split: int,
         wanted: Wanted = EVERYTHING,
         compiled: bool = False,
-        edges: Edges = None,
+        edges: Edges | None = None,
     ) -> None:
         self._file = file
         self.wanted = wanted

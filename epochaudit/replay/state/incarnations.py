@@ -25,6 +25,7 @@ NAMING: Final = (
     "PARTITION_STATE_CHANGED", "TOPIC_DELETION_COMPLETED", LOG_DELETION,
 )  # fmt: skip
 RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+_OF_NAME: Final = "name/"
 _CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "DELETE_TOPICS")
 _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
@@ -184,7 +185,12 @@ def _ids_on_one_side(topic_id: Column, *, earlier: bool) -> Column:
 
 def key_of_name(name: Column) -> Column:
     """Key of a topic name; null for a null name. It is no topic id: neither names nor ids have a `/`."""
-    return F.concat(F.lit("name/"), name)
+    return F.concat(F.lit(_OF_NAME), name)
+
+
+def stated_topic(key: str) -> str:
+    """The topic id or topic name of a key."""
+    return key.removeprefix(_OF_NAME)
 
 
 def topic_key() -> Column:

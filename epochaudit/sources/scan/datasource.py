@@ -40,6 +40,7 @@ from epochaudit.sources.scan.staging import (
 from epochaudit.sources.sink import (
     EVENT_ROW,
     EVERYTHING,
+    NO_EDGES,
     QUARANTINE_ROW,
     SCAN,
     SCAN_COLUMNS,
@@ -121,7 +122,7 @@ def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -
     share = _scanned_cost(ranges) / cores(spark)
     folded = fold and compiled.pays_anywhere(share, map(_scanned_cost, bundles))
     directory = staging_directory(spark)
-    edges = () if folded else None
+    edges = NO_EDGES if folded else None
     written = _written(spark, [Bundle(tuple(bundle)) for bundle in bundles], directory.name, share, edges)
     return Scan(tuple(ranges), written, directory, folded)
 
@@ -130,7 +131,7 @@ def read_again(
     spark: SparkSession,
     read: Scan,
     ranges: Collection[RangeId],
-    edges: Edges = None,
+    edges: Edges | None = None,
     others: Sequence[ByteRange] = (),
 ) -> Scan:
     """The scan with other rows of these ranges: all rows, or those of runs between these edges (RowSink).
@@ -186,7 +187,7 @@ def read_events(
 
 
 def _written(
-    spark: SparkSession, bundles: Sequence[Bundle], directory: str, share: float, edges: Edges
+    spark: SparkSession, bundles: Sequence[Bundle], directory: str, share: float, edges: Edges | None
 ) -> tuple[Bundle, ...]:
     """The bundles, written. An RDD job: for a data source Spark first starts three more Python processes in turn."""
     tasks = spark.sparkContext.parallelize(bundles, max(1, len(bundles)))
@@ -202,7 +203,7 @@ def _stored_bytes(bundle: Bundle) -> int:
 
 
 def _write_bundle(
-    bundle: Bundle, directory: str, share: float, edges: Edges, done: Accumulator[int]
+    bundle: Bundle, directory: str, share: float, edges: Edges | None, done: Accumulator[int]
 ) -> tuple[str, int]:
     rows = batches(bundle.again or bundle.ranges, share=share, edges=edges)
     if bundle.again:
@@ -300,7 +301,7 @@ class RangeReader(DataSourceReader):
 
 
 def batches(
-    ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0, edges: Edges = None
+    ranges: Sequence[ByteRange], wanted: Wanted = EVERYTHING, share: float = 0, edges: Edges | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task's ranges, as batches of the requested columns of SCAN.
 
@@ -320,7 +321,7 @@ def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
 
 
 def decoded(
-    part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False, edges: Edges = None
+    part: ByteRange, wanted: Wanted = EVERYTHING, by_compiled_code: bool = False, edges: Edges | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one byte range and, last, its statistics, as batches of the requested columns of SCAN.
 

@@ -22,7 +22,7 @@ from epochaudit.sources.request_log.compiled import machine, scanner
 from epochaudit.sources.request_log.json import APIS, FETCH
 from epochaudit.sources.scan.datasource import decoded
 from epochaudit.sources.scan.ranges import ByteRange
-from epochaudit.sources.sink import Edges
+from epochaudit.sources.sink import NO_EDGES, Edges
 
 CAPTURES = ["zk-healthy-3.9", "kraft-k1-healthy", "zk-unclean-truncation-2.0", "zk-unclean-truncation-3.9"]
 MINUTE_MS = 60_000
@@ -41,7 +41,7 @@ OF_RUN = ("run_rows", "run_arrival_ms")
 Row = Mapping[str, Any]
 
 
-def rows_of(part: ByteRange, edges: Edges) -> tuple[list[dict[str, Any]], int]:
+def rows_of(part: ByteRange, edges: Edges | None) -> tuple[list[dict[str, Any]], int]:
     """The Fetch rows of a range, and the number of event rows by its statistics."""
     table = pa.Table.from_batches(decoded(part, by_compiled_code=True, edges=edges))
     rows = table.to_pylist()
@@ -57,6 +57,11 @@ def part(request: pytest.FixtureRequest, capture: Callable[[str], Path]) -> Byte
 
 def place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in PLACE)
+
+
+def partition_of(row: Row) -> tuple[str, int]:
+    """The key of a partition's edges."""
+    return row["topic_id"] or row["topic"], row["partition"]
 
 
 def run_of(row: Row) -> tuple[Any, ...]:
@@ -129,7 +134,7 @@ def peaks(whole: Iterable[Row], remaining: set[tuple[Any, ...]]) -> None:
 
 def test_only_rows_that_others_stand_for_are_left_out(part: ByteRange) -> None:
     whole, rows = rows_of(part, None)
-    folded, rows_folded = rows_of(part, ())
+    folded, rows_folded = rows_of(part, NO_EDGES)
     assert rows == rows_folded
     assert checked(whole, folded) > len(whole) / 20
     assert all(row["run_rows"] is None or row["run_rows"] > 1 for row in folded)
@@ -141,12 +146,38 @@ def test_only_rows_that_others_stand_for_are_left_out(part: ByteRange) -> None:
 def test_no_run_lasts_over_an_edge(part: ByteRange, draw: st.DataObject) -> None:
     whole, _ = rows_of(part, None)
     times = sorted({row["time_ms"] for row in whole})
-    edges = sorted(set(draw.draw(st.lists(st.sampled_from(times), max_size=30))))
-    folded, _ = rows_of(part, edges)
+    partitions = sorted({partition_of(row) for row in whole if row["partition"] is not None})
+    some_times = st.lists(st.sampled_from(times), max_size=30)
+    everywhere = draw.draw(some_times)
+    own = draw.draw(st.dictionaries(st.sampled_from(partitions), some_times, max_size=5))
+    folded, _ = rows_of(part, Edges(everywhere, own))
     checked(whole, folded)
     for row in folded:
         if row["run_rows"]:
+            edges = [*everywhere, *own.get(partition_of(row), ())]
             assert not any(row["run_arrival_ms"] <= edge < row["time_ms"] for edge in edges)
+
+
+def test_edges_of_a_partition_leave_the_runs_of_others(part: ByteRange) -> None:
+    once, _ = rows_of(part, NO_EDGES)
+    subject, _ = Counter(partition_of(row) for row in once if row["run_rows"]).most_common(1)[0]
+    times = sorted({row["time_ms"] for row in once if partition_of(row) == subject})
+    folded, _ = rows_of(part, Edges(by_partition={subject: times}))
+    assert [row for row in folded if partition_of(row) != subject] == [
+        row for row in once if partition_of(row) != subject
+    ]
+    assert len(folded) > len(once)
+
+
+def test_no_run_has_times_about_an_edge(part: ByteRange) -> None:
+    whole, _ = rows_of(part, None)
+    times = sorted({row["time_ms"] for row in whole})[::50]
+    folded, _ = rows_of(part, Edges(times, margin_ms=2))
+    for row in folded:
+        if row["run_rows"]:
+            assert not any(row["run_arrival_ms"] - 2 <= edge <= row["time_ms"] + 2 for edge in times) or (
+                row["run_arrival_ms"] == row["time_ms"]
+            )
 
 
 @pytest.mark.slow
@@ -155,10 +186,10 @@ def test_memory_is_bounded_by_closing_runs(
     part: ByteRange, space: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = rows_of(part, None)
-    once, _ = rows_of(part, ())
+    once, _ = rows_of(part, NO_EDGES)
     for name, value in space.items():
         monkeypatch.setattr(scanner, name, value)
-    often, _ = rows_of(part, ())
+    often, _ = rows_of(part, NO_EDGES)
     if "CHARACTERS" in space:
         assert often == once
     else:
@@ -205,7 +236,7 @@ def test_names_longer_than_any_topics_are_folded_too() -> None:
         log.flush()
         file = CaptureFile("log", log.name, "request-log-json", "c", len(data), 1, "request_log")
         whole, _ = rows_of(ByteRange(file, 0, 0, None), None)
-        folded, _ = rows_of(ByteRange(file, 0, 0, None), ())
+        folded, _ = rows_of(ByteRange(file, 0, 0, None), NO_EDGES)
     assert len(whole) == 40
     assert {row["topic"] for row in folded} == {topic}
     assert checked(whole, folded) > 20

@@ -230,8 +230,10 @@ class Folded(NamedTuple):
 
     filled: see Filled. rows, texts, ends: the output, with a row per Fetch row that remains, and its strings; the last two
     columns are run_rows and run_arrival_ms. slots, peak_slots: hash tables of indexes of runs and peaks, -1 for none. last: the
-    last row of each run. peak_rows: the rows with the lowest and the highest high watermark of each peak. edges: times, in
-    order; the rows of a run arrived and were answered between two of them.
+    last row of each run. peak_rows: the rows with the lowest and the highest high watermark of each peak. edges: times; the rows
+    of a run arrived and were answered between two of those of their partition. Edges of the partition whose `partition_key` is
+    the nth of edge_keys, in order: those before edge_ends[n + 1] and not before edge_ends[n]. The first edges are those of all
+    other partitions.
     """
 
     filled: Array
@@ -245,6 +247,8 @@ class Folded(NamedTuple):
     peaks: Array
     peak_rows: Array
     edges: Array
+    edge_keys: Array
+    edge_ends: Array
 
 
 _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _RESET_END = map(int, Column)
@@ -1013,8 +1017,37 @@ def _flags(registers: Array) -> int:
 
 
 @compiled
+def partition_key(text: int, registers: Array) -> int:
+    """A hash of the row's topic, by its id if there is one, and partition."""
+    topic = TOPIC if registers[_TOPIC_ID] == NONE else _TOPIC_ID
+    return _hash_of_string(_mixed(registers[_PARTITION_ID], 0), text, registers, topic)
+
+
+@compiled
+def _edges_of(text: int, registers: Array, folded: Folded) -> tuple[int, int]:
+    """The first edge of the row's partition, and the one after its last."""
+    keys = folded.edge_keys
+    at = 0
+    if len(keys):
+        key = partition_key(text, registers)
+        found = searchsorted(keys, key)
+        if found < len(keys) and keys[found] == key:
+            at = int(found) + 1
+    first = folded.edge_ends[at - 1] if at else 0
+    return first, folded.edge_ends[at]
+
+
+@compiled
+def _interval(folded: Folded, first: int, end: int, time: int) -> int:
+    """The interval between two edges, among those of a partition, that a time is in."""
+    if first == end:
+        return first
+    return first + int(searchsorted(folded.edges[first:end], time))
+
+
+@compiled
 def _find_run(
-    text: int, registers: Array, folded: Folded, line_hash: int, partition_hash: int, interval: int
+    text: int, registers: Array, folded: Folded, line_hash: int, partition_hash: int, interval: int, first_edge: int, end: int
 ) -> int:  # fmt: skip
     """The slot of the row's run, or a free one."""
     value = _mixed(line_hash ^ partition_hash, interval * 4 + _flags(registers))
@@ -1027,8 +1060,8 @@ def _find_run(
         first = folded.runs[folded.slots[slot], _RUN_FIRST]
         row = folded.rows[first]
         same = row[_TIME] // _RUN_MS == minute and _flags(row) == _flags(registers)
-        if same and len(folded.edges):
-            same = searchsorted(folded.edges, row[_TIME]) == interval
+        if same and first_edge < end:
+            same = _interval(folded, first_edge, end, row[_TIME]) == interval
         if same:
             for register in _LIKE:
                 if row[register] != registers[register]:
@@ -1105,18 +1138,15 @@ def _put_row(text: int, registers: Array, folded: Folded) -> int:
 @compiled
 def _fold(text: int, registers: Array, folded: Folded, line_hash: int) -> None:
     """Add a row to its run, or to the output."""
-    interval = 0
-    if len(folded.edges):
-        interval = searchsorted(folded.edges, registers[_TIME])
-    if not _is_like_others(registers) or (
-        len(folded.edges) and searchsorted(folded.edges, registers[_ARRIVAL]) != interval
-    ):
+    first_edge, end = _edges_of(text, registers, folded)
+    interval = _interval(folded, first_edge, end, registers[_TIME])
+    if not _is_like_others(registers) or _interval(folded, first_edge, end, registers[_ARRIVAL]) != interval:
         _put_row(text, registers, folded)
         return
     partition_hash = _mixed(registers[_PARTITION_ID], registers[_LOG_START])
     for number in _TOPIC_STRINGS:
         partition_hash = _hash_of_string(partition_hash, text, registers, _FETCH_STRINGS[number])
-    slot = _find_run(text, registers, folded, line_hash, partition_hash, interval)
+    slot = _find_run(text, registers, folded, line_hash, partition_hash, interval, first_edge, end)
     index = folded.slots[slot]
     goes_on = index >= 0
     if goes_on:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -30,11 +29,12 @@ from epochaudit.sources.request_log.compiled.machine import (
     State,
     Stop,
     close_runs,
+    partition_key,
     scan,
 )
 from epochaudit.sources.request_log.compiled.program import AS_ROWS, Program, json_program, text_program
 from epochaudit.sources.request_log.json import APIS, FETCH
-from epochaudit.sources.sink import Columns, RequestCounts, RowSink
+from epochaudit.sources.sink import NO_EDGES, Columns, Edges, RequestCounts, RowSink
 
 PADDING: Final = 64  # newlines after a text, as comparisons of whole words read past its end
 ROWS: Final = 6_000  # initial rows of each table; a power of two would map all columns of a row to the same cache lines
@@ -285,10 +285,10 @@ class Runs:
     run_arrival_ms the earliest arrival of the run. The rows with the lowest and the highest high watermark of a partition in
     ten seconds remain, too. So minima and maxima of the columns are the same with and without the rows that are left out.
 
-    closed: the number of rows of closed runs. edges: see machine.Folded.
+    closed: the number of rows of closed runs.
     """
 
-    def __init__(self, edges: Sequence[int] = (), active: bool = True) -> None:
+    def __init__(self, edges: Edges = NO_EDGES, active: bool = True) -> None:
         space = 1 if active else 0
         self.filled = np.zeros(len(Filled), np.int64)
         self.filled[Filled.ACTIVE] = active
@@ -301,7 +301,7 @@ class Runs:
         self._peak_slots = np.full(4 * RUNS * space, -1, np.int64)
         self._peaks = np.zeros((RUNS * space, Peak.END), np.int64)
         self._peak_rows = np.empty((RUNS * space, 2, FETCH_END), np.int64)
-        self._edges = np.array(edges, np.int64)
+        self._edges = _by_key(edges)
         self.closed = 0
 
     @property
@@ -309,7 +309,7 @@ class Runs:
         """The arrays, for compiled code."""
         return Folded(
             self.filled, self.rows, self.texts, self.ends, self._slots, self._runs, self._last, self._peak_slots,
-            self._peaks, self._peak_rows, self._edges,
+            self._peaks, self._peak_rows, *self._edges,
         )  # fmt: skip
 
     def make_space(self) -> None:
@@ -342,7 +342,27 @@ class Runs:
         self.filled[Filled.ROWS] = self.closed = 0
 
 
-_INACTIVE: Final = Runs(active=False)  # of all scanners that do not fold: compiled code takes arrays in any case
+def _by_key(edges: Edges) -> tuple[Array, Array, Array]:
+    """edges, edge_keys and edge_ends of machine.Folded. Partitions of the same key have the edges of all of them."""
+    times: dict[int, list[int]] = {}
+    for (topic, partition), own in edges.by_partition.items():
+        times.setdefault(_partition_key(topic, partition), []).extend(own)
+    keys = sorted(times)
+    margin = np.arange(-edges.margin_ms - 1, edges.margin_ms + 1) if edges.margin_ms >= 0 else np.zeros(1, np.int64)
+    lists = [
+        np.unique(np.add.outer(np.array([*edges.everywhere, *own], np.int64), margin))
+        for own in ((), *(times[key] for key in keys))
+    ]
+    ends = np.cumsum([len(of_key) for of_key in lists])
+    return np.concatenate(lists), np.array(keys, np.int64), ends.astype(np.int64)
+
+
+def _partition_key(topic: str, partition: int) -> int:
+    text = np.frombuffer(topic.encode() + bytes(PADDING), np.uint8)
+    registers = np.full(len(REGISTERS), NONE, np.int64)
+    registers[REGISTER["partition"]] = partition
+    registers[TOPIC], registers[TOPIC + 1] = 0, len(topic.encode())
+    return int(partition_key(text.ctypes.data, registers))
 
 
 def _column(
@@ -370,3 +390,6 @@ def _lists(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         for text in encoded.dictionary.to_pylist()
     ]
     return pa.array([list(map(int, integers)) for integers in values], kind).take(encoded.indices)
+
+
+_INACTIVE: Final = Runs(active=False)  # of all scanners that do not fold: compiled code takes arrays in any case
