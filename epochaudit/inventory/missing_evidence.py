@@ -23,12 +23,12 @@ from epochaudit.kafka.field_values import BROKER
 
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.files.rotation import rotations
 
 LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000
 FEWEST_ANSWERS: Final = 100  # of a node that answered fewer in that time on average nothing follows from its silence
 ZONE_STEP_MS: Final = 15 * 60_000  # clocks that print no zone differ by multiples of it
-_NUMBERED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<number>\d{1,4})(?:\.\w{2,4})?$")
 _DATED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<date>\d{4}-\d\d-\d\d)(?:-(?P<hour>\d\d))?(?:\.\w{2,4})?$")
 
 Row = Mapping[str, Any]
@@ -117,8 +117,9 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
             except ValueError:
                 continue
             hours[file.cluster, file.node, match["base"], match["hour"] is not None].add(moment)
-        elif match := _NUMBERED.fullmatch(file.path):
-            numbers[file.cluster, file.node, match["base"]].add(int(match["number"]))
+        elif numbered := rotations(file.path):
+            base, number = numbered
+            numbers[file.cluster, file.node, base].add(number)
     for (cluster, node, base), found in sorted(numbers.items(), key=str):
         for absent in sorted(set(range(1, max(found))) - found):
             yield Missing(cluster, node, f"{base}.{absent}, between rotated files")

@@ -19,7 +19,8 @@ def recorded_in(spark: SparkSession, location: str) -> EventLog:
         part = F.explode("parts").alias("part")
         known = horizon.select("cluster", "path", "time_zone", "zoned").collect()
         parts = horizon.select("path", "node", "file_order", part)
-        of_parts = parts.select("part.part", F.col("path").alias("file"), "part.split", "node", "file_order")
+        gaps = F.lit(None).cast("int").alias("gaps_before")  # no query needs them
+        of_parts = parts.select("part.part", F.col("path").alias("file"), "part.split", "node", "file_order", gaps)
         events, splits = (committed_rows(directory, table, of_parts) for table in ("events", "splits"))
         zoned = {(row["cluster"], row["path"]) for row in known if row["zoned"] or row["time_zone"]}
         return EventLog.of(events, splits, zoned)

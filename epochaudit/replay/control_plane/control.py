@@ -25,6 +25,7 @@ from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import LOG_DELETION, deletes_topic, refused
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.log_gaps import log_run
 from epochaudit.replay.state.releases import STATED, version_number
 
 REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
@@ -66,8 +67,8 @@ _WRITING_LAG_MS: Final = 2_000
 _STARTING_MS: Final = 60_000
 
 _COLUMNS: Final = (
-    "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split", "partition_row",
-    "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
+    "cluster", "node", "source", "event_type", "file", "file_order", "gaps_before", "byte_offset", "split", "line_in_split",
+    "partition_row", "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
     "request_error_code", "topic", "topic_id", "partition", "error_code", "controller_id", "controller_epoch",
     "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch",
     "partition_controller_epoch", "isr", "replicas", "is_new", "delete_partition", "request_type", "name", "value", "reason",
@@ -80,8 +81,10 @@ def control(events: DataFrame) -> DataFrame:
     Also one row per line of a replica that starts a leader epoch, or is left unchanged because its partition epoch is newer: a
     KRaft broker makes these transitions without a request.
     Needs: the events table. Clock: the broker's own state-change.log order.
+    Of the other rows of a node, only those of the same log_run count.
     Adds, beside the request's own columns:
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
+      log_run               ordinal of the run of files, of each log, of which no file is missing
       state_change_recorded the node has a state-change.log in the capture
       process               ordinal of the broker process, by the start-up lines of server.log; without these by the broker epochs
                             of the node's control requests, of which each new process has a newer one
@@ -245,6 +248,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     of_zookeeper = F.when(F.col("is_request") & ~_by_kraft() & (F.col("broker_epoch") > 0), F.col("broker_epoch"))
     rows = placed.withColumns(
         {
+            "log_run": log_run(_until(by_node)),
             "state_change_recorded": F.max(F.col("is_line")).over(of_node),
             "process_recorded": F.max(of_process).over(of_node),
             "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
@@ -256,7 +260,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     newer_epoch = ~F.col("process_recorded") & (of_zookeeper > F.col("epoch_before"))
     starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
     rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before")
-    by_process = Window.partitionBy("cluster", "node", "process")
+    by_process = Window.partitionBy("cluster", "node", "process", "log_run")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
     # of those with the highest epoch the earliest: it was certainly applied first
@@ -335,11 +339,13 @@ def _version() -> Column:
 def _partition_state(rows: DataFrame) -> DataFrame:
     """Adds the state of the partition at the broker when the request arrived, and the result of the request."""
     event_type, ok = F.col("event_type"), (F.col("request_error_code") == Errors.NONE)
-    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(*_order())
+    # what the broker did while files are missing is not known: each run of files is a log of its own
+    partition = ("cluster", "node", "topic", "partition")
+    by_partition = Window.partitionBy(*partition, "log_run").orderBy(*_order())
     # following rows are looked up in descending order: Spark recomputes a window to the end for each row
-    backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(F.desc("seq"))
+    backwards = Window.partitionBy(*partition, "log_run").orderBy(F.desc("seq"))
     before, after = _before(by_partition), _before(backwards)
-    everywhere = by_partition.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    everywhere = Window.partitionBy(*partition)
     lai_answered = (event_type == "LEADER_AND_ISR") & ok
     lai_accepted = lai_answered & (F.col("error_code") == Errors.NONE)
     delete_accepted = (

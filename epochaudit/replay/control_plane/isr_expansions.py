@@ -20,6 +20,7 @@ from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_EPOCH
 from epochaudit.kafka.releases import LAST_STEP, MAJOR, MINOR, PROTOCOL, protocol
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.log_gaps import request_log_gaps
 from epochaudit.replay.state.partition_states import RECORD, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -33,6 +34,7 @@ _LINES: Final = (_STARTS, "ISR_UPDATED", _EXPANDING, "ISR_SHRINKING", _SKIPPED, 
 JOINS: Final = ("ISR_UPDATED", _EXPANDING, _BY_METADATA)
 _REQUEST: Final = "LEADER_AND_ISR"
 _KEY: Final = ("cluster", "node", "place", "replica_id")
+_PROCESS: Final = ("cluster", "node", "replica_id", "stated_epoch")
 _START: Final = ("leader_epoch", "start_offset", "topic_id", "ms", "ref")
 _CHANGE: Final = "PARTITION_CHANGE_RECORD"
 _IBP: Final = "inter.broker.protocol.version"
@@ -57,6 +59,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       refused_offset, epochs_refused  the same of those that were refused without a recorded wait: they may have been accepted on
                        arrival, too
       session_broken   some request of the sessions of these fetches is not recorded
+      requests_missing some request of the member's process with the stated epoch need not be recorded: files of the leader's
+                       request log are missing while it led, or the begin of a fetch session of the process
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
       skipped          ZooKeeper refused the leader's new ISR, by its next line
@@ -70,7 +74,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
     rows = _joins(events).join(F.broadcast(_fetched(events)), list(_KEY), "left")
     rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
     return (
-        rows.transform(_with_live_brokers, events)
+        rows.transform(_with_missing_requests, events)
+        .transform(_with_live_brokers, events)
         .transform(_with_protocol, events)
         .withColumns(
             {
@@ -389,6 +394,23 @@ def _fetched(events: DataFrame) -> DataFrame:
         .withColumnRenamed("fetch_offset", "fetched_offset")
         .drop("furthest")
     )
+
+
+def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds requests_missing."""
+    requests = of_types(events, "FETCH").where(
+        (F.col("partition_row") == 0) & (F.col("session_id") > 0) & (F.col("replica_epoch") >= 0)
+    )
+    sessions = requests.groupBy(*SESSION, "replica_id").agg(
+        F.min("session_epoch").alias("first"), F.max("replica_epoch").alias("stated_epoch")
+    )
+    not_begun = sessions.where(F.col("first") > 0).select(*_PROCESS, F.lit(True).alias("session_not_begun")).distinct()
+    joined = rows.join(F.broadcast(not_begun), list(_PROCESS), "left")
+    joined = joined.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
+    start_ms = F.coalesce("start_ms", F.lit(0))
+    gap = F.exists("gaps", lambda g: (g["until_ms"] > start_ms) & (g["from_ms"] < F.col("until_ms") + SLACK_MS))
+    missing = F.coalesce("session_not_begun", F.lit(False)) | F.coalesce(gap, F.lit(False))
+    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps")
 
 
 def _registered_meanwhile(events: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from epochaudit.events.times import FOREVER, GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.log_gaps import log_run
 from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -108,7 +109,8 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
     ).where(F.col("node").isNotNull())
     rows = rows.select(
         "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
-        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "byte_offset", "time_ms", "arrival_ms",
+        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "gaps_before", "byte_offset", "time_ms",
+        "arrival_ms",
         "request_error_code", "error_code", ref().alias("own_ref"),
     )  # fmt: skip
     later = (
@@ -130,18 +132,19 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
 def _with_topic_ids(rows: DataFrame) -> DataFrame:
     """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
 
-    Completes topic_id: with the id that the node last logged or accepted for the partition.
+    Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since.
     """
     is_request = F.col("event_type") == "LEADER_AND_ISR"
     states_topic_id = ~is_request | (
         (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
     )
-    by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
-        "from_ms", F.col("source") != "request_log", "file_order", "byte_offset"
-    )
+    in_time = ("from_ms", F.col("source") != "request_log", "file_order", "byte_offset")
+    by_node = Window.partitionBy("cluster", "node").orderBy(*in_time)
+    by_partition = Window.partitionBy("cluster", "node", "topic", "partition", "log_run").orderBy(*in_time)
     placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
+    placed = placed.withColumn("log_run", log_run(by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)))
     return placed.withColumns(
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
@@ -151,7 +154,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
             & (F.col("leader") >= 0)
             & (F.col("leader") != F.col("node")),
         }
-    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code")
+    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code", "gaps_before", "log_run")
 
 
 @checkpointed

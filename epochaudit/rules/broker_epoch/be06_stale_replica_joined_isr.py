@@ -111,7 +111,10 @@ class StaleReplicaJoinedIsr(Rule):
                 F.array_contains("epochs_refused", col("stated_epoch")),
                 "a fetch of the new incarnation was refused in the end; whether it had been accepted on arrival is not in the evidence",
             ),
-            unverifiable(col("session_broken"), "requests of the replica's fetch session are not recorded"),
+            unverifiable(
+                col("session_broken") | col("requests_missing"),
+                "requests of the replica's fetch session are not recorded",
+            ),
             violation(
                 own,
                 observed="with broker epoch {stated_epoch} the replica fetched up to offset {stated_offset}, with older ones up to "

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.epoch_queries import BY_TIME
+from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 ANSWERED: Final = "it answered {client_id} offset {offset} with leader epoch {response_leader_epoch}"
@@ -68,6 +69,9 @@ class LeaderEpochFromTheFuture(Rule):
                 "the leader epoch that the broker held is not recorded",
                 expected="the leader epoch that the broker held, or a lower one",
                 because=(ANSWERED,),
+            ),
+            unverifiable(
+                col("epoch_line_missing") & (col("response_leader_epoch") > col("held_max")), EPOCH_LINE_MISSING
             ),
             violation(col("response_leader_epoch") > col("held_max")),
             otherwise=passed(),

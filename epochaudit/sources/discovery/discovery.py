@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final
 
 from epochaudit.events.times import FOREVER
 from epochaudit.sources.clock.log_time import LogClock
@@ -31,11 +29,10 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
+from epochaudit.sources.files.rotation import gaps_before, rotations
 from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
-
-_ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
 
 
 @dataclass(frozen=True)
@@ -293,22 +290,23 @@ def _recorded(
 
 
 def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple[CaptureFile, ...]:
-    """The files by path, with their file_order: rank by first timestamp among the node's files.
+    """The files by path, with their file_order, rank by first timestamp among the node's files, and gaps_before.
 
     If files begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest.
     """
     ranks: dict[int | None, int] = defaultdict(int)
     ranked = []
-    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotations(file.path), file.path)):
-        ranked.append(replace(file, file_order=ranks[file.node]))
+    gaps = gaps_before(file.path for file in files)
+    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotated(file.path), file.path)):
+        ranked.append(replace(file, file_order=ranks[file.node], gaps_before=gaps.get(file.path, 0)))
         ranks[file.node] += 1
     return tuple(sorted(ranked, key=lambda file: file.path))
 
 
-def _rotations(path: str) -> int:
-    """`kafka-request.log.12.gz` -> 12; 0 for the current log."""
-    rotated = _ROTATED.search(path)
-    return int(rotated[1]) if rotated else 0
+def _rotated(path: str) -> int:
+    """How often the file was rotated; 0 if its name does not show it."""
+    _, number = rotations(path) or (path, 0)
+    return number
 
 
 def _nodes(found: Sequence[FoundFile], files: Sequence[CaptureFile], manifest: Manifest) -> tuple[Node, ...]:

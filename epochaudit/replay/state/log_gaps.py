@@ -1,0 +1,38 @@
+"""Where files are missing in the middle of a node's logs, by the numbers of the rotated ones."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+_OF_STATE: Final = ("state_change_log", "request_log", "server_log")
+
+
+def log_run(up_to_here: WindowSpec) -> Column:
+    """Ordinal of the run of a node's files, of each log, of which no file is missing: what precedes the run is not known.
+
+    Needs: source, gaps_before. up_to_here: a node's rows in order, up to the current one.
+    """
+    gaps = (F.max(F.when(F.col("source") == source, F.col("gaps_before"))).over(up_to_here) for source in _OF_STATE)
+    return reduce(add, (F.coalesce(count, F.lit(0)) for count in gaps))
+
+
+def request_log_gaps(events: DataFrame) -> DataFrame:
+    """One row per node whose request log lacks files between others. Clock: the node's host.
+
+    Needs: the events table. Columns: cluster, node, and gaps, array of struct(from_ms, until_ms): the last time before the
+    missing files, and the first one after them.
+    """
+    runs = (
+        events.where((F.col("source") == "request_log") & F.col("node").isNotNull())
+        .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("run"))
+        .agg(F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"))
+    )
+    before = F.lag("last_ms").over(Window.partitionBy("cluster", "node").orderBy("run"))
+    gap = F.struct(before.alias("from_ms"), F.col("first_ms").alias("until_ms"))
+    gaps = runs.withColumn("gap", gap).where(F.col("gap.from_ms").isNotNull())
+    return gaps.groupBy("cluster", "node").agg(F.collect_list("gap").alias("gaps"))
