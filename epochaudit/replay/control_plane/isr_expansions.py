@@ -60,7 +60,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
                        arrival, too
       session_broken   some request of the sessions of these fetches is not recorded
       requests_missing some request of the member's process with the stated epoch need not be recorded: files of the leader's
-                       request log are missing while it led, or the begin of a fetch session of the process
+                       request log are missing while it led, it ends before the join, or the begin of a fetch session of the
+                       process is missing
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
       skipped          ZooKeeper refused the leader's new ISR, by its next line
@@ -408,7 +409,7 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     joined = rows.join(F.broadcast(not_begun), list(_PROCESS), "left")
     joined = joined.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
     start_ms = F.coalesce("start_ms", F.lit(0))
-    gap = F.exists("gaps", lambda g: (g["until_ms"] > start_ms) & (g["from_ms"] < F.col("until_ms") + SLACK_MS))
+    gap = F.exists("gaps", lambda g: (g["until_ms"] > start_ms) & (g["from_ms"] < F.col("time_ms")))
     missing = F.coalesce("session_not_begun", F.lit(False)) | F.coalesce(gap, F.lit(False))
     return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps")
 

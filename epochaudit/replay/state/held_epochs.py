@@ -20,7 +20,7 @@ from epochaudit.events.times import FOREVER, GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
-from epochaudit.replay.state.log_gaps import log_run
+from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -89,11 +89,11 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "is_leader": event_type == "LEADER_STARTS",
             "leader": F.when(event_type == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
             "proven": event_type.isin(*STARTS),
-            "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
+            "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
             "epoch_before": F.when(in_one_file, before["leader_epoch"]),
         }
-    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
+    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type", "gap_ms")
 
 
 def _process_of(time_ms: Column) -> Column:
@@ -132,6 +132,7 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
 def _with_topic_ids(rows: DataFrame) -> DataFrame:
     """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
 
+    Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later.
     Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since.
     """
     is_request = F.col("event_type") == "LEADER_AND_ISR"
@@ -144,17 +145,23 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
-    placed = placed.withColumn("log_run", log_run(by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)))
+    up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    placed = placed.withColumns({"log_run": log_run(up_to_here), "line_run": log_run(up_to_here, OF_LINES)})
+    of_node = Window.partitionBy("cluster", "node")
+    last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(
+        Window.partitionBy("cluster", "node", "line_run")
+    )
     return placed.withColumns(
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
+            "gap_ms": F.when(F.col("line_run") < F.max("line_run").over(of_node), last_line),
             "followed": is_request
             & (F.col("error_code") == Errors.NONE)
             & (F.col("leader") >= 0)
             & (F.col("leader") != F.col("node")),
         }
-    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code", "gaps_before", "log_run")
+    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code", "gaps_before", "log_run", "line_run")
 
 
 @checkpointed

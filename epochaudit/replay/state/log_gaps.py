@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 from operator import add
 from typing import Final
@@ -9,30 +10,32 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-_OF_STATE: Final = ("state_change_log", "request_log", "server_log")
+from epochaudit.events.times import FOREVER
+
+OF_LINES: Final = ("state_change_log", "server_log")
+OF_STATE: Final = (*OF_LINES, "request_log")
 
 
-def log_run(up_to_here: WindowSpec) -> Column:
+def log_run(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Column:
     """Ordinal of the run of a node's files, of each log, of which no file is missing: what precedes the run is not known.
 
     Needs: source, gaps_before. up_to_here: a node's rows in order, up to the current one.
     """
-    gaps = (F.max(F.when(F.col("source") == source, F.col("gaps_before"))).over(up_to_here) for source in _OF_STATE)
+    gaps = (F.max(F.when(F.col("source") == source, F.col("gaps_before"))).over(up_to_here) for source in sources)
     return reduce(add, (F.coalesce(count, F.lit(0)) for count in gaps))
 
 
 def request_log_gaps(events: DataFrame) -> DataFrame:
-    """One row per node whose request log lacks files between others. Clock: the node's host.
+    """One row per node with a request log. Clock: the node's host.
 
-    Needs: the events table. Columns: cluster, node, and gaps, array of struct(from_ms, until_ms): the last time before the
-    missing files, and the first one after them.
+    Needs: the events table. Columns: cluster, node, and gaps, array of struct(from_ms, until_ms): the last time before missing
+    files, and the first one after them; FOREVER after the last file.
     """
     runs = (
         events.where((F.col("source") == "request_log") & F.col("node").isNotNull())
         .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("run"))
         .agg(F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"))
     )
-    before = F.lag("last_ms").over(Window.partitionBy("cluster", "node").orderBy("run"))
-    gap = F.struct(before.alias("from_ms"), F.col("first_ms").alias("until_ms"))
-    gaps = runs.withColumn("gap", gap).where(F.col("gap.from_ms").isNotNull())
+    following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("run"))
+    gaps = runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
     return gaps.groupBy("cluster", "node").agg(F.collect_list("gap").alias("gaps"))
