@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import PLACE, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
+from epochaudit.replay.data_plane.acknowledged_writes import answered_epochs, with_acknowledged
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.filtered_logs import answering_nodes
@@ -42,7 +43,8 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
     previous_isr, stood_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
-    `with_asked_elections`; and
+    `with_asked_elections`; acknowledged_offset, acknowledged_in, acknowledged_by, acknowledged_ref, answered_before, unplaced_answer,
+    start_unknown_between, see `with_acknowledged`; alone_before (the leader was the whole ISR before); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -64,7 +66,11 @@ def lineage(events: DataFrame) -> DataFrame:
     known = known.withColumn("exposure", F.greatest("exposure", "answered"))
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
-    rows = _with_exposed(known).where(~nameless).join(F.broadcast(answering_nodes(events)), "cluster", "left")
+    rows = (
+        with_acknowledged(_with_exposed(known), acknowledged_epochs(events))
+        .where(~nameless)
+        .join(F.broadcast(answering_nodes(events)), "cluster", "left")
+    )
     rows = rows.withColumns(
         {
             "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
@@ -80,6 +86,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "truncated_to": exposed["truncated_to"],
             "truncated_ref": exposed["truncated_ref"],
             **_proof(),
+            "alone_before": F.coalesce(F.col("previous_isr") == F.array("node"), F.lit(False)),
             "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
             "recovered_ref": F.col("own.recovered_ref"),
             "client_id": F.lit(None).cast("string"),
@@ -127,6 +134,12 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
 def epochs_of(events: DataFrame) -> DataFrame:
     """One row per recorded leader epoch: `with_elections` of `by_epoch`, with topic_key."""
     return with_elections(by_epoch(leader_states(events))).withColumn("topic_key", topic_key())
+
+
+@checkpointed
+def acknowledged_epochs(events: DataFrame) -> DataFrame:
+    """`answered_epochs` of the recorded leader epochs."""
+    return answered_epochs(events, epochs_of(events))
 
 
 def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:

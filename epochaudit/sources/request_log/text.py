@@ -315,7 +315,7 @@ def _printed(name: str, version: int) -> PrintedApi:
 @cache
 def _produced(version: int) -> Read:
     schema = parsed(PRODUCED)
-    return shortcut(reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.Response))
+    return shortcut(reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.CodesOnly))
 
 
 DECODER: type[LineDecoder] = TextRequestLogDecoder
