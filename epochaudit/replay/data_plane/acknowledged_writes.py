@@ -41,10 +41,9 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     found = found.select(
         *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
     )
-    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one. `never_begun` does
-    # not exclude it, as it takes the leader's lines for complete.
+    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one.
     unlogged = (
-        epochs.where(_has_no_line())
+        epochs.where("may_have_begun")
         .groupBy(*_KEY)
         .agg(F.collect_list(F.struct("leader_epoch", "leader")).alias("unlogged"))
     )
@@ -57,11 +56,6 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
 def _leader_epoch() -> Column:
     """The highest leader epoch in which the node can have answered, if it led in all that are possible."""
     return F.when(F.col("held_complete") & F.col("held_leader"), F.col("held_max"))
-
-
-def _has_no_line() -> Column:
-    """A leader epoch with a leader, or with an unknown one, of which no leader logged a line."""
-    return F.col("start_offset").isNull() & F.coalesce(F.col("leader") >= 0, F.lit(True))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
@@ -92,8 +86,8 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         {"highest": F.max("write").over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
     removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
-    unsure = (_has_no_line() & ~F.coalesce("never_begun", F.lit(False))) | F.col("restart_offset").isNotNull()
-    epoch = F.struct("leader_epoch", "least_start", unsure.alias("unsure"), "write")
+    restarted = F.col("restart_offset").isNotNull()
+    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "write")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
 
@@ -105,7 +99,10 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     left = F.array_max(F.aggregate("earlier", none, after_epoch))
     rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
     acknowledged = F.col("acknowledged")
-    since = F.exists("earlier", lambda e: e["unsure"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch")))
+    shortened = F.exists(
+        "earlier", lambda e: e["restarted"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch"))
+    )
+    since = (F.col("open_before") > F.col("acknowledged.leader_epoch")) | shortened
     return rows.withColumns(
         {
             "acknowledged_offset": acknowledged["base_offset"],

@@ -53,6 +53,8 @@ def lineage(events: DataFrame) -> DataFrame:
         whole_isr      the broker that was the whole ISR, and whose log ended there
         checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
+      begun_unknown_between   an epoch in between may have removed the records: where it began is not recorded, and no later epoch is
+                       known to have had records at the start of this one or above
       proved_by        a broker whose log ended at or before the start of the epoch, though it was a member of the ISR, or was
                        elected from it, and had not stopped since: nothing above was committed
       bounded_by, bound   such a broker whose log ended above the start of the epoch, and that log end: nothing above it was committed
@@ -94,7 +96,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "correlation_id": F.lit(None).cast("int"),
         }
     ).drop("exposed", "exposure", "answered", "before", "named", "answering", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after")  # fmt: skip
+           "topic_key", "begun_after", "may_have_begun", "open_before")  # fmt: skip
     return with_asked_elections(rows, events)
 
 
@@ -198,10 +200,9 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     back (CHECKPOINTED). For the latter the start of every epoch since must be known, too: the replica may have followed one of them,
     and truncated its log in the next.
     """
-    nobody = (F.col("leader") == -1) | F.col("never_begun")
     began = epochs.select(
         *_KEY, "leader_epoch", "start_offset", "previous_isr", "election",
-        (F.col("start_offset").isNull() & ~F.coalesce(nobody, F.lit(False))).alias("open"),
+        F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
@@ -284,7 +285,8 @@ def _proof() -> dict[str, Column]:
 
 
 def _with_exposed(epochs: DataFrame) -> DataFrame:
-    """Adds exposed (`_exposure`: up to where the partition was committed before the epoch, null if unknown), led_before, led_epoch.
+    """Adds exposed (`_exposure`: up to where the partition was committed before the epoch, null if unknown), led_before, led_epoch,
+    and begun_unknown_between.
 
     Records that an epoch removed cannot be lost again later. The epochs of a partition are folded one by one only if one of them
     removed committed records, which is rare.
@@ -294,9 +296,11 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
     led = F.when(~F.col("never_begun"), F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node")))
     led_epoch = F.when(led.isNotNull(), F.col("leader_epoch"))
     start = F.least("start_offset", "restart_offset")
+    since_open = Window.partitionBy("cluster", "named", "topic_id", "partition", "open_before").orderBy("leader_epoch")
     epochs = epochs.withColumns(
         {
             "lower": F.max("exposure").over(lower),
+            "since_open": F.max("exposure.high_watermark").over(since_open.rowsBetween(Window.unboundedPreceding, -1)),
             "led_before": F.last(led, ignorenulls=True).over(lower),
             "led_epoch": F.last(led_epoch, ignorenulls=True).over(lower),
             "began_at": start,
@@ -313,8 +317,11 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
 
     nothing = F.when(F.lit(False), F.col("exposure"))
     folded = F.greatest(F.aggregate(earlier, nothing, after_epoch), "before")
-    return epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest"))).drop(
-        "lower", "highest", "loses", "began_at"
+    epochs = epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest")))
+    known_later = F.coalesce(F.col("since_open") > F.col("began_at"), F.lit(False))
+    between = (F.col("open_before") > F.col("exposed.leader_epoch")) & ~known_later
+    return epochs.withColumn("begun_unknown_between", F.coalesce(between, F.lit(False))).drop(
+        "lower", "since_open", "highest", "loses", "began_at"
     )
 
 
@@ -336,7 +343,6 @@ def by_epoch(states: DataFrame) -> DataFrame:
     exposure = _exposure(
         F.col("high_watermark"), F.col("leader_epoch"), F.lit(STATED_BY_LEADER), F.col("node"), F.col("own_ref")
     )
-    # from 3.7 on a follower's line states its new epoch as the one before
     skips = (F.col("event_type") == "FOLLOWER_STARTS") & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
     merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
@@ -388,7 +394,7 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun.
+    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -398,8 +404,10 @@ def with_elections(epochs: DataFrame) -> DataFrame:
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.
-    never_begun: the leader's line that begins a later epoch, as leader or follower, names an epoch below this one as the one
-    before: no record is of this epoch.
+    never_begun: the leader's line that begins a later epoch, as leader or follower, states an epoch below this one as the one
+    before: no record is of this epoch. That no line is recorded does not show it: logs may lack lines.
+    may_have_begun: the epoch has a leader, or an unknown one, that may have begun it at any offset: it has no line of the leader.
+    open_before: the highest earlier epoch that may have begun at any offset, or of which nothing at all is recorded.
     """
     previous = F.lag("last_state").over(_of_partition())
     later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
@@ -407,6 +415,9 @@ def with_elections(epochs: DataFrame) -> DataFrame:
         F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
     ).over(later)
     skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    may_lead = F.coalesce(F.col("leader") >= 0, F.lit(True))
+    gap = F.col("leader_epoch") - F.col("previous_leader_epoch") > 1
     before, first = F.col("previous_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
@@ -437,6 +448,14 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                     | F.exists("skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False)))
                 ),
             }
+        )
+        .withColumn("may_have_begun", F.col("start_ref").isNull() & may_lead & ~F.col("never_begun"))
+        .withColumn(
+            "open_before",
+            F.greatest(
+                F.max(F.when(F.col("may_have_begun"), F.col("leader_epoch"))).over(lower),
+                F.max(F.when(gap, F.col("leader_epoch") - 1)).over(_of_partition()),
+            ),
         )
         .drop(
             "first_state",
