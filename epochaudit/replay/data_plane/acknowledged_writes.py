@@ -2,7 +2,7 @@
 
 An answer with base offset b proves that the record at b was in the leader's log, and with acks=all that all members of the ISR had it.
 How many records a batch has is not recorded, so that nothing above b counts. A new leader's log ends where its epoch starts: with a
-start at b or below, the record is gone. Retention, DeleteRecords and compaction never lower the end of a log.
+start at b or below, the record is lost. Retention, DeleteRecords and compaction never lower the end of a log.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def removed_writes(
 
     Needs: the events table; `removed` with the columns REMOVED: rows of `removed_epochs`, and a number of the epoch that began without
     the writes. In `topics` and `topic_ids` all its topics. Clock: as `answered_epochs`.
-    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are gone), first_offset and
+    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are missing), first_offset and
     last_offset (the lowest and highest of their base offsets), own_ref (the last answer of the run that acknowledged the highest).
     """
     named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
@@ -168,10 +168,10 @@ def removed_writes(
         *_KEY, "node", "leader_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
     )
     offset = F.col("base_offset")
-    gone = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
+    missing = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
         (offset >= F.greatest("start_offset", "log_start_offset")) & F.coalesce(offset < F.col("until"), F.lit(True))
     )
-    return gone.groupBy("number", *producer).agg(
+    return missing.groupBy("number", *producer).agg(
         F.count("*").alias("batches"),
         F.min("base_offset").alias("first_offset"),
         F.max("base_offset").alias("last_offset"),
