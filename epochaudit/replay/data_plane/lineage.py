@@ -43,8 +43,7 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
     previous_isr, stood_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
-    `with_asked_elections`; acknowledged_offset, acknowledged_in, acknowledged_by, acknowledged_ref, answered_before, unplaced_answer,
-    start_unknown_between, see `with_acknowledged`; alone_before (the leader was the whole ISR before); and
+    `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -68,11 +67,8 @@ def lineage(events: DataFrame) -> DataFrame:
     known = known.withColumn("exposure", F.greatest("exposure", "answered"))
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
-    rows = (
-        with_acknowledged(_with_exposed(known), acknowledged_epochs(events))
-        .where(~nameless)
-        .join(F.broadcast(answering_nodes(events)), "cluster", "left")
-    )
+    rows = with_acknowledged(_with_exposed(known), acknowledged_epochs(events)).where(~nameless)
+    rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.withColumns(
         {
             "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
@@ -404,33 +400,17 @@ def with_elections(epochs: DataFrame) -> DataFrame:
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.
-    never_begun: the leader's line that begins a later epoch, as leader or follower, states an epoch below this one as the one
-    before: no record is of this epoch. That no line is recorded does not show it: logs may lack lines.
-    may_have_begun: the epoch has a leader, or an unknown one, that may have begun it at any offset: it has no line of the leader.
-    open_before: the highest earlier epoch that may have begun at any offset, or of which nothing at all is recorded.
+    For the others see `_with_begun`.
     """
     previous = F.lag("last_state").over(_of_partition())
-    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
-    begun = F.first(
-        F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
-    ).over(later)
-    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
-    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
-    may_lead = F.coalesce(F.col("leader") >= 0, F.lit(True))
-    gap = F.col("leader_epoch") - F.col("previous_leader_epoch") > 1
     before, first = F.col("previous_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
     marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
-    return (
+    rows = (
         epochs.withColumns(
-            {
-                "previous_state": previous,
-                "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition()),
-                "begun_later": begun,
-                "skipped_later": skipped,
-            }
+            {"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())}
         )
         .withColumns(
             {
@@ -442,32 +422,38 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "previous_isr": before["isr"],
                 "stood_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
-                "never_begun": F.col("start_ref").isNull()
-                & (
-                    F.coalesce(_passed_over(F.col("begun_later")), F.lit(False))
-                    | F.exists("skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False)))
-                ),
             }
         )
-        .withColumn("may_have_begun", F.col("start_ref").isNull() & may_lead & ~F.col("never_begun"))
-        .withColumn(
-            "open_before",
-            F.greatest(
-                F.max(F.when(F.col("may_have_begun"), F.col("leader_epoch"))).over(lower),
-                F.max(F.when(gap, F.col("leader_epoch") - 1)).over(_of_partition()),
-            ),
-        )
-        .drop(
-            "first_state",
-            "last_state",
-            "previous_state",
-            "unclean_ref",
-            "recovering_ref",
-            "begun_later",
-            "skipped",
-            "skipped_later",
-        )
+        .drop("first_state", "last_state", "previous_state", "unclean_ref", "recovering_ref")
     )
+    return _with_begun(rows)
+
+
+def _with_begun(epochs: DataFrame) -> DataFrame:
+    """Adds whether the leader began each epoch.
+
+    never_begun: the leader's line that begins a later epoch, as leader or follower, states an epoch below this one as the one
+    before: no record is of this epoch. That no line is recorded does not show it: logs may lack lines.
+    may_have_begun: the epoch has a leader, or an unknown one, that may have begun it at any offset: it has no line of the leader.
+    open_before: the highest earlier epoch that may have begun at any offset, or of which nothing at all is recorded.
+    """
+    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    unlogged = F.col("start_ref").isNull()
+    line = F.when(~unlogged, F.struct("node", F.col("begun_after").alias("after")))
+    begun = F.first(line, ignorenulls=True).over(later)
+    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
+    epochs = epochs.withColumns({"begun_later": begun, "skipped_later": skipped})
+    passed_over = F.coalesce(_passed_over(F.col("begun_later")), F.lit(False)) | F.exists(
+        "skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False))
+    )
+    epochs = epochs.withColumn("never_begun", unlogged & passed_over).drop("begun_later", "skipped", "skipped_later")
+    may_lead = F.coalesce(F.col("leader") >= 0, F.lit(True))
+    epochs = epochs.withColumn("may_have_begun", unlogged & may_lead & ~F.col("never_begun"))
+    gap = F.col("leader_epoch") - F.col("previous_leader_epoch") > 1
+    unknown = F.max(F.when(F.col("may_have_begun"), F.col("leader_epoch"))).over(lower)
+    unrecorded = F.max(F.when(gap, F.col("leader_epoch") - 1)).over(_of_partition())
+    return epochs.withColumn("open_before", F.greatest(unknown, unrecorded))
 
 
 def _isr_text(before: Column) -> Column:
