@@ -8,7 +8,7 @@ from datetime import date
 from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import Missing, NodeRead
 from epochaudit.losses.removal import Reader, Removal, Replica
-from epochaudit.report.contents import Acceptance, Repeated, Report, StuckMember
+from epochaudit.report.contents import Acceptance, LostWrites, Repeated, Report, StuckMember
 from epochaudit.report.pictures.picture import Picture
 from epochaudit.timeline.merge import Timeline
 from epochaudit.timeline.picture import picture_of
@@ -59,6 +59,7 @@ def hostile_report(report: Report, finding: Finding, text: str = HOSTILE) -> Rep
         repeated=(Repeated("TR-06", "violation", text, text, text, 1, 12, None, None),),
         loops=(Repeated("FETCH", text, text, text, text, 1, 12, None, None),),
         stuck=(StuckMember(text, text, text, text, 0, 1, 2, 3, None, None, lines),),
+        lost_writes=(LostWrites(text, text, text, 0, 2, 10, 1, text, text, text, 3, 10, 19, lines),),
         pictures=(hostile_picture(text),),
     )
 

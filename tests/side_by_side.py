@@ -45,6 +45,7 @@ def reports_side_by_side(
             repeated=tuple(one for one in whole.repeated if one.cluster == cluster),
             loops=tuple(one for one in whole.loops if one.cluster == cluster),
             stuck=tuple(one for one in whole.stuck if one.cluster == cluster),
+            lost_writes=tuple(one for one in whole.lost_writes if one.cluster == cluster),
         )
         for cluster, of_cluster in inventories.items()
     }

@@ -30,6 +30,7 @@ JUDGED_BY_STATE = (
     "TR-04",
     "IS-05",
     "BE-03",
+    "AW-01",
 )
 
 

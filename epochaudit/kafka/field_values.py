@@ -17,6 +17,8 @@ NO_BROKER_EPOCH: Final = -1  # not given
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
 CONSUMER_REPLICA_ID: Final = -1
 
+ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
+
 LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3

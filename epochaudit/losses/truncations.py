@@ -31,8 +31,8 @@ from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION
 if TYPE_CHECKING:
     from epochaudit.pipeline import Audit
 
-BY_ELECTION: Final = "TR-06"  # its finding names the leader epoch that began without the records
-REPORTS_LOSS: Final = (BY_ELECTION, "TR-01", "CO-04")
+BY_ELECTION: Final = ("TR-06", "AW-01")  # their findings name the leader epoch that began without the records
+REPORTS_LOSS: Final = (*BY_ELECTION, "TR-01", "CO-04")
 TRUNCATED: Final = "TR-07"
 TRUNCATION_RULES: Final = ("TR-05", TRUNCATED, "HW-04")  # their subjects are truncations, or follow from one
 LISTED: Final = 200  # most truncations, and most partitions, of a report
@@ -241,14 +241,14 @@ def removals(history: History, breaches: Iterable[Row]) -> list[Removal]:
         replicas = known.replicas if known else ()
         log_ends = {replica.node: replica.log_end for replica in replicas if replica.log_end is not None}
         last = max(last, known.last_offset) if known else last
-        committed = True if row["rule"] == BY_ELECTION else (known.committed if known else None)
+        committed = True if row["rule"] in BY_ELECTION else (known.committed if known else None)
         found[epoch, first] = replace(history.removal(epoch, first, last, log_ends), committed=committed)
     return [found[key] for key in sorted(found)]
 
 
 def _removing_epoch(history: History, row: Row) -> int | None:
     """The leader epoch that began without the records. A consumer's finding may name a later epoch."""
-    if row["rule"] == BY_ELECTION or row["leader_epoch"] is None:
+    if row["rule"] in BY_ELECTION or row["leader_epoch"] is None:
         epoch: int | None = row["leader_epoch"]
         return epoch
     starts = (epoch for epoch, line in history.starts.items() if line.start_offset == row["first_offset"])

@@ -20,6 +20,7 @@ from epochaudit.inventory.inventory import (
 )
 from epochaudit.losses.truncations import removals_of
 from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.lost_writes import lost_writes_of
 from epochaudit.report.repetition import fetch_loops, loops_in, repeated_in
 from epochaudit.report.stuck_members import stuck_members_of
 from epochaudit.sources.formats import BY_KIND, Unit
@@ -61,6 +62,7 @@ def report_of(audit: Audit) -> Report:
         repeated=repeated_in(with_consequences(found), audit.repeated(), audit.left_out.keys()),
         loops=loops_in(looping.result()),
         stuck=stuck_members_of(audit.events, read, recorded),
+        lost_writes=lost_writes_of(audit, recorded),
         roots={capture.cluster: capture.root for capture in audit.captures},
     )
 

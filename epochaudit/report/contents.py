@@ -123,6 +123,32 @@ class StuckMember:
 
 
 @dataclass(frozen=True)
+class LostWrites:
+    """Batches that a leader had acknowledged to a producer, and that the log of a later leader epoch does not have.
+
+    leader_epoch began at start_offset, without them. acks: -1 = all members of the ISR had the records, 1 = only the leader. host: of the
+    producer. batches: how many; first_offset and last_offset are the lowest and the highest of their base offsets. How many records
+    they had is not recorded. evidence: the line of the answer that acknowledged the last of them (or a later one to the same producer),
+    and the line of the leader that starts the epoch.
+    """
+
+    cluster: str
+    topic: str | None
+    topic_id: str | None
+    partition: int
+    leader_epoch: int
+    start_offset: int
+    acks: int
+    client: str | None
+    host: str | None
+    transactional_id: str | None
+    batches: int
+    first_offset: int
+    last_offset: int
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
@@ -134,7 +160,7 @@ class Report:
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
-    offset that no longer exists, and read nothing.
+    offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     """
 
@@ -152,6 +178,7 @@ class Report:
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
+    lost_writes: tuple[LostWrites, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()
     undrawn: int = 0
@@ -252,6 +279,7 @@ def merged(reports: Iterable[Report]) -> Report:
         repeated=tuple(one for report in whole for one in report.repeated),
         loops=tuple(one for report in whole for one in report.loops),
         stuck=tuple(one for report in whole for one in report.stuck),
+        lost_writes=tuple(one for report in whole for one in report.lost_writes),
         known={id: since for report in whole for id, since in report.known.items()},
     )
 

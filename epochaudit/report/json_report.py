@@ -13,7 +13,7 @@ from typing import Any, Final
 from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.losses.removal import Removal
-from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.contents import LostWrites, Report, RuleResult
 from epochaudit.report.losses import Loss, Undelivered, losses_of, truncations_of, undelivered_of, unsettled_of
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import VERDICTS
@@ -43,6 +43,7 @@ def document(report: Report) -> dict[str, Any]:
         "unsettled": list(unsettled_of(report)),
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmatched)},
         "losses": [_removed(loss) for loss in losses_of(report)],
+        "lost_writes": [_stated(one) for one in report.lost_writes],
         "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
         "truncations": [_removed(one) for one in truncations_of(report)],
@@ -50,7 +51,11 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def _removed(one: Loss | Undelivered | Removal) -> dict[str, Any]:
-    return {**asdict(one), "topic_id": stated_topic_id(one.topic_id), "records": one.records}
+    return {**_stated(one), "records": one.records}
+
+
+def _stated(one: Loss | Undelivered | Removal | LostWrites) -> dict[str, Any]:
+    return {**asdict(one), "topic_id": stated_topic_id(one.topic_id)}
 
 
 def _capture(inventory: Inventory) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Reader, Removal
-from epochaudit.report.contents import Report, StuckMember
+from epochaudit.report.contents import LostWrites, Report, StuckMember
 from epochaudit.report.losses import (
     Loss,
     Undelivered,
@@ -46,6 +47,7 @@ def say_losses(page: Page, report: Report) -> None:
     for loss in losses[:SHOWN]:
         _loss(page, loss)
     _more(page, len(losses))
+    _lost_writes(page, report.lost_writes)
     judged, unjudged = elections_judged(report)
     coverage = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
@@ -91,6 +93,48 @@ def _loss(page: Page, loss: Loss) -> None:
         page.say((skip, ""), indent=4, hang=2)
 
 
+def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
+    """The acknowledged writes that are missing: for each leader epoch and acks their producers."""
+    found = by_epoch_and_acks(lost)
+    for writes in found[:SHOWN]:
+        said = (f": {what_was_lost(writes)}", "")
+        page.say(
+            (_where(writes[0]), "bold red" if writes[0].acks == ALL_REPLICAS else "bold yellow"), said, indent=2, hang=2
+        )
+        for one in writes[:SHOWN]:
+            page.say((f"{producer(one)}; acknowledged at {one.evidence[0].place}", ""), indent=4, hang=2)
+        _more(page, len(writes))
+        page.say((f"the epoch starts at {writes[0].evidence[-1].place}", "dim"), indent=4, hang=2)
+    _more(page, len(found))
+
+
+def by_epoch_and_acks(lost: Iterable[LostWrites]) -> list[list[LostWrites]]:
+    """The lost writes of one leader epoch and acks together, acks=all before acks=1."""
+    found: dict[tuple[object, ...], list[LostWrites]] = {}
+    for one in sorted(lost, key=lambda one: one.acks):
+        found.setdefault((one.acks, one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch), []).append(
+            one
+        )
+    return list(found.values())
+
+
+def what_was_lost(writes: Sequence[LostWrites]) -> str:
+    """How many acknowledged writes of one leader epoch and acks are missing, and what the producers had been promised."""
+    first, count = writes[0], sum(one.batches for one in writes)
+    verb, are = ("was", "is") if count == 1 else ("were", "are")
+    promise = "acks=all" if first.acks == ALL_REPLICAS else "acks=1, which promises no more than the leader's copy,"
+    since = f"since leader epoch {first.leader_epoch}, which starts at offset {first.start_offset}"
+    return f"{plural(count, 'write')} of {plural(len(writes), 'producer')} that {verb} acknowledged with {promise} {are} missing {since}"
+
+
+def producer(one: LostWrites) -> str:
+    """The producer, how many writes it lost, and their base offsets."""
+    host = f" at {one.host}" if one.host else ""
+    transactions = f", transactional id {one.transactional_id}" if one.transactional_id is not None else ""
+    stretch = offsets(one.first_offset, one.last_offset)
+    return f"{one.client or 'unknown'}{host}{transactions}: {plural(one.batches, 'write')} with base {stretch}"
+
+
 def _stuck(page: Page, one: StuckMember) -> None:
     times = "" if one.since is None or one.until is None else f" from {one.since} until {one.until}"
     stuck = f": group {one.group} is stuck: {STUCK.format(one=one, asks=plural(one.asks, 'time'), times=times)}"
@@ -116,7 +160,7 @@ def _more(page: Page, count: int, shown: int = SHOWN) -> None:
         page.say((f"and {count - shown:,} more (see --format json)", "dim"), indent=2)
 
 
-def _where(removed: Loss | Removal | Undelivered) -> str:
+def _where(removed: Loss | Removal | Undelivered | LostWrites) -> str:
     partition = "" if removed.partition is None else f"-{removed.partition}"
     return f"{removed.topic or removed.topic_id}{partition} of {removed.cluster}"
 

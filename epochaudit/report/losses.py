@@ -16,6 +16,7 @@ from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report.contents import Report
 
 ELECTIONS: Final = "TR-06"  # whether each leader epoch retained the records that clients could read
+ACKNOWLEDGED: Final = "AW-01"  # whether each leader epoch retained the records that had been acknowledged with acks=all
 RECREATED: Final = "TI-09"  # the records that consumers skip of a re-created topic; its log still has them
 
 
@@ -85,13 +86,17 @@ class Undelivered:
 def losses_of(report: Report) -> tuple[Loss, ...]:
     """The losses that the report's findings prove, in their order."""
     breaches = [one for one in _breaches_with_offsets(report) if one.rule != RECREATED]
-    removed = [finding for finding in breaches if finding.rule == ELECTIONS]
-    passed_over = [finding for finding in breaches if finding.rule != ELECTIONS]
+    removed: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in breaches:
+        if finding.rule in (ELECTIONS, ACKNOWLEDGED):
+            epoch = (finding.cluster, finding.topic_id or finding.topic, finding.partition, finding.leader_epoch)
+            removed.setdefault(epoch, []).append(finding)
+    passed_over = [finding for finding in breaches if finding.rule not in (ELECTIONS, ACKNOWLEDGED)]
     losses, attributed = [], set()
-    for finding in removed:
-        consumers = [one for one in passed_over if _overlap(finding, one)]
+    for proof in removed.values():
+        consumers = [one for one in passed_over if any(_overlap(finding, one) for finding in proof)]
         attributed |= {one.finding_id for one in consumers}
-        losses.append(_loss([finding], consumers, committed=True))
+        losses.append(_loss(proof, consumers, committed=True))
     for finding in passed_over:
         if finding.finding_id not in attributed:
             consumers = [one for one in passed_over if one.finding_id not in attributed and _overlap(finding, one)]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from epochaudit.kafka.errors import error_text
 from epochaudit.kafka.field_values import (
+    ALL_REPLICAS,
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     EPOCH_DURING_DELETE,
@@ -174,6 +175,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "CONTROLLED_SHUTDOWN": ("ControlledShutdown of broker {broker_id}",),
     "OFFSET_FETCH": ("group {group_id} asks for its commit",),
     "METADATA": ("Metadata",),
+    "PRODUCE": ("Produce with acks={acks}", "transactional id {transactional_id}"),
 }  # fmt: skip
 _NOT_GIVEN: Final = frozenset(
     {"current_leader_epoch", "last_fetched_epoch", "committed_leader_epoch", "previous_epoch"}
@@ -230,6 +232,8 @@ def _formatted(name: str, value: Any) -> str:
         return "none" if value == NO_LEADER else "none, being deleted"
     if name == "leader_epoch" and value in _SENTINELS:
         return f"{value} ({_SENTINELS[value]})"
+    if name == "acks" and value == ALL_REPLICAS:
+        return "all"
     if name == "timestamp":
         return _TIMESTAMPS.get(value, f"by timestamp {value}")
     if isinstance(value, bool):
@@ -313,6 +317,10 @@ def _metadata(event: Event) -> str:
     return f": answered {_join(clauses, event)}"
 
 
+def _acknowledged(event: Event) -> str:
+    return f": acknowledged, base{_offsets(event)}"
+
+
 _ANSWERED: Final[Mapping[str, Callable[[Event], str]]] = {
     "BROKER_HEARTBEAT": _granted,
     "FETCH": _fetched,
@@ -322,4 +330,5 @@ _ANSWERED: Final[Mapping[str, Callable[[Event], str]]] = {
     "OFFSET_COMMIT": _committed,
     "TXN_OFFSET_COMMIT": _committed,
     "METADATA": _metadata,
+    "PRODUCE": _acknowledged,
 }

@@ -67,6 +67,7 @@ _SHOWN: Final[Mapping[str, tuple[str, int, str]]] = {
     "LEADER_AND_ISR": (marks.OTHER, ROUTINE, "LeaderAndIsr"),
     "UPDATE_METADATA": (marks.OTHER, ROUTINE, "UpdateMetadata"),
     "METADATA": (marks.OTHER, ROUTINE, "Metadata"),
+    "PRODUCE": (marks.SERVED, EXCHANGE, "acknowledges"),
 }  # fmt: skip
 _OF_NO_REPLICA: Final = frozenset({"METADATA", "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT"})
 _STATES: Final = frozenset({

@@ -22,7 +22,7 @@ from epochaudit.replay.state.metadata_log import metadata_log
 
 REPEATED: Final = (
     "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA",
-    "CLIENT_HINT_IGNORED",
+    "PRODUCE", "CLIENT_HINT_IGNORED",
 )  # fmt: skip
 """Requests that clients and followers repeat, and lines that each answer repeats: a run of these becomes one row."""
 
@@ -34,6 +34,7 @@ OF_NODES: Final = (
 """Events of processes: a restart explains many events of its partitions."""
 
 HEARTBEAT: Final = "BROKER_HEARTBEAT"
+PRODUCE: Final = "PRODUCE"
 
 PLACE: Final = ("file_order", "byte_offset", "partition_row", "file", "split", "line_in_split", "time_ms")
 CONTENT: Final = (
@@ -46,7 +47,7 @@ CONTENT: Final = (
     "replica_id", "forgotten", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark", "log_start_offset",
     "diverging_epoch", "diverging_end_offset", "timestamp", "offset", "start_offset", "previous_offset", "previous_epoch",
     "committed_leader_epoch", "group_id", "metadata_offset", "position", "raft_epoch", "in_snapshot", "name", "value", "reason",
-    "want_shut_down", "should_shut_down", "run_rows",
+    "want_shut_down", "should_shut_down", "acks", "transactional_id", "run_rows",
 )  # fmt: skip
 _OF_RECORDS: Final = ("FEATURE_LEVEL_RECORD", "LEADER_CHANGE")
 _REQUESTER: Final = ("cluster", "node", "subject", "event_type", "client_id", "group_id", "requester", "named")
@@ -97,7 +98,8 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
       least, greatest      lowest and highest offset that was fetched, committed or answered in the run; null if there is none
     """
     log = F.col("source") == METADATA_LOG
-    rows = events.where(~log).withColumn("position", F.lit(None).cast("bigint")).select(*PLACE, *CONTENT)
+    rows = _with_base_offsets(events.where(~log)).withColumn("position", F.lit(None).cast("bigint"))
+    rows = rows.select(*PLACE, *CONTENT)
     if has_log:
         records = metadata_log(events).drop("copies")
         rows = rows.unionByName(records, allowMissingColumns=True).select(*PLACE, *CONTENT)
@@ -114,6 +116,16 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
     if any(len(subject.ids) > 1 for subject in subjects):
         requests = _with_topic_number(found, found.where(repeated))
     return _single(found.where(~repeated)).unionByName(_runs(requests))
+
+
+def _with_base_offsets(events: DataFrame) -> DataFrame:
+    """Of acknowledged writes, a row of which is a run: fetch_offset is the first base offset, offset the last, run_rows their number."""
+    acknowledged = F.col("event_type") == PRODUCE
+    first_and_last = {"fetch_offset": F.get("base_offsets", F.lit(0)), "offset": F.element_at("base_offsets", -1)}
+    values = {**first_and_last, "run_rows": F.size("base_offsets")}
+    return events.withColumns(
+        {name: F.when(acknowledged, value).otherwise(F.col(name)) for name, value in values.items()}
+    )
 
 
 def _is_about(subject: Subject) -> Column:
@@ -194,7 +206,7 @@ def _runs(rows: DataFrame) -> DataFrame:
     equal = F.struct(
         *stated, "topic_number", F.coalesce("error_code", F.lit(Errors.NONE)), "request_error_code", "leader",
         "leader_epoch", "response_leader", "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp",
-        "replica_id",
+        "replica_id", "acks", "transactional_id",
         F.coalesce("forgotten", F.lit(False)),
         F.coalesce("diverging_epoch", F.lit(NO_EPOCH)), "reason",
     )  # fmt: skip
@@ -209,7 +221,9 @@ def _runs(rows: DataFrame) -> DataFrame:
         F.min(row).alias("first"),
         F.max(row).alias("last"),
         F.sum(run_rows()).alias("requests"),
-        F.min("run_offset").alias("least"),
+        F.min(F.when(F.col("event_type") == PRODUCE, F.col("fetch_offset")).otherwise(F.col("run_offset"))).alias(
+            "least"
+        ),
         F.max("run_offset").alias("greatest"),
     )
     return runs.select(

@@ -31,7 +31,7 @@ MOST_NODES: Final = 6  # with a lane of their own
 MOST_CLIENTS: Final = 3
 SILENT: Final = "hosts that state no leader epoch"
 _WITH_OFFSETS: Final = frozenset({
-    "FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
+    "FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "PRODUCE",
 })  # fmt: skip
 
 _SERVED: Final = frozenset({marks.SERVED, marks.COMMIT, marks.CROSSED})

@@ -102,6 +102,33 @@ def epoch_starts_below_what_was_exposed(copy: Copy) -> Place:
     raise NotThereError("no partition without consumers in which an epoch starts above 1")
 
 
+@mutation("AW-01", HEALTHY, fetches=False)
+def acknowledged_write_missing(copy: Copy) -> Place:
+    """A leader acknowledges an offset with acks=all that the log of the next leader does not have."""
+    starts = list(copy.lines(STATE_CHANGE_LOG, _LEADER))
+    of_epoch = {(line.match["id"], line.match["partition"], int(line.match["epoch"])): line for line in starts}
+    for line in starts:
+        offset = int(line.match["offset"])
+        before = of_epoch.get((line.match["id"], line.match["partition"], int(line.match["epoch"]) - 1))
+        if before is None or before.node == line.node:
+            continue
+        for request in copy.requests("PRODUCE", lambda r: r.asked["acks"] == -1, before.node):
+            for answer in _answers_of(request, line.match["topic"], int(line.match["partition"])):
+                if answer["baseOffset"] == offset - 1 and before.written_at < request.answered_at < line.written_at:
+                    answer["baseOffset"] = offset
+                    request.write()
+                    return _place(line, int(line.match["epoch"]))
+    raise NotThereError("no leader that acknowledged the last record before another one began to lead")
+
+
+def _answers_of(request: Request, topic: str, index: int) -> Iterator[dict[str, Any]]:
+    """The answers of code 0 to a Produce for the partition."""
+    for of_topic in request.answered["responses"]:
+        for answer in of_topic["partitionResponses"]:
+            if (of_topic["name"], answer["index"], answer["errorCode"]) == (topic, index, 0):
+                yield answer
+
+
 def start_lower(line: Line, by: int) -> Place:
     """Let a leader's line start its epoch so much lower."""
     offset = int(line.match["offset"])

@@ -24,6 +24,7 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "unsettled",
         "baseline",
         "losses",
+        "lost_writes",
         "undelivered",
         "stuck",
         "truncations",

@@ -30,6 +30,7 @@ def decode(module: ModuleType, *lines: str | bytes) -> Decoded:
         text = line.encode() if isinstance(line, str) else line
         outcomes.append(decoder.line(text, offset, number))
         offset += len(text) + 1
+    sink.finish()
     events, quarantined = drained(sink)
     return Decoded(sorted(events, key=lambda event: str(event["byte_offset"]).zfill(20)), quarantined, outcomes)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
+from epochaudit.sources.request_log.acknowledged_runs import AcknowledgedRuns
 from epochaudit.sources.request_log.apis import (
     alter_partition,
     brokers,
@@ -191,9 +191,14 @@ class RequestLogDecoder(RequestLog):
                 api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, rows_of(api, sink).add
             )
         self._fetch = self._apis.get(FETCH)
-        self._produced: Decoder[produce.Produced] = Decoder(produce.Produced)
         self.counts = RequestCounts()
         self._requests = self.counts.requests
+        if sink.wanted.has(produce.API.name):
+            runs, api = AcknowledgedRuns(self.counts), produce.API
+            sink.register("acknowledged", runs)
+            self._apis[api.name] = KnownApi(
+                api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, runs.add
+            )
 
     def decode(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
@@ -245,12 +250,6 @@ class RequestLogDecoder(RequestLog):
         if known := self._apis.get(name):
             return known
         self.counts.requests[name] += 1
-        if name == "PRODUCE":
-            with suppress(MsgspecError):  # a later version is counted as a request only
-                produced = self._produced.decode(json)
-                self.counts.partition_rows[name] += produced.partitions()
-                for code in produced.error_codes():
-                    self.counts.error_codes[f"{name}:{code}"] += 1
         return None
 
 

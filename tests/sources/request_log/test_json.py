@@ -621,22 +621,12 @@ def test_who_joined_a_group() -> None:
 # --- what gives no rows, and what is bad
 
 
-def test_requests_of_no_interest_are_counted_and_partitions_of_produce_too() -> None:
+def test_requests_of_no_interest_are_counted() -> None:
     file = CaptureFile("log", "log", "request-log-json", "c", 0)
     decoder = request_log.RequestLogDecoder(file, RowSink(file, 0))
-    produced = {"topicData": [{"name": "t", "partitionData": [{"index": 0}, {"index": 1}]}]}
-    answers = [{"index": 0, "errorCode": 0}, {"index": 1, "errorCode": 6}]
-    for text in (
-        line("HEARTBEAT", 4, {"groupId": "g"}, {"errorCode": 0}),
-        line("SOME_LATER_API", 0, {}, {}),
-        line("PRODUCE", 11, produced, {"responses": [{"name": "t", "partitionResponses": answers}]}),
-        line("PRODUCE", 11, produced, ""),
-        line("PRODUCE", 99, {"data": 1}, {}),
-    ):
+    for text in (line("HEARTBEAT", 4, {"groupId": "g"}, {"errorCode": 0}), line("SOME_LATER_API", 0, {}, {})):
         assert decoder.line(text.encode(), 0, 1) == LineOutcome.IGNORED
-    assert decoder.counts.requests == {"HEARTBEAT": 1, "SOME_LATER_API": 1, "PRODUCE": 3}
-    assert decoder.counts.partition_rows == {"PRODUCE": 4}
-    assert decoder.counts.error_codes == {"PRODUCE:0": 1, "PRODUCE:6": 1}
+    assert decoder.counts.requests == {"HEARTBEAT": 1, "SOME_LATER_API": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""PRODUCE 0-13 has no rows: its lines are many and have no epoch. Its partitions and their error codes are counted."""
+"""PRODUCE 0-13: what a leader answered to producers. `acknowledged_runs` makes rows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
-from epochaudit.sources.request_log.apis.envelope import Int32, Json
+from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 
 
 class Partition(Json):
@@ -16,33 +16,65 @@ class Topic(Json):
 
 
 class Request(Json):
+    acks: Int32
     topic_data: list[Topic]
+    transactional_id: str | None = None
 
 
 class Answer(Json):
+    index: Int32
     error_code: Int32
+    base_offset: Int64
+    log_start_offset: Int64 | None = None
 
 
 class Answers(Json):
     partition_responses: list[Answer]
+    name: str | None = None
+    topic_id: str | None = None
 
 
 class Response(Json):
     responses: list[Answers]
 
 
-class Produced(Json):
-    """A completed Produce; with acks=0 the response is an empty string."""
+class Printed(Json):
+    """A request as text (ProduceRequest.toString, up to 2.7): the number of partitions or, if the logger is at TRACE, their sizes.
 
-    request: Request | str
-    response: Response | str
+    It states no transactional id.
+    """
 
-    def partitions(self) -> int:
-        """Partitions that the request lists."""
-        return 0 if isinstance(self.request, str) else sum(len(t.partition_data) for t in self.request.topic_data)
+    acks: Int32
+    num_partitions: Int32 | None = None
+    partition_sizes: str | None = None
 
-    def error_codes(self) -> Iterator[int]:
-        """The code of each partition that the response lists."""
-        for topic in () if isinstance(self.response, str) else self.response.responses:
-            for answer in topic.partition_responses:
-                yield answer.error_code
+
+ANSWERED: Final = (
+    "error_code", "topic", "topic_id", "partition", "acks", "transactional_id", "base_offset", "log_start_offset",
+)  # fmt: skip
+NO_ANSWER: Final = (None,) * len(ANSWERED)
+
+
+def rows(_: int, request: Request, response: Response | None) -> list[Row]:
+    """One row per answered partition, in the columns ANSWERED; without a response one of nulls per requested partition."""
+    if response is None:
+        return [NO_ANSWER for topic in request.topic_data for _ in topic.partition_data]
+    acks, transactional_id = request.acks, request.transactional_id
+    return [
+        (p.error_code, topic.name, topic_id, p.index, acks, transactional_id, p.base_offset, p.log_start_offset)
+        for topic in response.responses
+        for topic_id in (named_id(topic.topic_id),)
+        for p in topic.partition_responses
+    ]
+
+
+def printed_rows(_: int, request: Printed, response: Response | None) -> list[Row]:
+    """As `rows`, of a request as text."""
+    if response is not None:
+        return rows(_, Request(request.acks, []), response)
+    sizes = (request.partition_sizes or "[]")[1:-1]
+    return [NO_ANSWER] * (sizes.count(",") + bool(sizes) if request.num_partitions is None else request.num_partitions)
+
+
+API: Final = Api("PRODUCE", 13, Completed[Request, Response], ANSWERED, rows)
+PRINTED: Final = Api("PRODUCE", 8, Completed[Printed, Response], ANSWERED, printed_rows)

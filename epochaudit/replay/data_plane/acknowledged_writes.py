@@ -1,0 +1,179 @@
+"""Writes that leaders acknowledged to producers, by leader epoch, and the leader epochs that began without them.
+
+An answer with base offset b proves that the record at b was in the leader's log, and with acks=all that all members of the ISR had it.
+How many records a batch has is not recorded, so that nothing above b counts. A new leader's log ends where its epoch starts: with a
+start at b or below, the record is lost. Retention, DeleteRecords and compaction never lower the end of a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import PLACE, carried_ref, client_host, of_types, ref
+from epochaudit.kafka.field_values import ALL_REPLICAS
+from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.incarnations import topic_key
+
+PRODUCE: Final = "PRODUCE"
+_KEY: Final = ("cluster", "topic_key", "partition")
+
+
+def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
+    """One row per (node, file, partition, acks, leader epoch) in which a leader acknowledged writes.
+
+    Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
+    Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
+    base_offset (the highest that was acknowledged), log_start_offset (the highest that an answer stated), own_ref.
+    """
+    rows = of_types(events, PRODUCE).select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
+        F.element_at("base_offsets", -1).alias("base_offset"), "file", "split", "byte_offset", "line_in_split",
+    )  # fmt: skip
+    placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
+    places = (F.max_by(name, "base_offset").alias(f"own_{name}") for name in PLACE)
+    found = placed.groupBy("node", "file", *_KEY, "acks", "leader_epoch").agg(
+        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"), *places
+    )
+    found = found.select(
+        *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
+    )
+    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one.
+    unlogged = (
+        epochs.where("may_have_begun")
+        .groupBy(*_KEY)
+        .agg(F.collect_list(F.struct("leader_epoch", "leader")).alias("unlogged"))
+    )
+    found = found.join(F.broadcast(unlogged), list(_KEY), "left")
+    of_node = F.filter("unlogged", lambda e: F.coalesce(e["leader"] == F.col("node"), F.lit(True)))
+    of_later = F.coalesce(F.array_max(of_node["leader_epoch"]) > F.col("leader_epoch"), F.lit(False))
+    return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop("unlogged")
+
+
+def _leader_epoch() -> Column:
+    """The highest leader epoch in which the node can have answered, if it led in all that are possible."""
+    return F.when(F.col("held_complete") & F.col("held_leader"), F.col("held_max"))
+
+
+def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
+    """Adds what had been acknowledged before each leader epoch. Grain unchanged, one row per partition and leader epoch.
+
+    Needs: the columns of `lineage.with_elections`, topic_key; `answered` as by `answered_epochs`. Clock: leader epoch. Adds:
+      acknowledged_offset   the highest base offset that a leader of an earlier epoch acknowledged with acks=all, and that no epoch in
+                       between removed; acknowledged_in (that epoch), acknowledged_by (that leader), acknowledged_ref
+      answered_before  a leader of an earlier epoch acknowledged writes, with any acks
+      unplaced_answer  the highest base offset that was acknowledged in a leader epoch that is not known
+      start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded, or
+                       its leader went on with a shorter log
+    """
+    lasting = F.col("base_offset") >= F.coalesce("log_start_offset", F.lit(0))  # others were deleted
+    write = F.struct("base_offset", "leader_epoch", "node", "own_ref")
+    by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
+        F.max(F.when((F.col("acks") == ALL_REPLICAS) & lasting, write)).alias("write")
+    )  # fmt: skip
+    of_partition = answered.groupBy(*_KEY).agg(
+        F.min("leader_epoch").alias("answered_from"),
+        F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced_answer"),
+    )
+    rows = epochs.join(F.broadcast(by_epoch), [*_KEY, "leader_epoch"], "left")
+    rows = rows.join(F.broadcast(of_partition), list(_KEY), "left")
+    partition = Window.partitionBy("cluster", "named", "topic_id", "partition")
+    lower = partition.orderBy("leader_epoch").rowsBetween(Window.unboundedPreceding, -1)
+    rows = rows.withColumns(
+        {"highest": F.max("write").over(lower), "least_start": F.least("start_offset", "restart_offset")}
+    )
+    removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
+    restarted = F.col("restart_offset").isNotNull()
+    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "write")
+    rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
+    rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
+
+    def after_epoch(writes: Column, epoch: Column) -> Column:
+        left = F.filter(writes, lambda one: ~F.coalesce(epoch["least_start"] <= one["base_offset"], F.lit(False)))
+        return F.concat(left, F.array_compact(F.array(epoch["write"])))
+
+    none = F.array_compact(F.array(F.when(F.lit(False), F.col("write"))))
+    left = F.array_max(F.aggregate("earlier", none, after_epoch))
+    rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
+    acknowledged = F.col("acknowledged")
+    shortened = F.exists(
+        "earlier", lambda e: e["restarted"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch"))
+    )
+    since = (F.col("open_before") > F.col("acknowledged.leader_epoch")) | shortened
+    return rows.withColumns(
+        {
+            "acknowledged_offset": acknowledged["base_offset"],
+            "acknowledged_in": acknowledged["leader_epoch"],
+            "acknowledged_by": acknowledged["node"],
+            "acknowledged_ref": acknowledged["own_ref"],
+            "answered_before": F.coalesce(F.col("answered_from") < F.col("leader_epoch"), F.lit(False)),
+            "start_unknown_between": F.coalesce(since, F.lit(False)),
+        }
+    ).drop("write", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from")
+
+
+def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
+    """One row per leader epoch in which a node acknowledged writes, with any acks, and leader epoch that began without some of them.
+
+    Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch,
+    log_start_offset, removed_in (the later leader epoch), start_offset and start_ref (of that), until (null, or the offset from which on
+    another epoch in between had removed the records).
+    """
+    by_epoch = (
+        answered.where(F.col("leader_epoch").isNotNull())
+        .groupBy(*_KEY, "node", "leader_epoch")
+        .agg(F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"))
+    )
+    named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
+    starts = epochs.where(named & F.col("start_offset").isNotNull()).select(
+        *_KEY, "topic", "topic_id", F.col("leader_epoch").alias("removed_in"), "start_offset", "start_ref"
+    )
+    removed = starts.join(F.broadcast(by_epoch), list(_KEY)).where(
+        (F.col("removed_in") > F.col("leader_epoch")) & (F.col("start_offset") <= F.col("base_offset"))
+    )
+    before = Window.partitionBy(*_KEY, "node", "leader_epoch").orderBy("removed_in")
+    until = F.min("start_offset").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    removed = removed.withColumn("until", until).drop("base_offset")
+    return removed.where(F.col("until").isNull() | (F.col("until") > F.col("start_offset")))
+
+
+REMOVED: Final = (
+    "cluster string, topic_key string, partition int, node int, leader_epoch int, start_offset bigint, until bigint, "
+    "log_start_offset bigint, number int"
+)
+
+
+def removed_writes(
+    events: DataFrame, removed: DataFrame, topics: Collection[str], topic_ids: Collection[str]
+) -> DataFrame:
+    """One row per number, acks and producer.
+
+    Needs: the events table; `removed` with the columns REMOVED: rows of `removed_epochs`, and a number of the epoch that began without
+    the writes. In `topics` and `topic_ids` all its topics. Clock: as `answered_epochs`.
+    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are missing), first_offset and
+    last_offset (the lowest and highest of their base offsets), own_ref (the last answer of the run that acknowledged the highest).
+    """
+    named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
+    rows = of_types(events, PRODUCE).where(named)
+    rows = rows.select(
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "base_offsets", "client_id",
+        client_host().alias("client_host"), "transactional_id", ref().alias("own_ref"),
+    )  # fmt: skip
+    placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
+    producer = ("acks", "client_id", "client_host", "transactional_id")
+    each = placed.select(
+        *_KEY, "node", "leader_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
+    )
+    offset = F.col("base_offset")
+    missing = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
+        (offset >= F.greatest("start_offset", "log_start_offset")) & F.coalesce(offset < F.col("until"), F.lit(True))
+    )
+    return missing.groupBy("number", *producer).agg(
+        F.count("*").alias("batches"),
+        F.min("base_offset").alias("first_offset"),
+        F.max("base_offset").alias("last_offset"),
+        F.max_by("own_ref", "base_offset").alias("own_ref"),
+    )

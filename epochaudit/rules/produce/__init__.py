@@ -1,0 +1,1 @@
+"""What leaders promised producers."""

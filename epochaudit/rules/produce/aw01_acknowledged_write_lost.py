@@ -1,0 +1,134 @@
+"""AW-01."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+
+_ACKNOWLEDGED = "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all"
+_STARTED = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
+_ELECTION = "the election was {election}: before it stood {stood_before}"
+_NOTHING_LOST = "no acknowledged write of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
+_NOT_KNOWN = "leader epoch {leader_epoch} of {topic}-{partition} starts above all that was acknowledged with acks=all"
+
+
+@rule("AW-01", frame="lineage", kip="KIP-320", severity=CRITICAL, since="1.0")
+class AcknowledgedWriteLost(Rule):
+    """A leader epoch starts below an offset that a leader had acknowledged to a producer with acks=all.
+
+    ## What it checks
+    A leader answers Produce with acks=all once all members of the ISR have the records. The next leader is one of them, so that its
+    log, which ends where its epoch starts, has each acknowledged base offset.
+
+    ## Why it matters
+    The producer has the answer that its records are safe, and does not send them again. They are lost.
+
+    ## Evidence needed
+    The request log of the brokers that led: Produce answers with code 0 and their base offsets. The leaders'
+    "starts at leader epoch" lines, before the answers and for the later epoch. For the kind of election: as TR-06.
+
+    ## What is allowed
+    An answer proves its base offset only: the log does not print how many records a batch has. Answers with an error code promise
+    nothing, even with a base offset. A write with acks=1 may be lost with any change of the leader: the report lists such writes apart,
+    and they are no finding. So are records that retention or DeleteRecords had deleted before, and those of another topic id. A write
+    counts for the first epoch that began without it.
+
+    An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was
+    alone in the ISR, stopped uncleanly, and had not written all to its disk. If an epoch in between has no recorded start, it may be
+    the one that lost the write: then it is exposed, too. Writes whose leader epoch is not known are unverifiable.
+
+    Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
+    of a transaction count whether or not it was committed.
+
+    ## What to do
+    The report lists the producers, and the offsets that had been acknowledged to each. Before you start or clean a broker that has
+    this partition and is down, copy its log directory: it may hold the only copy. If there is none, have these producers send the
+    records again from their source. After an unclean election set `unclean.leader.election.enable=false` and
+    `min.insync.replicas` 2. After a clean one IS-15, IS-09, BE-06 or HW-05 name how the leader came into the ISR.
+
+    ## Example
+    Broker 1, leader in epoch 6, answers a Produce with acks=all: base offset 119. Broker 3, a member of the ISR, becomes leader in epoch 7
+    at offset 90.
+
+    ## References
+    Partition.checkEnoughReplicasReachOffset, DelayedProduce.tryComplete, Partition.makeLeader; KIP-101; KIP-320; KIP-966.
+    """
+
+    evidence = {
+        "the leader's line that starts the epoch": "start_ref",
+        "the answer that acknowledged the write": "acknowledged_ref",
+        "the recovery of the leader's log": "recovered_ref",
+        "the election": "election_ref",
+        "the administrator's request, or the controller's line about it": "asked_ref",
+    }
+    caused_by = ("TR-06",)
+    expected = "leader epoch {leader_epoch} of {topic}-{partition} starts above offset {acknowledged_offset}"
+    observed = "it starts at {start_offset}"
+    because = (
+        _ACKNOWLEDGED,
+        "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
+        _STARTED,
+        _ELECTION,
+        "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
+        "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+    )
+
+    def lost(self) -> tuple[Column, Column]:
+        return col("start_offset"), col("acknowledged_offset")
+
+    def applies(self) -> Column:
+        answered = col("answered_before") | col("unplaced_answer").isNotNull()
+        return (col("leader") >= 0) & col("previous_leader_epoch").isNotNull() & answered
+
+    def verdict(self) -> tuple[Branch, ...]:
+        lost = col("start_offset") <= col("acknowledged_offset")
+        return first_of(
+            unverifiable(
+                col("ambiguous_name") & col("topic_id").isNull(),
+                "the topic name had several incarnations and no topic id tells them apart",
+                expected=_NOT_KNOWN,
+                because=(_STARTED,),
+            ),
+            passed(
+                col("never_begun"),
+                expected=_NOTHING_LOST,
+                observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
+                because=(),
+            ),
+            unverifiable(
+                col("start_offset").isNull(),
+                "no 'starts at leader epoch' line of the leader",
+                expected=_NOT_KNOWN,
+                observed="where broker {leader} began it is not recorded",
+                because=(_ACKNOWLEDGED,),
+            ),
+            exposed(
+                lost & col("start_unknown_between"),
+                "an epoch in between may have lost it: where that one started is not in the evidence",
+            ),
+            exposed(
+                lost & col("alone_before") & col("recovered_by").isNotNull(),
+                "the leader was the whole ISR, and stopped before its records were on its disk",
+            ),
+            violation(lost & (col("election") == "clean")),
+            exposed(
+                lost & (col("election") == "unclean"),
+                "an unclean election may begin without what had been acknowledged",
+            ),
+            exposed(lost, "whether the election was clean is not in the evidence"),
+            passed(col("acknowledged_offset").isNotNull()),
+            unverifiable(
+                ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),
+                "in which leader epoch the writes were acknowledged is not in the evidence",
+                expected=_NOT_KNOWN,
+                because=(_STARTED, _ELECTION),
+            ),
+            otherwise=passed(
+                expected=_NOTHING_LOST,
+                observed="it starts at {start_offset}; no write at or above that offset is known to have been acknowledged with"
+                " acks=all before",
+                because=(_STARTED,),
+            ),
+        )

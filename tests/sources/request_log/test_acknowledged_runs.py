@@ -1,0 +1,124 @@
+"""Answers to Produce become runs of acknowledged base offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.request_log import json as request_log
+from epochaudit.sources.sink import LineOutcome, RowSink
+from tests.sources.decoding import decode, json_request
+
+ID = "9gDNO0PzRlKeeIAaGyFvow"
+SHOWN = ("partition", "acks", "base_offsets")
+
+
+def produced(
+    *answers: tuple[int, int, int],
+    acks: int = -1,
+    at_ms: int = 0,
+    version: int = 11,
+    topic: object = None,
+    **more: object,
+) -> str:
+    """A line; answers: partition, error code and base offset."""
+    topic = topic or {"name": "t"}
+    asked = [{"index": index, "recordsSizeInBytes": 70} for index, _, _ in answers]
+    request = {
+        "transactionalId": None,
+        "acks": acks,
+        "timeoutMs": 8000,
+        "topicData": [{**topic, "partitionData": asked}],
+    }
+    answered = [
+        {
+            "index": index,
+            "errorCode": code,
+            "baseOffset": base,
+            "logAppendTimeMs": -1,
+            "logStartOffset": 3,
+            "recordErrors": [],
+        }
+        for index, code, base in answers
+    ]
+    response = {"responses": [{**topic, "partitionResponses": answered}], "throttleTimeMs": 0}
+    text = json_request("PRODUCE", version, {**request, **more}, "" if acks == 0 else response)
+    return text.replace("04:18:07,602", f"04:18:{at_ms // 1000:02},{at_ms % 1000:03}")
+
+
+def runs(*lines: str) -> list[dict[str, Any]]:
+    decoded = decode(request_log, *lines)
+    assert decoded.outcomes == [LineOutcome.EVENT] * len(lines), decoded.quarantined
+    return sorted(decoded.events, key=lambda event: (event["byte_offset"], event["partition_row"]))
+
+
+def shown(*lines: str) -> list[tuple[Any, ...]]:
+    return [tuple(event[name] for name in SHOWN) for event in runs(*lines)]
+
+
+def test_answers_to_one_connection_are_one_row_with_the_last_answers_place() -> None:
+    lines = [produced((0, 0, 5), at_ms=1), produced((0, 0, 9), at_ms=2), produced((0, 0, 11), at_ms=3)]
+    (run,) = runs(*lines)
+    assert (run["base_offsets"], run["acks"], run["topic"], run["log_start_offset"]) == ([5, 9, 11], -1, "t", 3)
+    assert (run["line_in_split"], run["byte_offset"]) == (3, sum(len(line) + 1 for line in lines[:2]))
+    assert run["time_ms"] - run["arrival_ms"] > 2  # the earliest arrival
+
+
+def test_rows_state_nothing_that_counts_of_other_requests_are_made_of() -> None:
+    (run,) = runs(produced((0, 0, 5)))
+    assert {"error_code", "in_request", "in_response", "run_rows"}.isdisjoint(run)
+
+
+def test_a_run_ends_with_its_second_and_where_offsets_fall() -> None:
+    assert shown(produced((0, 0, 5), at_ms=1_999), produced((0, 0, 6), at_ms=2_000)) == [(0, -1, [5]), (0, -1, [6])]
+    again = shown(produced((0, 0, 5)), produced((0, 0, 6)), produced((0, 0, 5)), produced((0, 0, 7)))
+    assert again == [(0, -1, [5, 6]), (0, -1, [5, 7])]
+
+
+def test_partitions_acks_and_transactional_ids_are_apart() -> None:
+    lines = [
+        produced((0, 0, 5), (1, 0, 40)),
+        produced((0, 0, 6), acks=1),
+        produced((0, 0, 7), transactionalId="orders"),
+        produced((0, 0, 8), (1, 0, 41)),
+    ]
+    assert shown(*lines) == [(0, 1, [6]), (0, -1, [7]), (0, -1, [5, 8]), (1, -1, [40, 41])]
+    assert [run.get("transactional_id") for run in runs(*lines)] == [None, "orders", None, None]
+
+
+@pytest.mark.parametrize(
+    "line", [produced((0, 6, 94)), produced((0, 20, 94)), produced((0, 0, -1)), produced((0, 0, 5), acks=0)]
+)
+def test_what_was_not_acknowledged_has_no_row(line: str) -> None:
+    assert runs(line) == []
+
+
+def test_version_13_names_topics_by_id() -> None:
+    (run,) = runs(produced((0, 0, 5), version=13, topic={"topicId": ID}))
+    assert (run["topic_id"], run.get("topic")) == (ID, None)
+
+
+def test_partitions_and_error_codes_are_counted() -> None:
+    file = CaptureFile("log", "log", "request-log-json", "c", 0)
+    decoder = request_log.RequestLogDecoder(file, RowSink(file, 0))
+    for line in (produced((0, 0, 5), (1, 6, -1)), produced((0, 0, 5), (1, 0, 5), acks=0)):
+        assert decoder.line(line.encode(), 0, 1) == LineOutcome.EVENT
+    assert decoder.counts.requests == {"PRODUCE": 2}
+    assert decoder.counts.partition_rows == {"PRODUCE": 4}
+    assert decoder.counts.error_codes == {"PRODUCE:0": 1, "PRODUCE:6": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (produced((0, 0, 5), version=99), "unknown version 99 of PRODUCE: 13 is the highest known"),
+        (produced((0, 0, 2**63)), "not the JSON of a completed request: "),
+    ],
+)
+def test_a_line_that_is_not_produce_is_quarantined(line: str, reason: str) -> None:
+    decoded = decode(request_log, line)
+    assert decoded.outcomes == [LineOutcome.QUARANTINED]
+    [(_, given)] = decoded.quarantined
+    assert given.startswith(reason)
