@@ -263,14 +263,43 @@ def _restarted(copy: Copy, before: Line, after: Line) -> bool:
 
 @mutation("LI-06", HEALTHY, fetches=False)
 def accepted_leader_and_isr_lost(copy: Copy) -> Place:
-    """A LeaderAndIsr is answered 0, and nothing is written of the partition: it did not start."""
-    for request in list(leader_and_isr(copy, 0))[::-1]:
+    """A LeaderAndIsr is answered 0, and nothing is written of the partition: it did not start.
+
+    A new controller sends the leader epoch again, and the broker takes it.
+    """
+    for request in leader_and_isr(copy, 0):
         state, partition = one_state(request), re.escape(partition_of(request))
         pattern = rf"Follower {partition} starts at leader epoch {state['leaderEpoch']} "
         lines = [line for line in _handling(copy, request) if re.search(pattern, line.text)]
         matches = rf"partition {partition} since its associated leader epoch {state['leaderEpoch']} matches"
-        again = list(copy.lines(STATE_CHANGE_LOG, matches, request.node))
-        if len(lines) == 1 and not again:
-            lines[0].drop()
+        again = next(_sent_again(copy, request), None)
+        if len(lines) == 1 and again is not None:
+            later, error = again
+            for line in (*lines, *copy.lines(STATE_CHANGE_LOG, matches, request.node)):
+                line.drop()
+            error["errorCode"] = 0
+            later.write()
             return place_of(request)
-    raise NotThereError("no accepted LeaderAndIsr that a follower started by")
+    raise NotThereError("no accepted LeaderAndIsr that a follower started by, and that came again")
+
+
+def _sent_again(copy: Copy, request: Request) -> Iterator[tuple[Request, dict[str, Any]]]:
+    """The requests to the broker that bring the partition's leader epoch again and are answered 11, and that answer."""
+    key, epoch = _replica(request), one_state(request)["leaderEpoch"]
+    for later in copy.requests("LEADER_AND_ISR", node=request.node):
+        if later.index <= request.index or later.answered["errorCode"] != 0:
+            continue
+        epochs = {
+            (topic["topicId"], state["partitionIndex"]): state["leaderEpoch"]
+            for topic in later.asked["topicStates"]
+            for state in topic["partitionStates"]
+        }
+        errors = {
+            (topic["topicId"], error["partitionIndex"]): error
+            for topic in later.answered["topics"]
+            for error in topic["partitionErrors"]
+        }
+        if key in epochs and key in errors:
+            if epochs[key] == epoch and errors[key]["errorCode"] == STALE_CONTROLLER_EPOCH:
+                yield later, errors[key]
+            return

@@ -56,7 +56,7 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
     "seq", "process", "place", "ordered_by", "leader", "leader_epoch", "partition_epoch", "topic_id", "known_topic_id",
-    "controller_epoch", "replicas", "error_code", "full_requests",
+    "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests",
 )  # fmt: skip
 
 # A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
@@ -127,6 +127,7 @@ def control(events: DataFrame) -> DataFrame:
                             them is missing
       applied_ref           the line between them about the result for the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
+      refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
       topic_id_changed      the name had another topic id at this broker before
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
@@ -486,12 +487,19 @@ def _handled() -> dict[str, Column]:
     again = (F.col("following.process") == F.col("process")) & (
         F.col("following.leader_epoch") == F.col("leader_epoch")
     )
+    # a KRaft controller sends a leader epoch again, and a topic without id may have been created again
+    accepted_again = (
+        (F.col("following.error_code") == Errors.NONE)
+        & (F.col("following.topic_id") == F.col("topic_id"))
+        & ~F.coalesce("following.is_kraft_controller", F.lit(False))
+    )
     return {
         "handling_recorded": F.coalesce(in_one_file, F.lit(False)),
         "applied_ref": F.when(applied, F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == Errors.STALE_CONTROLLER_EPOCH), F.col("following.ref")
         ),
+        "refuted_ref": F.when(again & accepted_again, F.col("following.ref")),
     }
 
 

@@ -7,11 +7,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
+from epochaudit.replay.state.log_gaps import request_log_gaps
 
+_GAP: Final = "gap"
 _PROCESS: Final = ("PROCESS_STARTING", "KAFKA_VERSION")
 _NULLS: Final = {
     "node": "int", "partition": "int", "leader_epoch": "int", "client_id": "string", "group_id": "string",
@@ -72,10 +75,20 @@ def topics(events: DataFrame) -> DataFrame:
 
 
 def _processes(events: DataFrame) -> DataFrame:
-    """One row per cluster: started, the starts of processes, and logged_nodes, the nodes whose server.log has any."""
-    start = F.when(F.col("event_type") == "PROCESS_STARTING", F.struct("node", "time_ms"))
-    rows = of_types(events, *_PROCESS).groupBy("cluster")
-    return rows.agg(F.collect_set(start).alias("started"), F.collect_set("node").alias("logged_nodes"))
+    """One row per cluster: started, the starts of processes, and logged_nodes, the nodes whose server.log has any.
+
+    started also has the times at which request logs go on after missing files: a deletion may be missing, too.
+    """
+    event_type = F.col("event_type")
+    lines = of_types(events, *_PROCESS).select("cluster", "node", "time_ms", "event_type")
+    gaps = request_log_gaps(events).select("cluster", "node", F.inline("gaps"))
+    gaps = gaps.where(F.col("until_ms") < FOREVER).withColumns(
+        {"time_ms": F.col("until_ms"), "event_type": F.lit(_GAP)}
+    )
+    start = F.when(event_type.isin("PROCESS_STARTING", _GAP), F.struct("node", "time_ms"))
+    logged = F.when(event_type != _GAP, F.col("node"))
+    rows = lines.unionByName(gaps.select(*lines.columns)).groupBy("cluster")
+    return rows.agg(F.collect_set(start).alias("started"), F.collect_set(logged).alias("logged_nodes"))
 
 
 def _ordered(rows: DataFrame) -> DataFrame:
