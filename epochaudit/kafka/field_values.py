@@ -13,6 +13,7 @@ EPOCH_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1  # RecordBatch.NO_PARTITION_LEADER_EPOCH: not given or not known
 NO_OFFSET: Final = -1  # no position, no commit: OffsetFetchResponse.INVALID_OFFSET
 NO_BROKER_EPOCH: Final = -1  # not given
+NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
 CONSUMER_REPLICA_ID: Final = -1

@@ -35,6 +35,7 @@ FAMILIES: Final = {
     "CO": "committed offsets",
     "MD": "client metadata",
     "HW": "high watermark",
+    "PE": "producer epochs",
 }
 
 
