@@ -18,6 +18,10 @@ NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
 CONSUMER_REPLICA_ID: Final = -1
 
+EPOCH_BUMP_TRANSACTION_VERSION: Final = (
+    2  # TransactionVersion.TV_2: each transaction has its own producer epoch (KIP-890)
+)
+
 ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
 
 LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four

@@ -40,9 +40,10 @@ from epochaudit.replay.data_plane.producer_ids import (
     PRODUCER_IDS_RECORD,
     producer_ids,
 )
-from epochaudit.replay.data_plane.producer_requests import OF_TRANSACTIONS, producer_requests
+from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTIONS, producer_requests
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
+from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
@@ -107,5 +108,6 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
     "strays": Frame(strays, _may_find_strays),
     "topics": Frame(topics, _is_event),
+    "transaction_outcomes": Frame(transaction_outcomes, _has_types(END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, _has_types(*TRUNCATION_LINES)),
 }

@@ -78,3 +78,32 @@ def producer_epoch_given_twice(copy: Copy) -> Place:
             request.write()
             return Place(node=request.node, client=request.client, correlation_id=request.correlation_id)
     raise NotThereError("no transactional id that was given two epochs")
+
+
+MARKERS: Final = "WRITE_TXN_MARKERS"
+
+
+@mutation("PE-05", TRANSACTIONS, fetches=False)
+def transaction_ended_twice(copy: Copy) -> Place:
+    """A coordinator answers 0 to an EndTxn that aborts a transaction which it has committed."""
+    ended = copy.request(END, lambda r: r.header["requestApiVersion"] == 5 and r.answered["errorCode"] == 0)
+    ended.write()
+    ended.asked["committed"] = not ended.asked["committed"]
+    ended.write_behind(ended)
+    return Place(node=ended.node, client=ended.client, correlation_id=ended.correlation_id)
+
+
+@mutation("PE-05", TRANSACTIONS, verdict="exposed", fetches=False)
+def committed_transaction_marked_aborted(copy: Copy) -> Place:
+    """The leader of a partition accepts a marker that aborts a committed transaction."""
+    ended = copy.request(END, lambda r: r.header["requestApiVersion"] == 5 and r.answered["errorCode"] == 0)
+    for request in copy.requests(MARKERS):
+        for marker in request.asked["markers"]:
+            if (marker["producerId"], marker["producerEpoch"]) == (
+                ended.answered["producerId"],
+                ended.answered["producerEpoch"],
+            ):
+                marker["transactionResult"] = not ended.asked["committed"]
+                request.write()
+                return Place(node=ended.node, client=ended.client, topic=marker["topics"][0]["name"])
+    raise NotThereError("no marker of the transaction")

@@ -16,7 +16,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
-from epochaudit.replay.data_plane.lineage import epochs_of
+from epochaudit.replay.data_plane.transaction_log import with_transaction_log
 
 INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
 ADD_PARTITIONS_TO_TXN: Final = "ADD_PARTITIONS_TO_TXN"
@@ -24,11 +24,6 @@ ADD_OFFSETS_TO_TXN: Final = "ADD_OFFSETS_TO_TXN"
 END_TXN: Final = "END_TXN"
 OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN)
 
-KEPT: Final = "kept"
-LOSSY: Final = "lossy"
-UNKNOWN: Final = "unknown"
-
-_TRANSACTION_LOG: Final = "__transaction_state"
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", "group_id", "correlation_id", "api_version",
     "transactional_id", "producer_id", "producer_epoch", "response_producer_id", "response_producer_epoch", "time_ms", "arrival_ms",
@@ -55,8 +50,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
       replaced           it had given the request's producer id before that one
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded
-      transaction_log    kept: each recorded election of a leader of __transaction_state was from an ISR of several; lossy: one was
-                         unclean, or from an ISR of one; unknown: the evidence lacks one, or all
+      transaction_log    see `with_transaction_log`
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
         F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))
@@ -69,8 +63,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
         F.lit(None).cast("int").alias("leader_epoch"),
     )  # fmt: skip
     rows = _with_given(rows).join(F.broadcast(_given_again(rows)), [*_PRODUCER, "request_ref"], "left")
-    rows = rows.join(F.broadcast(_transaction_log(events)), "cluster", "left")
-    return rows.withColumn("transaction_log", F.coalesce("transaction_log", F.lit(UNKNOWN)))
+    return with_transaction_log(rows, events)
 
 
 def _gives() -> Column:
@@ -158,16 +151,3 @@ def _given_again(rows: DataFrame) -> DataFrame:
     again = given.where((F.col("first") != F.col("last")) & ~F.col("expects") & (~is_first | (F.col("anew") == 1)))
     other = F.when(is_first, F.col("last.request_ref")).otherwise(F.col("first.request_ref"))
     return again.select(*_PRODUCER, "request_ref", other.alias("first_ref"))
-
-
-def _transaction_log(events: DataFrame) -> DataFrame:
-    """One row per cluster with recorded leaders of __transaction_state: transaction_log, see `producer_requests`."""
-    elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
-    alone = F.size("previous_isr") <= 1
-    state = F.when(~elected, F.lit(0)).when(F.col("election") == "clean", F.when(alone, F.lit(2)).otherwise(F.lit(0)))
-    state = F.coalesce(state, F.when(F.col("election") == "unclean", F.lit(2)), F.lit(1))
-    worst = (
-        epochs_of(events).where(F.col("topic") == _TRANSACTION_LOG).groupBy("cluster").agg(F.max(state).alias("worst"))
-    )
-    names = F.array(F.lit(KEPT), F.lit(UNKNOWN), F.lit(LOSSY))
-    return worst.select("cluster", F.get(names, F.col("worst")).alias("transaction_log"))

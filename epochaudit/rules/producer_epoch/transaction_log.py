@@ -5,12 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.producer_requests import KEPT, LOSSY
+from epochaudit.replay.data_plane.transaction_log import KEPT, LOSSY
 from epochaudit.rules.rule import Branch, exposed, violation
 
-MAY_HAVE_LOST = (
-    "an election for __transaction_state was unclean or from an ISR of one, and may have lost the newer epoch"
-)
+MAY_HAVE_LOST = "an election for __transaction_state was unclean or from an ISR of one, and may have lost what the coordinator had written"
 MAY_BE_UNCLEAN = "whether an election for __transaction_state was unclean is not in the evidence"
 
 
