@@ -118,7 +118,7 @@ class FencedProducerAccepted(Rule):
             ),
             unverifiable(
                 col("given_id") != col("producer_id"),
-                "which of two producer ids of the transactional id is the newer one is not in the evidence",
+                "the answers that gave the transactional id two producer ids overlap",
                 expected=_ANY_NEWER,
                 because=(_ASKED, _GAVE),
             ),

@@ -91,7 +91,7 @@ class TransactionOutcomeContradicted(Rule):
             *breaches(commits & aborts, _TWO_ENDS, _PRODUCER),
             unverifiable(
                 differ & (col("ended_otherwise") | below),
-                "a transaction of version 1 has the same epoch",
+                "a transaction of version 1 has the same epoch: they cannot be told apart",
                 because=(_PRODUCER,),
             ),
             *breaches(certain, _DIFFERS, _PRODUCER, _EPOCH),
