@@ -26,6 +26,10 @@ from tests.side_by_side import as_json, named, reports_side_by_side
 READERS = ("gkp", "grd", "j20-latest", "j20-live", "j20-none", "kp-earliest", "kp-latest", "rd-earliest", "rd-error")
 HOW = ("earliest", "live", "none")
 REMOVED = {
+    "kraft-acknowledged-writes-lost-4.1": [
+        ("payments", 0, 2, 475, 565, [0], [2], False, []),
+        ("clicks", 0, 1, 293, 375, [0], [1], False, []),
+    ],
     "kraft-k1-healthy": [("t1", 1, 2, 94, 94, [1], [1, 3], False, [])],
     "kraft-unclean-truncation-4.1": [
         (*("u", 0, 2, 10, 29, [0], [1], True), sorted([*READERS, "g20", "g41", "g848", *(f"j41-{how}" for how in HOW)]))
@@ -48,13 +52,25 @@ REMOVED = {
     ],
 }
 
-# Acknowledged writes that are gone, found by comparing each Produce answer with the leaders' lines: topic, partition, the leader epoch
+# Acknowledged writes that are missing, found by comparing each Produce answer with the leaders' lines: topic, partition, the leader epoch
 # without them, acks, client, how many, their lowest and highest base offset, and the line of the last answer. Else none.
 LOST_WRITES = {
     "dynamic-quorum-truncation-4.4": [("u", 0, 2, -1, "p-b", 50, 30, 79, "broker-1/kafka-request.log:864")],
+    "kraft-acknowledged-writes-lost-4.1": [
+        ("clicks", 0, 1, 1, "mobile", 18, 295, 373, "broker-1/kafka-request.log:509"),
+        ("clicks", 0, 1, 1, "web", 29, 293, 372, "broker-1/kafka-request.log:508"),
+        ("payments", 0, 2, -1, "ledger", 15, 484, 561, "broker-2/kafka-request.log:10747"),
+        ("payments", 0, 2, -1, "shop", 45, 475, 565, "broker-2/kafka-request.log:10759"),
+    ],
     "kraft-unclean-truncation-4.1": [("u", 0, 2, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:737")],
     "zk-kraft-migration-3.9": [("u", 0, 6, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:2439")],
+    "zk-recreate-unclean-2.5": [
+        ("u", 0, 3, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:4946"),
+        ("z", 0, 2, 1, "z-acks1", 1, 34, 34, "broker-1/kafka-request.log:4346"),
+    ],
     "zk-stopreplica-bypass-3.9": [("ld", 0, 5, -1, "p-ld", 1, 0, 0, "broker-1/kafka-request.log:80")],
+    "zk-stopreplica-prekip570-2.3": [("ld", 0, 1, -1, "p-ld", 1, 0, 0, "broker-1/kafka-request.log:47")],
+    "zk-unclean-truncation-2.0": [("u", 0, 3, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:495")],
     "zk-unclean-truncation-3.9": [("u", 0, 3, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:460")],
     "zk-zombie-leader-3.9": [
         ("z", 0, 1, 1, "acks1", 1, 26, 26, "broker-1/kafka-request.log:282"),

@@ -122,7 +122,7 @@ def logger(name: str, level: str, why: str, appender: str | None) -> Logger:
 REQUESTS: Final = logger(
     "kafka.request.logger",
     "DEBUG",
-    "every request with its answer: what clients and followers were given, and what was refused",
+    "every request with its answer: what clients and followers were given, which writes were acknowledged, and what was refused",
     "requestAppender",
 )
 STATE_CHANGES: Final = logger(
@@ -211,7 +211,7 @@ def _light(inventory: Inventory) -> Iterable[str]:
     for _, node in inventory.light_nodes:
         yield (
             f"request log of node {node}: calm answers are left out on purpose, so that what is missing is no hole; what a "
-            "client read between the answers that are there, and what a leader gave out, is not known"
+            "client read between the answers that are there, what a leader gave out, and which writes it acknowledged, is not known"
         )
 
 

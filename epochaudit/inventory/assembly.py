@@ -60,7 +60,7 @@ def inventory(
     """What was read, from the captures' files, the splits table, the event counts and the nodes that events name: when
     each was last seen to fetch from another, null where it was not.
 
-    APIs without event rows (PRODUCE) are counted by the splits, all others by the events.
+    PRODUCE, of which a row is a run of answers, is counted by the splits, all other APIs by the events.
     """
     by_file: dict[tuple[str, str], list[Row]] = defaultdict(list)
     requests, partition_rows, error_codes = Counter[str](), Counter(counts.partition_rows), Counter(counts.error_codes)

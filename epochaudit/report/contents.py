@@ -160,7 +160,7 @@ class Report:
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
-    offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are gone.
+    offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     """
 

@@ -94,7 +94,7 @@ def _loss(page: Page, loss: Loss) -> None:
 
 
 def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
-    """The acknowledged writes that are gone: for each leader epoch and acks the producers that had been told."""
+    """The acknowledged writes that are missing: for each leader epoch and acks their producers."""
     found = by_epoch_and_acks(lost)
     for writes in found[:SHOWN]:
         said = (f": {what_was_lost(writes)}", "")
@@ -102,7 +102,7 @@ def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
             (_where(writes[0]), "bold red" if writes[0].acks == ALL_REPLICAS else "bold yellow"), said, indent=2, hang=2
         )
         for one in writes[:SHOWN]:
-            page.say((f"{producer(one)}; told at {one.evidence[0].place}", ""), indent=4, hang=2)
+            page.say((f"{producer(one)}; acknowledged at {one.evidence[0].place}", ""), indent=4, hang=2)
         _more(page, len(writes))
         page.say((f"the epoch starts at {writes[0].evidence[-1].place}", "dim"), indent=4, hang=2)
     _more(page, len(found))
@@ -119,12 +119,12 @@ def by_epoch_and_acks(lost: Iterable[LostWrites]) -> list[list[LostWrites]]:
 
 
 def what_was_lost(writes: Sequence[LostWrites]) -> str:
-    """How many acknowledged writes of one leader epoch and acks are gone, and what the producers had been promised."""
+    """How many acknowledged writes of one leader epoch and acks are missing, and what the producers had been promised."""
     first, count = writes[0], sum(one.batches for one in writes)
     verb, are = ("was", "is") if count == 1 else ("were", "are")
     promise = "acks=all" if first.acks == ALL_REPLICAS else "acks=1, which promises no more than the leader's copy,"
     since = f"since leader epoch {first.leader_epoch}, which starts at offset {first.start_offset}"
-    return f"{plural(count, 'write')} of {plural(len(writes), 'producer')} that {verb} acknowledged with {promise} {are} gone {since}"
+    return f"{plural(count, 'write')} of {plural(len(writes), 'producer')} that {verb} acknowledged with {promise} {are} missing {since}"
 
 
 def producer(one: LostWrites) -> str:

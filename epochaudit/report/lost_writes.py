@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RULE: Final = "AW-01"  # its subjects are leader epochs before which writes had been acknowledged
 EPOCH: Final = ("cluster", "topic_key", "partition", "removed_in")
 LISTED: Final = 200
-TOLD: Final = "the answer that acknowledged the last of them"
+ACKNOWLEDGED: Final = "the answer that acknowledged the last of them"
 BEGUN: Final = "the leader's line that starts the epoch"
 
 Row = Mapping[str, Any]
@@ -71,7 +71,7 @@ def _with_lines(rows: Sequence[Row], epochs: Mapping[int, Row], recording: Evide
         places = [
             {"role": role, "place": place}
             for row in of_cluster
-            for role, place in ((TOLD, row["own_ref"]), (BEGUN, epochs[row["number"]]["start_ref"]))
+            for role, place in ((ACKNOWLEDGED, row["own_ref"]), (BEGUN, epochs[row["number"]]["start_ref"]))
         ]
         lines = evidence_of(cluster, places, recording)
         found += [_lost(row, epochs[row["number"]], lines[2 * at : 2 * at + 2]) for at, row in enumerate(of_cluster)]

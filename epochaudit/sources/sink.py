@@ -245,8 +245,8 @@ class RequestRows:
 class RequestCounts:
     """Totals of a request log's range. requests: all requests by API, with and without event rows.
 
-    Of APIs without event rows: partition_rows, partitions that requests list, by API; error_codes, partitions that
-    responses list, by `API:code`.
+    Of Produce, of which a row is a run of answers: partition_rows, partitions that requests list, by API; error_codes, partitions
+    that responses list, by `API:code`.
     """
 
     requests: dict[str, int] = field(default_factory=lambda: defaultdict(int))

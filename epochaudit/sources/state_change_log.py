@@ -61,6 +61,9 @@ _OFFLINE: Final = rb" as the local replica for the partition is in an offline lo
 _EPOCH_AT: Final = rb" starts at leader epoch (?P<leader_epoch>\d+) from offset (?P<start_offset>-?\d+) with "
 _HIGH_WATERMARK: Final = rb"high watermark (?P<high_watermark>-?\d+)"
 _BEFORE: Final = rb"(?:[^.]*\.[^.]* leader epoch was (?P<previous_epoch>-?\d+)\.)?.*"
+_EPOCH_BEFORE: Final = (
+    rb"(?: Previous leader epoch was (?P<previous_epoch>-?\d+)\.)?.*"  # from 3.6 on a follower prints its new epoch
+)
 _TOPIC_ID: Final = rb" with topic id (?:None|(?:Some\()?(?P<topic_id>[\w-]{22})\)?)"
 _STATE: Final = (
     rb"leader=(?P<leader>-?\d+), leaderEpoch=(?P<leader_epoch>-?\d+), isr=\[?(?P<isr>" + NUMBERS + rb")\]?,"
@@ -116,10 +119,11 @@ _STARTS: Final = {
         LogPattern(  # 3.3 on
             "FOLLOWER_STARTS",
             _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + rb"partition epoch (?P<partition_epoch>-?\d+) and "
-            + _HIGH_WATERMARK + rb"\. Current leader is (?P<leader>-?\d+)\. .*",
+            + _HIGH_WATERMARK + rb"\. Current leader is (?P<leader>-?\d+)\." + _EPOCH_BEFORE,
         ),
         LogPattern(  # 2.6 to 3.2
-            "FOLLOWER_STARTS", _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK + rb"\. .*"
+            "FOLLOWER_STARTS",
+            _BROKER + rb"Follower " + TOPIC_PARTITION + _EPOCH_AT + _HIGH_WATERMARK + rb"\." + _EPOCH_BEFORE,
         ),
     ),
     b"Creating new partition ": _patterns(

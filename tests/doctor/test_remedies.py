@@ -51,6 +51,11 @@ def test_of_a_light_request_log_the_whole_one_is_estimated() -> None:
     assert cost.endswith(": 4.3 GB")
 
 
+def test_the_leaders_lines_settle_in_which_epoch_a_write_was_acknowledged() -> None:
+    reason = "in which leader epoch the writes were acknowledged is not in the evidence"
+    assert settled_by(reason) == STATE_CHANGE_LOG
+
+
 @pytest.mark.parametrize("one", catalogue(), ids=lambda one: one.id)
 @pytest.mark.usefixtures("spark")
 def test_every_reason_is_one_that_a_log_would_settle_or_none(one) -> None:

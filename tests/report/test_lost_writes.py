@@ -1,4 +1,4 @@
-"""Acknowledged writes that are gone, from the events to the report."""
+"""Acknowledged writes that are missing, from the events to the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from epochaudit.rules.rule import EXPOSED
 from tests.replay.histories import history
 
 # Broker 1 leads in epoch 6, broker 2 in epoch 7 without the records from 110 on, broker 1 in epoch 8 without those from 105 on.
-#   shop    acks=all; 110 and 112 are gone in epoch 7, 105 and 107 in epoch 8
+#   shop    acks=all; 110 and 112 are missing in epoch 7, 105 and 107 in epoch 8
 #   audit   acks=1; in a transaction
 #   late    writes in epoch 7, from 110 on
 #   other   another partition, which loses nothing
@@ -47,7 +47,7 @@ def events(spark: SparkSession) -> DataFrame:
 
 def test_each_producer_of_each_epoch_is_told_what_is_gone(events: DataFrame) -> None:
     rows, epochs = lost_rows(events)
-    told = [
+    listed = [
         (
             epochs[row["number"]]["removed_in"],
             *(row[name] for name in ("acks", "client_id", "client_host", "transactional_id")),
@@ -55,7 +55,7 @@ def test_each_producer_of_each_epoch_is_told_what_is_gone(events: DataFrame) -> 
         )
         for row in rows
     ]
-    assert sorted(told, key=str) == [
+    assert sorted(listed, key=str) == [
         (7, -1, "shop", "10.0.0.7", None, 2, 110, 112),
         (7, 1, "audit", "10.0.0.8", "tx", 1, 111, 111),
         (8, -1, "late", "10.0.0.9", None, 1, 110, 110),
@@ -77,11 +77,13 @@ def test_all_formats_tell_acks_apart_and_name_producers_and_lines(report: Report
     lost = replace(report, lost_writes=(AUDIT, SHOP))
     page = " ".join(text.render(lost, width=200).split())
     promised, leaders = (
-        "orders-0 of west: 30 writes of 1 producer that were acknowledged with acks=all are gone since leader epoch 7",
+        "orders-0 of west: 30 writes of 1 producer that were acknowledged with acks=all are missing since leader epoch 7",
         "orders-0 of west: 1 write of 1 producer that was acknowledged with acks=1, which promises no more than",
     )
     assert page.index(promised) < page.index(leaders)
-    assert "shop at 10.0.0.7: 30 writes with base offsets 90 to 119; told at broker-1/kafka-request.log:7" in page
+    assert (
+        "shop at 10.0.0.7: 30 writes with base offsets 90 to 119; acknowledged at broker-1/kafka-request.log:7" in page
+    )
     assert "audit at 10.0.0.7, transactional id tx: 1 write with base offset 95" in page
     assert "the epoch starts at broker-2/state-change.log:9" in page
     rendered = html.render(lost)

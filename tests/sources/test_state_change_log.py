@@ -87,19 +87,22 @@ def test_a_leader_starts_an_epoch_at_an_offset(message: str, more: dict[str, obj
     [
         (
             "Follower h1-1 starts at leader epoch 3 from offset 27 with partition epoch 6 and high watermark 26. Current"
-            " leader is 2. Previous leader Some(9) and previous leader epoch was 99.",
+            " leader is 2. Previous leader Some(2) and previous leader epoch was 3.",
             {"leader": 2, "partition_epoch": 6},
         ),
         (
-            "Follower h1-1 starts at leader epoch 3 from offset 27 with high watermark 26. Previous leader epoch was 99.",
-            {},
+            "Follower h1-1 starts at leader epoch 3 from offset 27 with partition epoch 6 and high watermark 26. Current"
+            " leader is 2. Previous leader epoch was 1.",
+            {"leader": 2, "partition_epoch": 6, "previous_epoch": 1},
+        ),
+        (
+            "Follower h1-1 starts at leader epoch 3 from offset 27 with high watermark 26. Previous leader epoch was -1.",
+            {"previous_epoch": -1},
         ),
     ],
-    ids=["3.3 on", "2.6 to 3.2"],
+    ids=["3.6 on, where it states the new epoch", "3.3 to 3.5", "2.6 to 3.2"],
 )
-def test_a_follower_starts_and_what_it_states_of_the_previous_leader_is_not_read(
-    message: str, more: dict[str, object]
-) -> None:
+def test_a_follower_starts(message: str, more: dict[str, object]) -> None:
     assert event(message) == {
         "event_type": "FOLLOWER_STARTS",
         "topic": "h1",

@@ -121,3 +121,30 @@ def test_transactions_of_a_producer_are_runs_by_outcome(spark: SparkSession) -> 
         "client s: 2 \u00d7 transaction marker, committed yes, producer id 7, producer epochs 4 to 5: accepted",
         "client s: transaction marker, committed no, producer id 7, producer epoch 6: REFUSED with 47 INVALID_PRODUCER_EPOCH",
     ]
+
+
+ACKNOWLEDGED = """
+| # | event_type | node | topic | partition | client_id | connection | leader_epoch | acks | base_offsets | transactional_id |
+|---|---|---|---|---|---|---|---|---|---|---|
+| s | LEADER_STARTS | 1 | t | 0 | | | 6 | | | |
+| a | PRODUCE | 1 | t | 0 | shop | 1 | | -1 | 100,105,110 | |
+| b | PRODUCE | 1 | t | 0 | shop | 1 | | -1 | 111,119 | |
+| c | PRODUCE | 1 | t | 0 | shop | 1 | | 1 | 120 | |
+| d | PRODUCE | 1 | t | 0 | ledger | 2 | | -1 | 121,123 | tx |
+| e | PRODUCE | 1 | t | 1 | shop | 1 | | -1 | 7 | |
+"""
+
+
+def test_acknowledged_writes_are_a_row_for_each_producer_and_acks(spark: SparkSession) -> None:
+    rows = partition_history(history(spark, ACKNOWLEDGED), [Subject("t", (), 0)], has_log=False)
+    written = rows.where("event_type = 'PRODUCE'").orderBy("byte_offset").collect()
+    assert [(row["client_id"], row["acks"], row["requests"], row["least"], row["greatest"]) for row in written] == [
+        ("shop", -1, 5, 100, 119),
+        ("shop", 1, 1, 120, 120),
+        ("ledger", -1, 2, 121, 123),
+    ]
+    assert [sentence(row.asDict()) for row in written] == [
+        "client shop: 5 \u00d7 Produce with acks=all: acknowledged, base offsets 100 to 119",
+        "client shop: Produce with acks=1: acknowledged, base offset 120",
+        "client ledger: 2 \u00d7 Produce with acks=all, transactional id tx: acknowledged, base offsets 121 to 123",
+    ]

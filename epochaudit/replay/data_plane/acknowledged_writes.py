@@ -2,7 +2,7 @@
 
 An answer with base offset b proves that the record at b was in the leader's log, and with acks=all that all members of the ISR had it.
 How many records a batch has is not recorded, so that nothing above b counts. A new leader's log ends where its epoch starts: with a
-start at b or below, the record is gone. Retention, DeleteRecords and compaction never lower the end of a log.
+start at b or below, the record is lost. Retention, DeleteRecords and compaction never lower the end of a log.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     found = found.select(
         *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
     )
-    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one. `never_begun` does
-    # not exclude it, as it takes the leader's lines for complete.
+    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one.
     unlogged = (
-        epochs.where(_has_no_line())
+        epochs.where("may_have_begun")
         .groupBy(*_KEY)
         .agg(F.collect_list(F.struct("leader_epoch", "leader")).alias("unlogged"))
     )
@@ -57,11 +56,6 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
 def _leader_epoch() -> Column:
     """The highest leader epoch in which the node can have answered, if it led in all that are possible."""
     return F.when(F.col("held_complete") & F.col("held_leader"), F.col("held_max"))
-
-
-def _has_no_line() -> Column:
-    """A leader epoch with a leader, or with an unknown one, of which no leader logged a line."""
-    return F.col("start_offset").isNull() & F.coalesce(F.col("leader") >= 0, F.lit(True))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
@@ -92,8 +86,8 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         {"highest": F.max("write").over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
     removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
-    unsure = (_has_no_line() & ~F.coalesce("never_begun", F.lit(False))) | F.col("restart_offset").isNotNull()
-    epoch = F.struct("leader_epoch", "least_start", unsure.alias("unsure"), "write")
+    restarted = F.col("restart_offset").isNotNull()
+    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "write")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
 
@@ -105,7 +99,10 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     left = F.array_max(F.aggregate("earlier", none, after_epoch))
     rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
     acknowledged = F.col("acknowledged")
-    since = F.exists("earlier", lambda e: e["unsure"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch")))
+    shortened = F.exists(
+        "earlier", lambda e: e["restarted"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch"))
+    )
+    since = (F.col("open_before") > F.col("acknowledged.leader_epoch")) | shortened
     return rows.withColumns(
         {
             "acknowledged_offset": acknowledged["base_offset"],
@@ -156,7 +153,7 @@ def removed_writes(
 
     Needs: the events table; `removed` with the columns REMOVED: rows of `removed_epochs`, and a number of the epoch that began without
     the writes. In `topics` and `topic_ids` all its topics. Clock: as `answered_epochs`.
-    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are gone), first_offset and
+    Columns: number, acks, client_id, client_host, transactional_id, batches (how many acknowledged batches are missing), first_offset and
     last_offset (the lowest and highest of their base offsets), own_ref (the last answer of the run that acknowledged the highest).
     """
     named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
@@ -171,10 +168,10 @@ def removed_writes(
         *_KEY, "node", "leader_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
     )
     offset = F.col("base_offset")
-    gone = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
+    missing = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
         (offset >= F.greatest("start_offset", "log_start_offset")) & F.coalesce(offset < F.col("until"), F.lit(True))
     )
-    return gone.groupBy("number", *producer).agg(
+    return missing.groupBy("number", *producer).agg(
         F.count("*").alias("batches"),
         F.min("base_offset").alias("first_offset"),
         F.max("base_offset").alias("last_offset"),

@@ -43,8 +43,7 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
     previous_isr, stood_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
-    `with_asked_elections`; acknowledged_offset, acknowledged_in, acknowledged_by, acknowledged_ref, answered_before, unplaced_answer,
-    start_unknown_between, see `with_acknowledged`; alone_before (the leader was the whole ISR before); and
+    `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -53,6 +52,8 @@ def lineage(events: DataFrame) -> DataFrame:
         whole_isr      the broker that was the whole ISR, and whose log ended there
         checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
+      begun_unknown_between   an epoch in between may have removed the records: where it began is not recorded, and no later epoch is
+                       known to have had records at the start of this one or above
       proved_by        a broker whose log ended at or before the start of the epoch, though it was a member of the ISR, or was
                        elected from it, and had not stopped since: nothing above was committed
       bounded_by, bound   such a broker whose log ended above the start of the epoch, and that log end: nothing above it was committed
@@ -66,11 +67,8 @@ def lineage(events: DataFrame) -> DataFrame:
     known = known.withColumn("exposure", F.greatest("exposure", "answered"))
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
-    rows = (
-        with_acknowledged(_with_exposed(known), acknowledged_epochs(events))
-        .where(~nameless)
-        .join(F.broadcast(answering_nodes(events)), "cluster", "left")
-    )
+    rows = with_acknowledged(_with_exposed(known), acknowledged_epochs(events)).where(~nameless)
+    rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.withColumns(
         {
             "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
@@ -94,7 +92,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "correlation_id": F.lit(None).cast("int"),
         }
     ).drop("exposed", "exposure", "answered", "before", "named", "answering", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after")  # fmt: skip
+           "topic_key", "begun_after", "may_have_begun", "open_before")  # fmt: skip
     return with_asked_elections(rows, events)
 
 
@@ -198,10 +196,9 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     back (CHECKPOINTED). For the latter the start of every epoch since must be known, too: the replica may have followed one of them,
     and truncated its log in the next.
     """
-    nobody = (F.col("leader") == -1) | F.col("never_begun")
     began = epochs.select(
         *_KEY, "leader_epoch", "start_offset", "previous_isr", "election",
-        (F.col("start_offset").isNull() & ~F.coalesce(nobody, F.lit(False))).alias("open"),
+        F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
@@ -284,7 +281,8 @@ def _proof() -> dict[str, Column]:
 
 
 def _with_exposed(epochs: DataFrame) -> DataFrame:
-    """Adds exposed (`_exposure`: up to where the partition was committed before the epoch, null if unknown), led_before, led_epoch.
+    """Adds exposed (`_exposure`: up to where the partition was committed before the epoch, null if unknown), led_before, led_epoch,
+    and begun_unknown_between.
 
     Records that an epoch removed cannot be lost again later. The epochs of a partition are folded one by one only if one of them
     removed committed records, which is rare.
@@ -294,9 +292,11 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
     led = F.when(~F.col("never_begun"), F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node")))
     led_epoch = F.when(led.isNotNull(), F.col("leader_epoch"))
     start = F.least("start_offset", "restart_offset")
+    since_open = Window.partitionBy("cluster", "named", "topic_id", "partition", "open_before").orderBy("leader_epoch")
     epochs = epochs.withColumns(
         {
             "lower": F.max("exposure").over(lower),
+            "since_open": F.max("exposure.high_watermark").over(since_open.rowsBetween(Window.unboundedPreceding, -1)),
             "led_before": F.last(led, ignorenulls=True).over(lower),
             "led_epoch": F.last(led_epoch, ignorenulls=True).over(lower),
             "began_at": start,
@@ -313,8 +313,11 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
 
     nothing = F.when(F.lit(False), F.col("exposure"))
     folded = F.greatest(F.aggregate(earlier, nothing, after_epoch), "before")
-    return epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest"))).drop(
-        "lower", "highest", "loses", "began_at"
+    epochs = epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest")))
+    known_later = F.coalesce(F.col("since_open") > F.col("began_at"), F.lit(False))
+    between = (F.col("open_before") > F.col("exposed.leader_epoch")) & ~known_later
+    return epochs.withColumn("begun_unknown_between", F.coalesce(between, F.lit(False))).drop(
+        "lower", "since_open", "highest", "loses", "began_at"
     )
 
 
@@ -336,7 +339,6 @@ def by_epoch(states: DataFrame) -> DataFrame:
     exposure = _exposure(
         F.col("high_watermark"), F.col("leader_epoch"), F.lit(STATED_BY_LEADER), F.col("node"), F.col("own_ref")
     )
-    # from 3.7 on a follower's line states its new epoch as the one before
     skips = (F.col("event_type") == "FOLLOWER_STARTS") & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
     merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
@@ -388,7 +390,7 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun.
+    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -398,28 +400,17 @@ def with_elections(epochs: DataFrame) -> DataFrame:
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.
-    never_begun: the leader's line that begins a later epoch, as leader or follower, names an epoch below this one as the one
-    before: no record is of this epoch.
+    For the others see `_with_begun`.
     """
     previous = F.lag("last_state").over(_of_partition())
-    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
-    begun = F.first(
-        F.when(F.col("start_ref").isNotNull(), F.struct("node", F.col("begun_after").alias("after"))), ignorenulls=True
-    ).over(later)
-    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
     before, first = F.col("previous_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
     marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
-    return (
+    rows = (
         epochs.withColumns(
-            {
-                "previous_state": previous,
-                "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition()),
-                "begun_later": begun,
-                "skipped_later": skipped,
-            }
+            {"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())}
         )
         .withColumns(
             {
@@ -431,24 +422,38 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "previous_isr": before["isr"],
                 "stood_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
-                "never_begun": F.col("start_ref").isNull()
-                & (
-                    F.coalesce(_passed_over(F.col("begun_later")), F.lit(False))
-                    | F.exists("skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False)))
-                ),
             }
         )
-        .drop(
-            "first_state",
-            "last_state",
-            "previous_state",
-            "unclean_ref",
-            "recovering_ref",
-            "begun_later",
-            "skipped",
-            "skipped_later",
-        )
+        .drop("first_state", "last_state", "previous_state", "unclean_ref", "recovering_ref")
     )
+    return _with_begun(rows)
+
+
+def _with_begun(epochs: DataFrame) -> DataFrame:
+    """Adds whether the leader began each epoch.
+
+    never_begun: the leader's line that begins a later epoch, as leader or follower, states an epoch below this one as the one
+    before: no record is of this epoch. That no line is recorded does not show it: logs may lack lines.
+    may_have_begun: the epoch has a leader, or an unknown one, that may have begun it at any offset: it has no line of the leader.
+    open_before: the highest earlier epoch that may have begun at any offset, or of which nothing at all is recorded.
+    """
+    later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    unlogged = F.col("start_ref").isNull()
+    line = F.when(~unlogged, F.struct("node", F.col("begun_after").alias("after")))
+    begun = F.first(line, ignorenulls=True).over(later)
+    skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
+    epochs = epochs.withColumns({"begun_later": begun, "skipped_later": skipped})
+    passed_over = F.coalesce(_passed_over(F.col("begun_later")), F.lit(False)) | F.exists(
+        "skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False))
+    )
+    epochs = epochs.withColumn("never_begun", unlogged & passed_over).drop("begun_later", "skipped", "skipped_later")
+    may_lead = F.coalesce(F.col("leader") >= 0, F.lit(True))
+    epochs = epochs.withColumn("may_have_begun", unlogged & may_lead & ~F.col("never_begun"))
+    gap = F.col("leader_epoch") - F.col("previous_leader_epoch") > 1
+    unknown = F.max(F.when(F.col("may_have_begun"), F.col("leader_epoch"))).over(lower)
+    unrecorded = F.max(F.when(gap, F.col("leader_epoch") - 1)).over(_of_partition())
+    return epochs.withColumn("open_before", F.greatest(unknown, unrecorded))
 
 
 def _isr_text(before: Column) -> Column:

@@ -54,7 +54,6 @@ def replica_starts(events: DataFrame) -> DataFrame:
       until_ms      the epoch is no longer held after that: a later change has settled, or the process restarted; null: held to
                     the end
       successor     the next line, if it is of another topic of the name: struct(ms, topic_id, ref)
-      epoch_before  leader epoch of the line before, if that is in the same file and of the same topic
     If the line has no topic id, it gets the id that the node last logged or accepted for the partition.
     """
     event_type = F.col("event_type")
@@ -77,8 +76,6 @@ def replica_starts(events: DataFrame) -> DataFrame:
         F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
     )
     following = backwards.rowsBetween(Window.unboundedPreceding, -1)
-    before = F.lead(F.struct("leader_epoch", "topic_id", F.col("own_ref.file").alias("file"))).over(backwards)
-    in_one_file = (before["file"] == F.col("own_ref.file")) & before["topic_id"].eqNullSafe(F.col("topic_id"))
     next_start = F.last(F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))).over(
         following
     )
@@ -90,7 +87,6 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "proven": event_type.isin(*STARTS),
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
-            "epoch_before": F.when(in_one_file, before["leader_epoch"]),
         }
     ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
 

@@ -39,8 +39,7 @@ def leader_states(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: leader epoch, then partition epoch; both count per topic id.
     Columns: cluster, node (that states it; null for a record), event_type, topic, topic_id, ambiguous_name (the name alone does
     not identify a topic), partition, leader_epoch, partition_epoch, leader (-1: none), isr, elr, leader_recovery_state,
-    previous_epoch (as LEADER_STARTS states it; for FOLLOWER_STARTS the epoch of the node's line before, as in `replica_starts`),
-    start_offset and high_watermark (of LEADER_STARTS; offsets), file_order, byte_offset, own_ref.
+    previous_epoch (as the line states it), start_offset and high_watermark (of LEADER_STARTS; offsets), file_order, byte_offset, own_ref.
     """
     none = F.lit(None)
     starts = replica_starts(events).where(F.col("proven") & F.col("leader").isNotNull())
@@ -50,7 +49,6 @@ def leader_states(events: DataFrame) -> DataFrame:
             "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
             "elr": none.cast("array<int>"),
             "leader_recovery_state": none.cast("int"),
-            "previous_epoch": F.when(leads, F.col("previous_epoch")).otherwise(F.col("epoch_before")),
             "start_offset": F.when(leads, F.col("start_offset")),
             "high_watermark": F.when(leads, F.col("high_watermark")),
         }

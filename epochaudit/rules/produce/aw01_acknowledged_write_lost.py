@@ -23,10 +23,10 @@ class AcknowledgedWriteLost(Rule):
     log, which ends where its epoch starts, has each acknowledged base offset.
 
     ## Why it matters
-    The producer was told that its records are safe, and does not send them again. They are gone.
+    The producer has the answer that its records are safe, and does not send them again. They are lost.
 
     ## Evidence needed
-    The request log as JSON (2.8 and later) of the brokers that led: Produce answers with code 0 and their base offsets. The leaders'
+    The request log of the brokers that led: Produce answers with code 0 and their base offsets. The leaders'
     "starts at leader epoch" lines, before the answers and for the later epoch. For the kind of election: as TR-06.
 
     ## What is allowed
@@ -43,10 +43,10 @@ class AcknowledgedWriteLost(Rule):
     of a transaction count whether or not it was committed.
 
     ## What to do
-    The report lists the producers, and the offsets that each had been told. Before you start or clean a broker that has this partition
-    and is down, copy its log directory: it may hold the only copy. If it is gone, have these producers send the records again from their
-    source. After an unclean election set `unclean.leader.election.enable=false` and `min.insync.replicas` 2. After a clean one IS-15,
-    IS-09, BE-06 or HW-05 name how the leader came into the ISR.
+    The report lists the producers, and the offsets that had been acknowledged to each. Before you start or clean a broker that has
+    this partition and is down, copy its log directory: it may hold the only copy. If there is none, have these producers send the
+    records again from their source. After an unclean election set `unclean.leader.election.enable=false` and
+    `min.insync.replicas` 2. After a clean one IS-15, IS-09, BE-06 or HW-05 name how the leader came into the ISR.
 
     ## Example
     Broker 1, leader in epoch 6, answers a Produce with acks=all: base offset 119. Broker 3, a member of the ISR, becomes leader in epoch 7

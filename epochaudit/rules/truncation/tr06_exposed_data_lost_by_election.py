@@ -23,6 +23,9 @@ _NOT_KNOWN = (
     "leader epoch {leader_epoch} of {topic}-{partition} starts where all that was committed before ends, or above"
 )
 
+_IN_BETWEEN = "an epoch in between may have lost it: where that one started is not in the evidence"
+_WENT_ON = "it starts at {start_offset}; later, in the same epoch, broker {node} went on with a log that ended at {restart_offset}"
+
 
 @rule("TR-06", frame="lineage", kip="KIP-320", severity=CRITICAL, since="0.11")
 class ExposedDataLostByElection(Rule):
@@ -56,7 +59,8 @@ class ExposedDataLostByElection(Rule):
     ## What is allowed
     Epochs and offsets of a re-created topic start at 0 again: another topic id is another partition. If a name had several
     topics and no id distinguishes them, the rule claims nothing. An unclean election loses data by definition and is
-    exposed, like an election whose ISR is not in the evidence. An epoch passes if a broker proves that nothing above its
+    exposed, like an election whose ISR is not in the evidence, and like an epoch after one whose start is not in the evidence:
+    that one may have lost the records. An epoch passes if a broker proves that nothing above its
     start was committed: it was elected from the ISR or had been a member of it, its process has run since an earlier epoch,
     and its log ended there. Without such a broker the previous leader's request log is needed: the high watermark at an
     epoch's beginning proves nothing about its end. An epoch that its leader skipped, because the next one came first, has
@@ -108,6 +112,8 @@ class ExposedDataLostByElection(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         bound = col("exposed_high_watermark")
         lost = col("start_offset") < bound
+        shorter = col("restart_offset") < bound
+        unsure = col("begun_unknown_between")
         return first_of(
             unverifiable(
                 col("ambiguous_name") & col("topic_id").isNull(),
@@ -127,17 +133,14 @@ class ExposedDataLostByElection(Rule):
                 expected=_NOT_KNOWN,
                 observed="where broker {leader} began it is not recorded",
             ),
+            exposed(lost & unsure, _IN_BETWEEN),
+            exposed(shorter & unsure, _IN_BETWEEN, observed=_WENT_ON, because=_BOUND),
             violation(lost & (col("election") == "clean")),
             exposed(
                 lost & (col("election") == "unclean"), "an unclean election may begin without what had been committed"
             ),
             exposed(lost, "whether the election was clean is not in the evidence"),
-            violation(
-                col("restart_offset") < bound,
-                observed="it starts at {start_offset}; later, in the same epoch, broker {node} went on with a log that ended at"
-                " {restart_offset}",
-                because=_BOUND,
-            ),
+            violation(shorter, observed=_WENT_ON, because=_BOUND),
             passed(
                 col("proved_by").isNotNull(),
                 expected=_NOTHING_LOST,

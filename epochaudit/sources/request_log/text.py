@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
 
 from msgspec import Struct
 
+from epochaudit.sources.request_log.acknowledged_runs import AcknowledgedRuns
 from epochaudit.sources.request_log.apis import produce
+from epochaudit.sources.request_log.apis.envelope import Api
 from epochaudit.sources.request_log.json import APIS, LIGHT, RequestLog, Unreadable, rows_of
 from epochaudit.sources.request_log.text_grammar.fields import every_name, parsed
 from epochaudit.sources.request_log.text_grammar.grammar import Grammar, Misprinted
-from epochaudit.sources.request_log.text_grammar.reader import Read, reader, shortcut
-from epochaudit.sources.request_log.text_grammar.schemas import NEVER, PRODUCED, RENAMED, TEXTS, Text
+from epochaudit.sources.request_log.text_grammar.reader import reader
+from epochaudit.sources.request_log.text_grammar.schemas import RENAMED, TEXTS, Text
 from epochaudit.sources.request_log.text_grammar.values import Build, evaluated
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RequestCounts, Row, RowSink
 
@@ -53,9 +54,6 @@ _END: Final = re.compile(
     r"(?:,clientInformation:ClientInformation\(softwareName=([\w.-]*+), softwareVersion=([\w.-]*+)\))?"
     r"(?:,temporaryMemoryBytes:\d++)?(?:,messageConversionsTime:[-\d.E]++)?( *\([\w.$]++\))?\s*+",
     re.ASCII,
-)
-_PRODUCED: Final = re.compile(
-    r"\{acks=-?\d+,timeout=-?\d+,(?:numPartitions=(\d{1,9})|partitionSizes=\[([\w.=,-]*+)\])\}" + RESPONSE, re.ASCII
 )
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
 _RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
@@ -146,10 +144,9 @@ class DecodedApi(Struct, gc=False):
 
 
 class CountedApi(Struct, gc=False):
-    """A version of an API without rows. response: reads the counted error codes, for Produce only."""
+    """An API without rows."""
 
     name: str
-    response: Read | None = None
 
 
 class TextRequestLogDecoder(RequestLog):
@@ -172,6 +169,8 @@ class TextRequestLogDecoder(RequestLog):
         self.prints_logger = False
         self.counts = counts or RequestCounts()
         self._requests = self.counts.requests
+        self._acknowledged = AcknowledgedRuns(self.counts)
+        sink.register("acknowledged as text", self._acknowledged)
 
     def decode(
         self, data: bytes, start: int, mark: int, stop: int, byte_offset: int, line_in_split: int
@@ -266,16 +265,14 @@ class TextRequestLogDecoder(RequestLog):
         if match is None:
             raise Unreadable("the header names no API")
         name, version = match[1], int(match[2])
-        if name == "PRODUCE":
-            return CountedApi(name, _produced(version))
         if name not in TEXTS:
             return CountedApi(name)
-        api = APIS[RENAMED.get(name, name)]
+        api = known_api(name)
         if version > api.highest_version:
             raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
         printed = _printed(name, version)
         return DecodedApi(
-            name, version, api.rows, rows_of(api, self._sink).add,
+            name, version, api.rows, self._acknowledged.add if api is produce.PRINTED else rows_of(api, self._sink).add,
             printed, printed.match_short, printed.longest_short, printed.build_short,
         )  # fmt: skip
 
@@ -289,15 +286,11 @@ class TextRequestLogDecoder(RequestLog):
             raise Unreadable("cut off within the times, or ambiguous")
         self._ending(text[times.end() :])
         self._requests[known.name] += 1
-        if known.response is not None and (produced := _PRODUCED.match(text, header.end())):
-            number, sizes = produced.groups()
-            listed = int(number) if number else sizes.count(",") + 1 if sizes else 0
-            self.counts.partition_rows[known.name] += listed
-            with suppress(Misprinted, ValueError):  # there is no response, or one of a later version
-                response, _ = known.response(text, produced.end())
-                for topic in response.responses:
-                    for answer in topic.partition_responses:
-                        self.counts.error_codes[f"{known.name}:{answer.error_code}"] += 1
+
+
+def known_api(name: str) -> Api:
+    """The API that a line of text names."""
+    return produce.PRINTED if name == produce.PRINTED.name else APIS[RENAMED.get(name, name)]
 
 
 def _reason(error: ValueError | Unreadable) -> str:
@@ -309,13 +302,7 @@ def _reason(error: ValueError | Unreadable) -> str:
 
 @cache  # compiling takes milliseconds, and each range has its own decoder
 def _printed(name: str, version: int) -> PrintedApi:
-    return PrintedApi(name, version, TEXTS[name], APIS[RENAMED.get(name, name)].completed)
-
-
-@cache
-def _produced(version: int) -> Read:
-    schema = parsed(PRODUCED)
-    return shortcut(reader(Grammar.of(version, NEVER, every_name(schema)), schema, produce.CodesOnly))
+    return PrintedApi(name, version, TEXTS[name], known_api(name).completed)
 
 
 DECODER: type[LineDecoder] = TextRequestLogDecoder

@@ -32,7 +32,7 @@ def produced(
         "timeoutMs": 8000,
         "topicData": [{**topic, "partitionData": asked}],
     }
-    told = [
+    answered = [
         {
             "index": index,
             "errorCode": code,
@@ -43,7 +43,7 @@ def produced(
         }
         for index, code, base in answers
     ]
-    response = {"responses": [{**topic, "partitionResponses": told}], "throttleTimeMs": 0}
+    response = {"responses": [{**topic, "partitionResponses": answered}], "throttleTimeMs": 0}
     text = json_request("PRODUCE", version, {**request, **more}, "" if acks == 0 else response)
     return text.replace("04:18:07,602", f"04:18:{at_ms // 1000:02},{at_ms % 1000:03}")
 

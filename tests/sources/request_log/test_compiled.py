@@ -190,25 +190,13 @@ PRODUCED = "{responses=[{topic=t,partition_responses=[%s]}],throttle_time_ms=0}"
 ANSWER = "{partition=%d,error_code=%s,base_offset=5,log_append_time=-1,log_start_offset=0}"
 
 
-@pytest.mark.parametrize(
-    ("request_text", "codes", "by"),
-    [
-        ("numPartitions=3", ("0", "0", "6"), Treatment.COUNT),
-        ("numPartitions=4", ("-1",), Treatment.COUNT),
-        ("numPartitions=0", (), Treatment.COUNT),
-        ("numPartitions=2", ("0", "252"), Treatment.COUNT),
-        ("numPartitions=2", ("0", "253"), None),
-        ("numPartitions=2", ("0", "-2"), None),
-        ("numPartitions=2", ("0", "x"), None),
-        ("numPartitions=1234567890", ("0",), None),
-        ("partitionSizes=[t-0=78,t-1=8]", ("0", "0"), None),
-    ],
-)
-def test_produce_is_counted_by_whoever_reads_it(request_text: str, codes: Sequence[str], by: Treatment | None) -> None:
+@pytest.mark.parametrize("request_text", ["numPartitions=2", "numPartitions=0", "partitionSizes=[t-0=78,t-1=8]"])
+@pytest.mark.parametrize("codes", [("0", "6"), ("0",), (), ("-1", "252"), ("0", "x")])
+def test_produce_is_left_to_the_decoder(request_text: str, codes: Sequence[str]) -> None:
     answers = ",".join(ANSWER % (number, code) for number, code in enumerate(codes))
     request, response = f"{{acks=1,timeout=1500,{request_text}}}", PRODUCED % answers if codes else ""
     line = printed_line("PRODUCE", 5, request, response).encode()
-    assert treated(scanner_of(TEXT), line) == by
+    assert treated(scanner_of(TEXT), line) == Treatment.NOTE
     same(b"\n".join([line] * 4), TEXT)
 
 

@@ -298,17 +298,36 @@ def test_the_size_of_a_record_set_is_known_where_its_text_states_it(
     assert [row["high_watermark"] for row in found] == [8] * partitions
 
 
+PRODUCED = [(int(version), answered) for api, version, _, _, answered in PRINTED if api == "PRODUCE"]
+
+
+@pytest.mark.parametrize(("version", "answered"), PRODUCED)
+def test_what_leaders_acknowledged_becomes_rows(version: int, answered: str) -> None:
+    """Each partition of these answers has its own base offset, so that each is a run."""
+    decoded = decode(text_request_log, line("PRODUCE", version, "{acks=-1,timeout=8000,numPartitions=4}", answered))
+    assert decoded.outcomes == [LineOutcome.EVENT]
+    answers = [
+        (topic["topic"], answer["partition"], -1, None, [answer["base_offset"]], answer.get("log_start_offset"))
+        for topic in plain(answered)["responses"]
+        for answer in topic["partition_responses"]
+        if answer["error_code"] == 0
+    ]
+    names = ("topic", "partition", "acks", "transactional_id", "base_offsets", "log_start_offset")
+    assert [tuple(event.get(name) for name in names) for event in decoded.events] == answers
+
+
 def test_produce_is_counted_with_its_partitions_and_their_errors() -> None:
-    answered = next(row[4] for row in PRINTED if row[:2] == ["PRODUCE", "7"])
+    answered = next(text for version, text in PRODUCED if version == 7)
     quiet = line("PRODUCE", 7, "{acks=1,timeout=8000,numPartitions=4}", answered)
-    verbose = line("PRODUCE", 7, "{acks=1,timeout=8000,partitionSizes=[t.0-0=78,t.0-1=8]}", answered)
+    verbose = line("PRODUCE", 7, "{acks=1,timeout=8000,partitionSizes=[t.0-0=78,t.0-1=8,t.1-0=7,t.1-1=9]}", answered)
     unanswered = line("PRODUCE", 7, "{acks=0,timeout=8000,numPartitions=1}", "")
+    of_sizes = line("PRODUCE", 7, "{acks=0,timeout=8000,partitionSizes=[t.0-0=78,t.0-1=8]}", "")
     decoder = text_request_log.TextRequestLogDecoder(*place())
-    for text in (quiet, verbose, unanswered):
-        assert decoder.line(text.encode(), 0, 1) == LineOutcome.IGNORED
+    for text in (quiet, verbose, unanswered, of_sizes):
+        assert decoder.line(text.encode(), 0, 1) == LineOutcome.EVENT
     codes = [f"PRODUCE:{code}" for code in re.findall(r"error_code=(\d+)", answered)]
-    assert decoder.counts.requests == {"PRODUCE": 3}
-    assert decoder.counts.partition_rows == {"PRODUCE": 7}
+    assert decoder.counts.requests == {"PRODUCE": 4}
+    assert decoder.counts.partition_rows == {"PRODUCE": 4 + 4 + 1 + 2}
     assert decoder.counts.error_codes == {code: 2 * codes.count(code) for code in codes}
 
 

@@ -1,4 +1,4 @@
-"""PRODUCE 0-13: what a leader answered to producers. `acknowledged_runs` makes rows of it; of text only error codes are read."""
+"""PRODUCE 0-13: what a leader answered to producers. `acknowledged_runs` makes rows of it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,15 @@ class Response(Json):
     responses: list[Answers]
 
 
-class Code(Json):
-    error_code: Int32
+class Printed(Json):
+    """A request as text (ProduceRequest.toString, up to 2.7): the number of partitions or, if the logger is at TRACE, their sizes.
 
+    It states no transactional id.
+    """
 
-class Codes(Json):
-    partition_responses: list[Code]
-
-
-class CodesOnly(Json):
-    """A response as text."""
-
-    responses: list[Codes]
+    acks: Int32
+    num_partitions: Int32 | None = None
+    partition_sizes: str | None = None
 
 
 ANSWERED: Final = (
@@ -71,4 +68,13 @@ def rows(_: int, request: Request, response: Response | None) -> list[Row]:
     ]
 
 
+def printed_rows(_: int, request: Printed, response: Response | None) -> list[Row]:
+    """As `rows`, of a request as text."""
+    if response is not None:
+        return rows(_, Request(request.acks, []), response)
+    sizes = (request.partition_sizes or "[]")[1:-1]
+    return [NO_ANSWER] * (sizes.count(",") + bool(sizes) if request.num_partitions is None else request.num_partitions)
+
+
 API: Final = Api("PRODUCE", 13, Completed[Request, Response], ANSWERED, rows)
+PRINTED: Final = Api("PRODUCE", 8, Completed[Printed, Response], ANSWERED, printed_rows)

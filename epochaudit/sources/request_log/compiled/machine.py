@@ -20,7 +20,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NONE: Final = -(2**63)  # stands for null in registers
 NEWLINE: Final = 10
-LEAST_CODE: Final = -1  # of Kafka's error codes
 REGISTERS: Final = (
     "byte_offset", "line_in_split", "time_ms", "arrival_ms", "api_version", "correlation_id",
     "client_id", "size of client_id", "connection", "size of connection",
@@ -37,7 +36,7 @@ REGISTERS: Final = (
     "replicas", "size of replicas", "adding_replicas", "size of adding_replicas",
     "removing_replicas", "size of removing_replicas", "offline_replicas", "size of offline_replicas", "is_new",
     "response_leader", "response_leader_epoch", "response_isr", "size of response_isr",
-    "unread", "size of unread", "broker_id", "api", "treatment", "table", "table's end", "partitions_listed", "header_end",
+    "unread", "size of unread", "broker_id", "api", "treatment", "table", "table's end", "header_end",
 )  # fmt: skip
 """The registers, by the columns that they fill. A string or list has two: its start in the text, and its size.
 
@@ -120,17 +119,6 @@ class Treatment(IntEnum):
     ROWS = 0
     COUNT = 1
     NOTE = 2
-
-
-class Count(IntEnum):
-    """The columns of an API's counts: lines, partitions in requests, and from FIRST_CODE on partitions in responses by error
-    code, from LEAST_CODE on.
-    """
-
-    REQUESTS = 0
-    PARTITIONS = 1
-    FIRST_CODE = 2
-    END = 256
 
 
 class Note(IntEnum):
@@ -259,7 +247,6 @@ _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _R
 ) = map(int, State)  # fmt: skip
 _ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE, _UNFOLDED = map(int, Stop)
 _AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
-_REQUESTS, _PARTITIONS, _FIRST_CODE, _COUNTS_END = map(int, Count)
 _NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
 _WORD, _NAME, _ADDRESS = map(int, Characters)
 
@@ -278,7 +265,7 @@ _HINTS, _AFTER_HINTS = REGISTER["diverging_epoch"], REGISTER["preferred_read_rep
 _STRINGS = tuple(map(REGISTER.__getitem__, STRINGS))
 _API_NUMBER, _TREATMENT = REGISTER["api"], REGISTER["treatment"]
 _TABLE, _TABLE_END = REGISTER["table"], REGISTER["table's end"]
-_LISTED, _HEADER_END = REGISTER["partitions_listed"], REGISTER["header_end"]
+_HEADER_END = REGISTER["header_end"]
 
 _REQUEST_ERROR, _LAST_FETCHED, _CURRENT_EPOCH = (
     REGISTER["request_error_code"], REGISTER["last_fetched_epoch"], REGISTER["current_leader_epoch"],
@@ -1265,20 +1252,6 @@ def _write_rows(
 
 
 @compiled
-def _count(counts: Array, registers: Array, parts: Array, partition_count: int) -> bool:
-    """Count a line without rows; False if it has an error code outside of the counted range."""
-    error_code = _ANSWER - TOPIC
-    for part in range(partition_count):
-        if not 0 <= parts[part, error_code] - LEAST_CODE < _COUNTS_END - _FIRST_CODE:
-            return False
-    of_api = counts[registers[_API_NUMBER]]
-    of_api[_PARTITIONS] += registers[_LISTED]
-    for part in range(partition_count):
-        of_api[_FIRST_CODE + parts[part, error_code] - LEAST_CODE] += 1
-    return True
-
-
-@compiled
 def _in_time(state: Array, time: int) -> bool:
     """Advance the clock as LogClock.read does; False if LogClock must read the line itself."""
     if time < state[_LATEST] - _LATE_MS:
@@ -1315,7 +1288,7 @@ def _clear(registers: Array) -> None:
     """Set the registers for a new line."""
     for number in range(len(registers)):
         registers[number] = NONE
-    registers[_API_NUMBER], registers[_TREATMENT], registers[_LISTED] = 0, _AS_ROWS, 0
+    registers[_API_NUMBER], registers[_TREATMENT] = 0, _AS_ROWS
     registers[_TABLE], registers[_TABLE_END] = _FETCHES, FETCH_END
 
 
@@ -1336,7 +1309,7 @@ def scan(
 
     Needs 64 newlines after the text. Each row of the result fills a column of its table in `rows`, from the table's count
     in `filled` on; its strings are appended to the table's `characters`, and their ends to `ends`. Noted lines fill rows of
-    `notes` from state[NOTES] on. `counts` has a row per API. folded: where rows of Fetch go instead, if it is active.
+    `notes` from state[NOTES] on. `counts` has the number of lines of each API. folded: where rows of Fetch go instead, if it is active.
     """
     text, words, masks = data.ctypes.data, literals[0].ctypes.data, literals[1].ctypes.data
     at, end = text + state[_POSITION], text + size
@@ -1355,10 +1328,7 @@ def scan(
         )
         if after < 0:
             return _OTHER
-        if registers[_TREATMENT] == _COUNTED:  # the clock does not read counted lines
-            if not _count(counts, registers, parts, partition_count):
-                return _OTHER
-        else:
+        if registers[_TREATMENT] != _COUNTED:  # the clock does not read counted lines
             time = state[_CLOCK_TIME] if has_clock_time else state[_MINUTE] + milliseconds + state[_BEHIND]
             table = registers[_TABLE]
             row = filled[table]
@@ -1405,7 +1375,7 @@ def scan(
             state[_NOTES] += registers[_TREATMENT] == _NOTED
             filled[table] = row
         if registers[_TREATMENT] != _NOTED:
-            counts[registers[_API_NUMBER], _REQUESTS] += 1
+            counts[registers[_API_NUMBER]] += 1
         at = after
         state[_POSITION] = at - text
         state[_LINE] += 1

@@ -8,7 +8,7 @@ is tried. If there is none, the scanner does not take the line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import field as default_of
 from functools import cache
 from typing import Any, Final
@@ -29,8 +29,9 @@ from epochaudit.sources.request_log.compiled.machine import (
     Treatment,
 )
 from epochaudit.sources.request_log.json import APIS, FETCH
+from epochaudit.sources.request_log.text import known_api
 from epochaudit.sources.request_log.text_grammar.fields import Field, parsed
-from epochaudit.sources.request_log.text_grammar.schemas import NEVER, PRODUCED, RENAMED, TEXTS
+from epochaudit.sources.request_log.text_grammar.schemas import NEVER, TEXTS
 from epochaudit.sources.sink import SCAN
 
 JSON_REQUEST: Final = (
@@ -141,9 +142,7 @@ _TIMES: Final = {
 }  # fmt: skip
 _UNREAD_TIMES: Final = ("throttleTime", "responseQueueTime", "sendTime")
 _ABORTED: Final = "producer_id first_offset"
-_PRODUCE_VERSIONS: Final = 9  # later versions have no schema as text
 _HIGHEST_VERSION: Final = 99_999
-_HIGHEST_COUNT: Final = 999_999_999
 _LONGEST: Final = 10**18  # smaller integers have too few digits to overflow
 
 
@@ -400,10 +399,8 @@ def text_program() -> Program:
     for api in AS_ROWS:
         roots = [_rows_as_text(tables, api, version) for version in range(_flexible(api) + 1)]
         known[api] = Treatment.ROWS, tables.run([tables.version("apiVersion=", roots)])
-    produces = [_produce_as_text(tables, parsed(PRODUCED), version) for version in range(_PRODUCE_VERSIONS)]
-    known["PRODUCE"] = Treatment.COUNT, tables.run([tables.version("apiVersion=", produces)])
     for api in (api for api in TEXTS if api not in AS_ROWS):
-        version = _step("apiVersion=", Kind.INTEGER, bounds=(0, APIS[RENAMED.get(api, api)].highest_version))
+        version = _step("apiVersion=", Kind.INTEGER, bounds=(0, known_api(api).highest_version))
         known[api] = Treatment.NOTE, tables.run([version, _step(", clientId=", Kind.TO_LINE_END, "header_end")])
     any_version = _step("apiVersion=", Kind.INTEGER, bounds=(0, _HIGHEST_VERSION))
     unread = tables.run([any_version, *_CLIENT, _step(") -- {", Kind.TO_CONNECTION), _CONNECTION, *_ENDING])
@@ -423,7 +420,7 @@ def _flexible(api: str) -> int:
 
 def _table(api: str) -> tuple[int, int]:
     """(table of the API's rows, end of the registers that they fill)."""
-    return (AS_ROWS.index(api) if api in AS_ROWS else 0, FETCH_END if api in (FETCH, "PRODUCE") else UNREAD)
+    return (AS_ROWS.index(api) if api in AS_ROWS else 0, FETCH_END if api == FETCH else UNREAD)
 
 
 def _rows_as_text(tables: _Tables, api: str, version: int) -> int:
@@ -439,14 +436,3 @@ def _rows_as_text(tables: _Tables, api: str, version: int) -> int:
         _CONNECTION,
         *_ENDING,
     ])  # fmt: skip
-
-
-def _produce_as_text(tables: _Tables, produced: Iterable[Field], version: int) -> int:
-    """The root of a version of Produce; with acks=0 there is no response."""
-    response = _Structs(tables, version).of("response", produced)
-    partitions_listed = _step(",numPartitions=", Kind.INTEGER, "partitions_listed", bounds=(0, _HIGHEST_COUNT))
-    [[connection]], _ = _CONNECTION
-    unanswered = [replace(connection, literal="},response:" + connection.literal)]
-    answered = [_Row("},response:", Kind.OBJECT, child=response), connection]
-    acks, timeout = (([[_integer(literal, "unread")]], False) for literal in (") -- {acks=", ",timeout="))
-    return tables.run([*_CLIENT, acks, timeout, partitions_listed, ([unanswered, answered], False), *_ENDING])

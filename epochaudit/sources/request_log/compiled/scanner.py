@@ -12,7 +12,6 @@ import pyarrow as pa
 from epochaudit.sources.request_log.compiled.machine import (
     FETCH_END,
     FETCH_STRINGS,
-    LEAST_CODE,
     NONE,
     PARTITION,
     REGISTER,
@@ -21,7 +20,6 @@ from epochaudit.sources.request_log.compiled.machine import (
     TOPIC,
     UNREAD,
     Array,
-    Count,
     Filled,
     Folded,
     Note,
@@ -62,7 +60,7 @@ def load() -> None:
     runs = Runs()
     scan(
         text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
-        none, notes, none, none, rows, characters, ends, notes, notes, runs.folded,
+        none, notes, none, none, rows, characters, ends, none, notes, runs.folded,
     )  # fmt: skip
     runs.close()
 
@@ -98,7 +96,7 @@ class RequestScanner:
         self.rows = np.zeros((tables, UNREAD, ROWS), np.int64)
         self.characters = np.zeros((tables, len(STRINGS), CHARACTERS), np.uint8)
         self.ends = np.zeros((tables, len(STRINGS), ROWS + 1), np.int32)
-        self._counts = np.zeros((len(program.apis), Count.END), np.int64)
+        self._counts = np.zeros(len(program.apis), np.int64)
         self._notes = np.zeros((NOTES, len(Note)), np.int64)
         self._text = np.zeros(0, np.uint8)
         self._data = b""
@@ -163,17 +161,11 @@ class RequestScanner:
 
     def take_counts(self, counts: RequestCounts) -> tuple[int, int]:
         """Add the lines scanned since the last call to `counts`; returns the numbers of lines with and without rows."""
-        values = self._counts
-        for number, column in np.argwhere(values).tolist():
-            api, count = self._program.apis[number], int(values[number, column])
-            if column == Count.REQUESTS:
+        requests = self._counts.tolist()
+        for api, count in zip(self._program.apis, requests, strict=True):
+            if count:
                 counts.requests[api] += count
-            elif column == Count.PARTITIONS:
-                counts.partition_rows[api] += count
-            else:
-                counts.error_codes[f"{api}:{column - Count.FIRST_CODE + LEAST_CODE}"] += count
-        requests = values[:, Count.REQUESTS].tolist()
-        values[:] = 0
+        self._counts[:] = 0
         events = sum(requests[: len(self.filled)])
         return events, sum(requests) - events
 

@@ -55,18 +55,6 @@ def reader(grammar: Grammar, schema: tuple[Field, ...], struct: type[Struct]) ->
     return Reader(compiled.read, compiled.flat, compiled.is_flat)
 
 
-def shortcut(known: Reader) -> Read:
-    """`known.read` for structs whose arrays mostly hold one struct."""
-    pattern, values, _ = known.flat(0)
-    match_flat, build = re.compile(pattern, re.ASCII).match, evaluated(values)
-
-    def read(text: str, at: int) -> tuple[Any, int]:
-        match = match_flat(text, at)
-        return known.read(text, at) if match is None else (build(match.groups()), match.end())
-
-    return read
-
-
 @dataclass(frozen=True)
 class _Part:
     """Fields up to an array of structs, or to the struct's end."""

@@ -184,11 +184,12 @@ TEXTS: Final[dict[str, Text]] = {
         _CONFIGURED,
         flexible=1,
     ),
+    "PRODUCE": Text(
+        ("acks timeout num_partitions|numPartitions", "acks timeout partition_sizes|partitionSizes$"),
+        "responses[name|topic$ partition_responses[index|partition error_code base_offset log_append_time:2+ "
+        "log_start_offset:5+ record_errors:8+[batch_index batch_index_error_message$?] error_message$?:8+]] throttle_time_ms:1+",
+    ),
     "ELECT_LEADERS": _ELECTION,
     "ELECT_PREFERRED_LEADERS": _ELECTION,
 }
-PRODUCED: Final = (
-    "responses[topic$ partition_responses[partition error_code base_offset log_append_time:2+ log_start_offset:5+ "
-    "record_errors:8+[batch_index batch_index_error_message$?] error_message$?:8+]] throttle_time_ms:1+"
-)
 RENAMED: Final = {"ELECT_PREFERRED_LEADERS": "ELECT_LEADERS"}  # 2.2 and 2.3
