@@ -31,6 +31,10 @@ JUDGED_BY_STATE = (
     "IS-05",
     "BE-03",
     "AW-01",
+    "PE-01",
+    "PE-02",
+    "PE-03",
+    "PE-05",
 )
 
 
@@ -73,6 +77,7 @@ HARMED = (
     ("kraft-k1-healthy", without_pieces, 0.3, 1),
     ("kraft-k1-healthy", without_pieces, 0.1, 3),
     ("kraft-k1-healthy", without_lines, 0.02, 2),
+    ("kraft-transactions-4.1", without_lines, 0.05, 4),
     ("zk-healthy-3.9", without_pieces, 0.1, 2),
     ("zk-healthy-3.9", without_pieces, 0.3, 5),
     ("zk-healthy-3.9", without_lines, 0.02, 1),

@@ -18,3 +18,7 @@ LEADER_EPOCH_STOP_REPLICA_VERSION: Final = 3  # leaderEpoch and deletePartition 
 
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition: INELIGIBLE_REPLICA and NEW_LEADER_ELECTED (KIP-841)
 TOPIC_ID_ALTER_PARTITION_VERSION: Final = 2  # topic ids in place of names (KIP-841)
+
+EPOCH_BUMP_END_TXN_VERSION: Final = (
+    5  # each transaction has its own producer epoch; the answer gives the next (KIP-890)
+)

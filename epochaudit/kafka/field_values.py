@@ -13,9 +13,14 @@ EPOCH_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1  # RecordBatch.NO_PARTITION_LEADER_EPOCH: not given or not known
 NO_OFFSET: Final = -1  # no position, no commit: OffsetFetchResponse.INVALID_OFFSET
 NO_BROKER_EPOCH: Final = -1  # not given
+NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
 CONSUMER_REPLICA_ID: Final = -1
+
+EPOCH_BUMP_TRANSACTION_VERSION: Final = (
+    2  # TransactionVersion.TV_2: each transaction has its own producer epoch (KIP-890)
+)
 
 ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
 

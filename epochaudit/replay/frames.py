@@ -34,8 +34,16 @@ from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
 from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
 from epochaudit.replay.data_plane.positions import positions
+from epochaudit.replay.data_plane.producer_ids import (
+    ALLOCATE_PRODUCER_IDS,
+    INIT_PRODUCER_ID,
+    PRODUCER_IDS_RECORD,
+    producer_ids,
+)
+from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTIONS, producer_requests
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
+from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
@@ -94,9 +102,12 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "metadata": Frame(metadata, _is_event),
     "metadata_answers": Frame(metadata_answers, _has_types(METADATA)),
     "positions": Frame(positions, _has_types("FETCH")),
+    "producer_ids": Frame(producer_ids, _has_types(INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
+    "producer_requests": Frame(producer_requests, _has_types(*OF_TRANSACTIONS)),
     "refusals": Frame(refusals, refused),
     "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
     "strays": Frame(strays, _may_find_strays),
     "topics": Frame(topics, _is_event),
+    "transaction_outcomes": Frame(transaction_outcomes, _has_types(END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, _has_types(*TRUNCATION_LINES)),
 }

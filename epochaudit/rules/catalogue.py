@@ -35,6 +35,8 @@ FAMILIES: Final = {
     "CO": "committed offsets",
     "MD": "client metadata",
     "HW": "high watermark",
+    "AW": "acknowledged writes",
+    "PE": "producer epochs",
 }
 
 

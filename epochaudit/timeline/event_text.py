@@ -176,6 +176,12 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "OFFSET_FETCH": ("group {group_id} asks for its commit",),
     "METADATA": ("Metadata",),
     "PRODUCE": ("Produce with acks={acks}", "transactional id {transactional_id}"),
+    "ADD_PARTITIONS_TO_TXN": (
+        "AddPartitionsToTxn of transactional id {transactional_id}", "verify only {verify_only}", "producer id {producer_id}",
+    ),
+    "WRITE_TXN_MARKERS": (
+        "transaction marker", "committed {committed}", "coordinator epoch {coordinator_epoch}", "producer id {producer_id}",
+    ),
 }  # fmt: skip
 _NOT_GIVEN: Final = frozenset(
     {"current_leader_epoch", "last_fetched_epoch", "committed_leader_epoch", "previous_epoch"}
@@ -321,6 +327,14 @@ def _acknowledged(event: Event) -> str:
     return f": acknowledged, base{_offsets(event)}"
 
 
+def _of_producer_epochs(event: Event) -> str:
+    least, greatest = event.get("least"), event.get("greatest")
+    if least is None:
+        return _answer(event)
+    epochs = f"producer epoch {least}" if least == greatest else f"producer epochs {least} to {greatest}"
+    return f", {epochs}{_answer(event)}"
+
+
 _ANSWERED: Final[Mapping[str, Callable[[Event], str]]] = {
     "BROKER_HEARTBEAT": _granted,
     "FETCH": _fetched,
@@ -331,4 +345,6 @@ _ANSWERED: Final[Mapping[str, Callable[[Event], str]]] = {
     "TXN_OFFSET_COMMIT": _committed,
     "METADATA": _metadata,
     "PRODUCE": _acknowledged,
+    "ADD_PARTITIONS_TO_TXN": _of_producer_epochs,
+    "WRITE_TXN_MARKERS": _of_producer_epochs,
 }

@@ -68,8 +68,12 @@ _SHOWN: Final[Mapping[str, tuple[str, int, str]]] = {
     "UPDATE_METADATA": (marks.OTHER, ROUTINE, "UpdateMetadata"),
     "METADATA": (marks.OTHER, ROUTINE, "Metadata"),
     "PRODUCE": (marks.SERVED, EXCHANGE, "acknowledges"),
+    "ADD_PARTITIONS_TO_TXN": (marks.OTHER, ROUTINE, "adds to a transaction"),
+    "WRITE_TXN_MARKERS": (marks.OTHER, EXCHANGE, "transaction marker"),
 }  # fmt: skip
-_OF_NO_REPLICA: Final = frozenset({"METADATA", "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT"})
+_OF_NO_REPLICA: Final = frozenset(
+    {"METADATA", "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "ADD_PARTITIONS_TO_TXN"}
+)
 _STATES: Final = frozenset({
     "PARTITION_STATE_CHANGED", "PARTITION_REPLAYED", "PARTITION_CHANGE_REPLAYED", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD",
     "LEADER_AND_ISR", "ISR_UPDATED",

@@ -22,7 +22,7 @@ from epochaudit.replay.state.metadata_log import metadata_log
 
 REPEATED: Final = (
     "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA",
-    "PRODUCE", "CLIENT_HINT_IGNORED",
+    "PRODUCE", "ADD_PARTITIONS_TO_TXN", "WRITE_TXN_MARKERS", "CLIENT_HINT_IGNORED",
 )  # fmt: skip
 """Requests that clients and followers repeat, and lines that each answer repeats: a run of these becomes one row."""
 
@@ -35,6 +35,8 @@ OF_NODES: Final = (
 
 HEARTBEAT: Final = "BROKER_HEARTBEAT"
 PRODUCE: Final = "PRODUCE"
+OF_PRODUCER_EPOCHS: Final = ("ADD_PARTITIONS_TO_TXN", "WRITE_TXN_MARKERS")
+"""Requests about a transaction in the partition: what rises in a run of them is the producer epoch."""
 
 PLACE: Final = ("file_order", "byte_offset", "partition_row", "file", "split", "line_in_split", "time_ms")
 CONTENT: Final = (
@@ -47,7 +49,8 @@ CONTENT: Final = (
     "replica_id", "forgotten", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark", "log_start_offset",
     "diverging_epoch", "diverging_end_offset", "timestamp", "offset", "start_offset", "previous_offset", "previous_epoch",
     "committed_leader_epoch", "group_id", "metadata_offset", "position", "raft_epoch", "in_snapshot", "name", "value", "reason",
-    "want_shut_down", "should_shut_down", "acks", "transactional_id", "run_rows",
+    "want_shut_down", "should_shut_down", "acks", "transactional_id", "producer_id", "producer_epoch", "committed", "coordinator_epoch",
+    "verify_only", "run_rows",
 )  # fmt: skip
 _OF_RECORDS: Final = ("FEATURE_LEVEL_RECORD", "LEADER_CHANGE")
 _REQUESTER: Final = ("cluster", "node", "subject", "event_type", "client_id", "group_id", "requester", "named")
@@ -95,7 +98,8 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
       subject              number of the subject, null for events of processes, which concern all
       requests             number of requests in the run, 1 for other rows
       last                 place and offsets of the last request: struct of PLACE, fetch_offset, offset, high_watermark
-      least, greatest      lowest and highest offset that was fetched, committed or answered in the run; null if there is none
+      least, greatest      lowest and highest offset that was fetched, committed or answered in the run, or of OF_PRODUCER_EPOCHS
+                           the producer epoch; null if there is none
     """
     log = F.col("source") == METADATA_LOG
     rows = _with_base_offsets(events.where(~log)).withColumn("position", F.lit(None).cast("bigint"))
@@ -158,8 +162,9 @@ def _with_topic_number(rows: DataFrame, requests: DataFrame) -> DataFrame:
 
 
 def _offset() -> Column:
-    """The offset that a request of a run fetches, commits or is answered with; null instead of -1."""
+    """The offset that a request of a run fetches, commits or is answered with, or its producer epoch; null instead of -1."""
     offset = F.when(F.col("event_type") == "FETCH", F.col("fetch_offset")).otherwise(F.col("offset"))
+    offset = F.when(F.col("event_type").isin(*OF_PRODUCER_EPOCHS), F.col("producer_epoch")).otherwise(offset)
     return F.when(offset != NO_OFFSET, offset)
 
 
@@ -206,7 +211,7 @@ def _runs(rows: DataFrame) -> DataFrame:
     equal = F.struct(
         *stated, "topic_number", F.coalesce("error_code", F.lit(Errors.NONE)), "request_error_code", "leader",
         "leader_epoch", "response_leader", "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp",
-        "replica_id", "acks", "transactional_id",
+        "replica_id", "acks", "transactional_id", "producer_id", "committed", "coordinator_epoch", "verify_only",
         F.coalesce("forgotten", F.lit(False)),
         F.coalesce("diverging_epoch", F.lit(NO_EPOCH)), "reason",
     )  # fmt: skip

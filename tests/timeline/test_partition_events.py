@@ -101,6 +101,28 @@ def test_a_controlled_shutdown_is_its_first_heartbeat_and_the_grant(spark: Spark
     ]
 
 
+TRANSACTIONS = """
+| # | event_type | topic | partition | client_id | transactional_id | producer_id | producer_epoch | committed | error_code |
+|---|---|---|---|---|---|---|---|---|---|
+| a | ADD_PARTITIONS_TO_TXN | t | 0 | p | pay | 7 | 3 | | 0 |
+| b | ADD_PARTITIONS_TO_TXN | t | 0 | p | pay | 7 | 4 | | 0 |
+| c | ADD_PARTITIONS_TO_TXN | t | 0 | p | pay | 7 | 3 | | 90 |
+| d | WRITE_TXN_MARKERS | t | 0 | s | | 7 | 4 | true | 0 |
+| e | WRITE_TXN_MARKERS | t | 0 | s | | 7 | 5 | true | 0 |
+| f | WRITE_TXN_MARKERS | t | 0 | s | | 7 | 6 | false | 47 |
+"""
+
+
+def test_transactions_of_a_producer_are_runs_by_outcome(spark: SparkSession) -> None:
+    rows = partition_history(history(spark, TRANSACTIONS), [Subject("t", (), 0)], has_log=False)
+    assert [sentence(row.asDict()) for row in rows.orderBy("byte_offset").collect()] == [
+        "client p: 2 \u00d7 AddPartitionsToTxn of transactional id pay, producer id 7, producer epochs 3 to 4: accepted",
+        "client p: AddPartitionsToTxn of transactional id pay, producer id 7, producer epoch 3: REFUSED with 90 PRODUCER_FENCED",
+        "client s: 2 \u00d7 transaction marker, committed yes, producer id 7, producer epochs 4 to 5: accepted",
+        "client s: transaction marker, committed no, producer id 7, producer epoch 6: REFUSED with 47 INVALID_PRODUCER_EPOCH",
+    ]
+
+
 ACKNOWLEDGED = """
 | # | event_type | node | topic | partition | client_id | connection | leader_epoch | acks | base_offsets | transactional_id |
 |---|---|---|---|---|---|---|---|---|---|---|

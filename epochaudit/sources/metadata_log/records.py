@@ -24,7 +24,7 @@ PLACE: Final = (
 COLUMNS: Final = (
     *PLACE, "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
     "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "broker_id", "broker_epoch", "incarnation_id",
-    "fenced", "in_controlled_shutdown", "name", "value",
+    "fenced", "in_controlled_shutdown", "name", "value", "next_producer_id",
 )  # fmt: skip
 
 SNAPSHOT_HEADER: Final = "SNAPSHOT_HEADER"
@@ -174,6 +174,12 @@ class _Config(_Record):
         return columns
 
 
+class _ProducerIds(_Record):
+    broker_id: Int32
+    next_producer_id: Int64
+    broker_epoch: Int64 = -1
+
+
 class _LeaderChange(_Record):
     leader_id: Int32
 
@@ -195,6 +201,7 @@ _FIELDS: Final = {
     "FEATURE_LEVEL_RECORD": _FeatureLevel,
     "ZK_MIGRATION_STATE_RECORD": _ZkMigrationState,
     "CONFIG_RECORD": _Config,
+    "PRODUCER_IDS_RECORD": _ProducerIds,
     "LEADER_CHANGE": _LeaderChange,
 }
 _DECODERS: Final = {record_type: msgspec.json.Decoder(fields) for record_type, fields in _FIELDS.items()}

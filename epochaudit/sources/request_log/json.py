@@ -29,6 +29,7 @@ from epochaudit.sources.request_log.apis import (
     offsets,
     produce,
     topics,
+    transactions,
 )
 from epochaudit.sources.request_log.apis.envelope import Api, HeaderOnly
 from epochaudit.sources.request_log.stated_versions import FILTERED
@@ -48,7 +49,18 @@ if TYPE_CHECKING:
 
 APIS: Final[dict[str, Api]] = {
     api.name: api
-    for module in (control, alter_partition, fetch, offsets, commits, cluster_metadata, brokers, topics, groups)
+    for module in (
+        control,
+        alter_partition,
+        fetch,
+        offsets,
+        commits,
+        cluster_metadata,
+        brokers,
+        topics,
+        groups,
+        transactions,
+    )
     for api in module.APIS
 }
 COMMON: Final = (

@@ -177,7 +177,11 @@ PARTITION = (
         ),
         ("ZK_MIGRATION_STATE_RECORD", '{"zkMigrationState":0}', {"value": "0"}),
         ("NO_OP_RECORD", "{}", {}),
-        ("PRODUCER_IDS_RECORD", '{"brokerId":3,"brokerEpoch":5,"nextProducerId":1000}', {}),
+        (
+            "PRODUCER_IDS_RECORD",
+            '{"brokerId":3,"brokerEpoch":5,"nextProducerId":1000}',
+            {"broker_id": 3, "broker_epoch": 5, "next_producer_id": 1000},
+        ),
         ("RECORD_OF_A_LATER_KAFKA", '{"any":[{"thing":1}]}', {}),
     ],
 )

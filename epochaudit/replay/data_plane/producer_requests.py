@@ -1,0 +1,153 @@
+"""Frame `producer_requests`: requests of transactional producers, with the producer epochs that their coordinator had given out before.
+
+A coordinator writes a producer epoch to the transaction log before it answers with it. From then on it must refuse every lower one, and
+so must each later coordinator of the transactional id. Clock: the coordinator's host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import SLACK_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
+from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_PRODUCER_ID
+from epochaudit.replay.data_plane.transaction_log import with_transaction_log
+
+INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
+ADD_PARTITIONS_TO_TXN: Final = "ADD_PARTITIONS_TO_TXN"
+ADD_OFFSETS_TO_TXN: Final = "ADD_OFFSETS_TO_TXN"
+END_TXN: Final = "END_TXN"
+OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN)
+
+_COLUMNS: Final = (
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", "group_id", "correlation_id", "api_version",
+    "transactional_id", "producer_id", "producer_epoch", "response_producer_id", "response_producer_epoch", "time_ms", "arrival_ms",
+)  # fmt: skip
+_PRODUCER: Final = ("cluster", "transactional_id", "response_producer_id", "response_producer_epoch")
+
+
+def producer_requests(events: DataFrame) -> DataFrame:
+    """One row per InitProducerId, AddOffsetsToTxn, EndTxn with a transactional id, and per partition of AddPartitionsToTxn.
+
+    Needs: the events table. Requests that keep a prepared transaction (KIP-939) are left out. Columns: the subject columns (node = the
+    coordinator), those of the request, and
+      producer_error_code   the answer's code: of the partition for AddPartitionsToTxn
+      request_ref        the request's line
+      expects            the request states the producer's id and epoch
+      given_epoch        the highest epoch that this node had given to the transactional id with this producer id, before the request
+                         arrived; null: none. given_ref: that answer
+      least_epoch        the lowest epoch that it may accept since: a lost answer may be asked for again, see `_least_epochs`
+      lowest_epoch       the lowest epoch that this node gave to the transactional id with this producer id, at any time; null: none. A
+                         producer that states an epoch has been given it before
+      repeated_ref       given_ref, if this answer to InitProducerId gives no higher epoch than given_epoch
+      given_id           the producer id that it had given last before the request arrived; other_id_ref: that answer, if it gave another
+                         id than the request states
+      replaced           it had given the request's producer id before that one
+      first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
+                         requests did not state an epoch; null: none is recorded
+      transaction_log    see `with_transaction_log`
+    """
+    rows = of_types(events, *OF_TRANSACTIONS).where(
+        F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))
+    )
+    of_partition = F.col("event_type") == ADD_PARTITIONS_TO_TXN
+    code = F.when(of_partition, F.col("error_code")).otherwise(F.col("request_error_code"))
+    expects = F.coalesce(F.col("producer_id") != NO_PRODUCER_ID, F.lit(False))
+    rows = rows.select(
+        *_COLUMNS, code.alias("producer_error_code"), ref().alias("request_ref"), expects.alias("expects"),
+        F.lit(None).cast("int").alias("leader_epoch"),
+    )  # fmt: skip
+    rows = _with_given(rows).join(F.broadcast(_given_again(rows)), [*_PRODUCER, "request_ref"], "left")
+    return with_transaction_log(rows, events)
+
+
+def _gives() -> Column:
+    """The answer gives a producer id and epoch. Needs: event_type, producer_error_code, response_producer_id."""
+    given = (F.col("producer_error_code") == Errors.NONE) & (F.col("response_producer_id") != NO_PRODUCER_ID)
+    return F.coalesce(given, F.lit(False))
+
+
+def _least_epochs() -> dict[str, Column]:
+    """Of an answer that gives an epoch: for each kind of later request the lowest epoch that may be accepted.
+
+    EndTxn 5 may be sent again with the epoch before the one that it was answered. InitProducerId may be sent again with the epoch
+    before; but not if it had not stated one, as it then ends what came before (TransactionMetadata.prepareIncrementProducerEpoch).
+    """
+    epoch = F.col("response_producer_epoch")
+    initialised = F.col("event_type") == INIT_PRODUCER_ID
+    least = {
+        "for_adding": epoch,
+        "for_ending": F.when(initialised, epoch).otherwise(epoch - 1),
+        "for_initialising": F.when(initialised & ~F.col("expects"), epoch).otherwise(epoch - 1),
+    }
+    return {
+        name: F.when(F.col("gives"), F.struct(one.alias("least"), epoch.alias("epoch"), F.col("request_ref").alias("ref")))
+        for name, one in least.items()
+    }  # fmt: skip
+
+
+def _with_given(rows: DataFrame) -> DataFrame:
+    """Adds given_epoch, given_ref, least_epoch, lowest_epoch, repeated_ref, given_id, other_id_ref, replaced. Grain unchanged.
+
+    Each answer that gives an epoch is a second time in the window, at the time from which on all requests that arrive must know it.
+    """
+    request_id = F.when(F.col("expects"), F.col("producer_id")).otherwise(F.col("response_producer_id"))
+    asked = rows.select("*", request_id.alias("of_id"), F.col("arrival_ms").alias("at_ms"), F.lit(False).alias("gives"))
+    answers = rows.where(_gives()).select(
+        "*", F.col("response_producer_id").alias("of_id"), (F.col("time_ms") + SLACK_MS).alias("at_ms"), F.lit(True).alias("gives")
+    )  # fmt: skip
+    newest = F.struct("at_ms", "arrival_ms", F.col("of_id").alias("id"), F.col("request_ref").alias("ref"))
+    points = asked.unionByName(answers).withColumns(
+        {**_least_epochs(), "newest": F.when(F.col("gives"), newest), "since": F.when(F.col("gives"), F.col("at_ms"))}
+    )
+    of_producer = Window.partitionBy("cluster", "node", "transactional_id").orderBy("at_ms", "gives")
+    of_id = Window.partitionBy("cluster", "node", "transactional_id", "of_id").orderBy("at_ms", "gives")
+    ever = of_id.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    until_now = (Window.unboundedPreceding, Window.currentRow)
+    points = points.withColumns(
+        {
+            **{name: F.max(name).over(of_id.rowsBetween(*until_now)) for name in _least_epochs()},
+            "lowest_epoch": F.min(F.when(F.col("gives"), F.col("response_producer_epoch"))).over(ever),
+            "since": F.min("since").over(of_id.rowsBetween(*until_now)),
+            "newest": F.max("newest").over(of_producer.rowsBetween(*until_now)),
+        }
+    )
+    ends = (F.col("event_type") == END_TXN) & (F.col("api_version") >= EPOCH_BUMP_END_TXN_VERSION)
+    initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
+    given = F.when(ends, F.col("for_ending")).when(initialises, F.col("for_initialising"))
+    points = points.where(~F.col("gives")).withColumn("given", given.otherwise(F.col("for_adding")))
+    other_id = F.col("newest.id") != F.col("of_id")
+    return points.withColumns(
+        {
+            "given_epoch": F.col("given.epoch"),
+            "given_ref": F.col("given.ref"),
+            "least_epoch": F.col("given.least"),
+            "given_id": F.col("newest.id"),
+            "repeated_ref": F.when(F.col("given.epoch") >= F.col("response_producer_epoch"), F.col("given.ref")),
+            "other_id_ref": F.when(other_id, F.col("newest.ref")),
+            "replaced": F.coalesce(other_id & (F.col("since") < F.col("newest.arrival_ms")), F.lit(False)),
+        }
+    ).drop(*_least_epochs(), "given", "newest", "since", "gives", "of_id", "at_ms")
+
+
+def _given_again(rows: DataFrame) -> DataFrame:
+    """One row per answer to InitProducerId that gives what another one gives, where one of the requests stated no epoch.
+
+    Columns: _PRODUCER, request_ref, first_ref (the first of the others). If exactly one stated no epoch, it is the row; else each but
+    the first.
+    """
+    given = rows.where(_gives() & (F.col("event_type") == INIT_PRODUCER_ID))
+    same = Window.partitionBy(*_PRODUCER)
+    order = F.struct("time_ms", "node", "request_ref")
+    given = given.select(*_PRODUCER, "request_ref", "expects", order.alias("at")).withColumns(
+        {"first": F.min("at").over(same), "last": F.max("at").over(same), "anew": F.sum((~F.col("expects")).cast("int")).over(same)}
+    )  # fmt: skip
+    is_first = F.col("at") == F.col("first")
+    again = given.where((F.col("first") != F.col("last")) & ~F.col("expects") & (~is_first | (F.col("anew") == 1)))
+    other = F.when(is_first, F.col("last.request_ref")).otherwise(F.col("first.request_ref"))
+    return again.select(*_PRODUCER, "request_ref", other.alias("first_ref"))

@@ -1,0 +1,83 @@
+"""PE-02."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.producer_requests import INIT_PRODUCER_ID
+from epochaudit.rules.producer_epoch.transaction_log import breaches
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable
+
+_GIVEN = (
+    "coordinator {node} gave transactional id {transactional_id} producer id {response_producer_id} with epoch "
+    "{response_producer_epoch}"
+)
+
+
+@rule("PE-02", frame="producer_requests", kip="KIP-98", severity=CRITICAL, since="1.0")
+class ProducerEpochGivenTwice(Rule):
+    """A transactional id was given a producer epoch that had been given out before.
+
+    ## What it checks
+    A producer that starts sends InitProducerId without an epoch. The coordinator raises the transactional id's epoch, writes it to the
+    transaction log, and then answers with it. Each such answer has an epoch of its own. No other answer may have it, of whichever
+    coordinator, nor may the same coordinator have given a higher one before. The subject is each such answer.
+
+    ## Why it matters
+    Two producers of one transactional id have one epoch: neither fences the other. Both write to the same transaction, and what one
+    of them commits or aborts contains the records of the other.
+
+    ## Evidence needed
+    The coordinators' request logs as JSON (2.8 and later). Between coordinators no clocks are compared. An answer of a coordinator whose
+    log is missing stays unknown. For a violation, the elections of __transaction_state: state-change.log or the metadata log.
+
+    ## What is allowed
+    A producer that states its epoch after an error (KIP-360) may ask again and is answered the same. A new producer id begins with epoch
+    0. Epochs may leave out numbers: coordinators raise them when they abort a transaction. Requests that keep a prepared transaction
+    (KIP-939) are not judged. An unclean election of a leader of __transaction_state loses epochs, and so may one from an ISR of one: then
+    it is exposed.
+
+    ## What to do
+    Stop all but one producer of the transactional id, and start that one again. Compare what consumers with `read_committed` got of its
+    transactions with what it had sent. Set `transaction.state.log.replication.factor=3`, `transaction.state.log.min.isr=2`, and
+    `unclean.leader.election.enable=false` for __transaction_state. TR-06 and AW-01 name the election that lost the epoch.
+
+    ## Example
+    Coordinator 1 gives transactional id pay epoch 5. Coordinator 2, elected uncleanly, gives it epoch 5 again.
+
+    ## References
+    TransactionMetadata.prepareIncrementProducerEpoch; TransactionCoordinator.handleInitProducerId; KIP-98; KIP-360.
+    """
+
+    evidence = {
+        "the answer": "request_ref",
+        "another answer with that epoch": "first_ref",
+        "an answer with that epoch or a higher one, before": "repeated_ref",
+    }
+    caused_by = ("TR-06", "AW-01")
+    expected = "a producer epoch that no other answer has"
+    observed = "epoch {response_producer_epoch}"
+    because = (_GIVEN,)
+
+    def applies(self) -> Column:
+        given = (col("producer_error_code") == Errors.NONE) | col("response_producer_id").isNull()
+        return (col("event_type") == INIT_PRODUCER_ID) & given & ~col("expects")
+
+    def verdict(self) -> tuple[Branch, ...]:
+        return first_of(
+            unverifiable(
+                col("response_producer_id").isNull(),
+                "the request log does not print the answer",
+                observed="the answer to {event_type} {correlation_id} is not printed",
+                because=(),
+            ),
+            *breaches(
+                col("given_epoch") >= col("response_producer_epoch"),
+                "epoch {response_producer_epoch}, after the same coordinator had given {given_epoch}",
+                _GIVEN,
+            ),
+            *breaches(col("first_ref").isNotNull(), "another answer has epoch {response_producer_epoch}, too", _GIVEN),
+            otherwise=passed(observed="no other recorded answer has epoch {response_producer_epoch}"),
+        )
