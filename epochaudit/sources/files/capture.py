@@ -19,12 +19,12 @@ class CaptureFile:
     path: relative to the capture's root, with slashes. uri: where to open it. kind: the recorded format.
     node: id of the process that wrote it, None if unknown or if the file belongs to the cluster (metadata log).
     size: bytes as stored. source: value of the events table's column, None for kinds without events.
-    file_order: rank among the files of the node, oldest first. gaps_before: see rotation.gaps_before.
-    compression: None, gzip, zstd, bz2 or xz.
+    file_order: rank among the files of the node, oldest first. compression: None, gzip, zstd, bz2 or xz.
     time_zone: IANA name of the zone that its times are printed in, None if not known (read as UTC).
     tar_offset, tar_compression: its place in the tar archive that `uri` names. duplicate_of: path of a file that holds
     the same lines and is read instead.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
+    gaps_before: times that files are missing before it in its log (rotation.gaps_before).
     """
 
     path: str
@@ -35,7 +35,6 @@ class CaptureFile:
     node: int | None = None
     source: str | None = None
     file_order: int = 0
-    gaps_before: int = 0
     compression: str | None = None
     time_zone: str | None = None
     envelope: str | None = None
@@ -43,6 +42,7 @@ class CaptureFile:
     tar_offset: int | None = None
     tar_compression: str | None = None
     duplicate_of: str | None = None
+    gaps_before: int = 0
 
     @property
     def stored(self) -> Stored:
