@@ -306,7 +306,7 @@ class RowSink:
     """Collects the rows of one byte range of one file.
 
     Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
-    file, file_order, gaps_before and split. `drain` empties the lists in place, so a decoder may hold on to one.
+    file, file_order, gaps_before, newer_missing and split. `drain` empties the lists in place, so a decoder may hold on to one.
     wanted: the requested part of SCAN. compiled: decoders may use compiled code. edges: they may then fold runs of like Fetch
     rows between these times (schemas/events.toml, run_rows); None: they must not.
     """
@@ -337,6 +337,7 @@ class RowSink:
             "file": file.path,
             "file_order": file.file_order,
             "gaps_before": file.gaps_before or None,
+            "newer_missing": file.newer_missing or None,
             "split": split,
         }
         self.event_rows = 0  # drained so far

@@ -19,8 +19,11 @@ def recorded_in(spark: SparkSession, location: str) -> EventLog:
         part = F.explode("parts").alias("part")
         known = horizon.select("cluster", "path", "time_zone", "zoned").collect()
         parts = horizon.select("path", "node", "file_order", part)
-        gaps = F.lit(None).cast("int").alias("gaps_before")  # no query needs them
-        of_parts = parts.select("part.part", F.col("path").alias("file"), "part.split", "node", "file_order", gaps)
+        # no query needs what is missing
+        gaps, newer = F.lit(None).cast("int").alias("gaps_before"), F.lit(None).cast("boolean").alias("newer_missing")
+        of_parts = parts.select(
+            "part.part", F.col("path").alias("file"), "part.split", "node", "file_order", gaps, newer
+        )
         events, splits = (committed_rows(directory, table, of_parts) for table in ("events", "splits"))
         zoned = {(row["cluster"], row["path"]) for row in known if row["zoned"] or row["time_zone"]}
         return EventLog.of(events, splits, zoned)

@@ -30,7 +30,7 @@ from epochaudit.warehouse.tables import ROWS, Directory, day_of
 EPOCH: Final = 1_577_836_800  # 2020-01-01; part numbers count seconds from there
 BITS_OF_CHANCE: Final = 12
 BITS_OF_RANGE: Final = 21  # two million ranges: a night of 16 TB
-FACTS: Final = "part bigint, file string, split int, node int, file_order int, gaps_before int"
+FACTS: Final = "part bigint, file string, split int, node int, file_order int, gaps_before int, newer_missing boolean"
 PARTS: Final = "part bigint, cluster string, file string, split int"
 OWN_NODES: Final = "manifest"  # rows of this source have the nodes that the manifest states
 HORIZON_KEY: Final = "epochaudit horizon of "
@@ -102,7 +102,15 @@ def reading_of(
     """
     spark = directory.spark
     facts = [
-        (part.number, file.path, part.split, file.node, file.file_order, file.gaps_before or None)
+        (
+            part.number,
+            file.path,
+            part.split,
+            file.node,
+            file.file_order,
+            file.gaps_before or None,
+            file.newer_missing or None,
+        )
         for capture in captures
         for file in capture.files
         for part in parts.get((file.cluster, file.path), ())

@@ -32,7 +32,7 @@ _PART: Final = ColumnDoc(
 )
 _DAY: Final = ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False)
 # Derived from horizon and the row's part when rows are read, as later evidence changes them.
-_BY_PART: Final = {"event_id", "file_order", "gaps_before", "split"}
+_BY_PART: Final = {"event_id", "file_order", "gaps_before", "newer_missing", "split"}
 _AS_READ: Final = {"node", "file"}
 
 # Delta stores minimum and maximum of these columns only, by which queries and the removal of uncommitted parts skip files.

@@ -231,7 +231,7 @@ def test_a_warehouse_of_another_version_is_never_misread(
 
 
 def test_all_that_is_read_is_stored() -> None:
-    from_horizon = {"event_id", "file_order", "gaps_before", "split"}
+    from_horizon = {"event_id", "file_order", "gaps_before", "newer_missing", "split"}
     stored = {c.name for c in described("events")}
     assert {c.name for c in columns("events")} - stored == from_horizon
 

@@ -105,8 +105,8 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
     ).where(F.col("node").isNotNull())
     rows = rows.select(
         "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
-        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "gaps_before", "byte_offset", "time_ms",
-        "arrival_ms",
+        "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "gaps_before", "newer_missing", "byte_offset",
+        "time_ms", "arrival_ms",
         "request_error_code", "error_code", ref().alias("own_ref"),
     )  # fmt: skip
     later = (
@@ -128,7 +128,8 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
 def _with_topic_ids(rows: DataFrame) -> DataFrame:
     """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
 
-    Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later.
+    Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later. Of the
+    newest files only state-change.log is asked for.
     Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since.
     """
     is_request = F.col("event_type") == "LEADER_AND_ISR"
@@ -144,6 +145,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     placed = placed.withColumns({"log_run": log_run(up_to_here), "line_run": log_run(up_to_here, OF_LINES)})
     of_node = Window.partitionBy("cluster", "node")
+    cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_node)
     last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(
         Window.partitionBy("cluster", "node", "line_run")
     )
@@ -151,13 +153,23 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
-            "gap_ms": F.when(F.col("line_run") < F.max("line_run").over(of_node), last_line),
+            "gap_ms": F.when((F.col("line_run") < F.max("line_run").over(of_node)) | cut_off, last_line),
             "followed": is_request
             & (F.col("error_code") == Errors.NONE)
             & (F.col("leader") >= 0)
             & (F.col("leader") != F.col("node")),
         }
-    ).drop("source", "time_ms", "arrival_ms", "request_error_code", "error_code", "gaps_before", "log_run", "line_run")
+    ).drop(
+        "source",
+        "time_ms",
+        "arrival_ms",
+        "request_error_code",
+        "error_code",
+        "gaps_before",
+        "newer_missing",
+        "log_run",
+        "line_run",
+    )
 
 
 @checkpointed

@@ -29,7 +29,7 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.files.rotation import gaps_before, rotations
+from epochaudit.sources.files.rotation import gaps_before, rotations, without_newer
 from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
@@ -290,15 +290,16 @@ def _recorded(
 
 
 def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple[CaptureFile, ...]:
-    """The files by path, with their file_order, rank by first timestamp among the node's files, and gaps_before.
+    """The files by path, with their file_order, rank by first timestamp among the node's files, and what is missing.
 
     If files begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest.
     """
     ranks: dict[int | None, int] = defaultdict(int)
     ranked = []
-    gaps = gaps_before(file.path for file in files)
+    gaps, last = gaps_before(file.path for file in files), without_newer(file.path for file in files)
     for file in sorted(files, key=lambda file: (first_times[file.path], -_rotated(file.path), file.path)):
-        ranked.append(replace(file, file_order=ranks[file.node], gaps_before=gaps.get(file.path, 0)))
+        before, order = gaps.get(file.path, 0), ranks[file.node]
+        ranked.append(replace(file, file_order=order, gaps_before=before, newer_missing=file.path in last))
         ranks[file.node] += 1
     return tuple(sorted(ranked, key=lambda file: file.path))
 

@@ -24,7 +24,7 @@ class CaptureFile:
     tar_offset, tar_compression: its place in the tar archive that `uri` names. duplicate_of: path of a file that holds
     the same lines and is read instead.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
-    gaps_before: times that files are missing before it in its log (rotation.gaps_before).
+    gaps_before: times that files are missing before it in its log (rotation.gaps_before). newer_missing: so are those after it.
     """
 
     path: str
@@ -43,6 +43,7 @@ class CaptureFile:
     tar_compression: str | None = None
     duplicate_of: str | None = None
     gaps_before: int = 0
+    newer_missing: bool = False
 
     @property
     def stored(self) -> Stored:

@@ -41,3 +41,11 @@ def gaps_before(paths: Iterable[str]) -> dict[str, int]:
             gaps += older - newer > 1
             counts[base, newer] = gaps
     return {path: counts[found] for path in paths if (found := rotations(path)) is not None}
+
+
+def without_newer(paths: Iterable[str]) -> set[str]:
+    """The newest file of each log whose current file is missing: what came after it is not known."""
+    paths = list(paths)
+    newest = {base: min(numbers) for base, numbers in numbers_of_logs(paths).items()}
+    found = ((path, rotations(path)) for path in paths)
+    return {path for path, place in found if place is not None and 0 < place[1] == newest[place[0]]}

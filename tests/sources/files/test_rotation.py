@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochaudit.sources.files.rotation import gaps_before, rotations
+from epochaudit.sources.files.rotation import gaps_before, rotations, without_newer
 
 
 def test_a_name_has_the_number_of_rotations() -> None:
@@ -23,6 +23,11 @@ def test_each_missing_run_of_numbers_is_a_gap() -> None:
         "b/server.log.gz": 2,
         "a/server.log.3": 0,
     }
+
+
+def test_a_log_without_its_current_file_goes_on() -> None:
+    names = ["b/server.log.2", "b/server.log.3.gz", "a/server.log", "a/server.log.1", "server.log.2026-11-21-07"]
+    assert without_newer(names) == {"b/server.log.2"}
 
 
 def test_an_hour_without_lines_has_no_file() -> None:
