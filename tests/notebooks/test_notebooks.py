@@ -70,6 +70,6 @@ def test_the_snippet_of_the_readme_runs_as_printed(capture: Callable[[str], Path
         [sys.executable, "snippet.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("✗ 4 violations, 4 exposed")
+    assert ran.stdout.startswith("✗ 4 violations, 5 exposed")
     assert "Loss(" in ran.stdout
     assert re.search(r"\|TR-06\| *u\| *0\|", ran.stdout)
