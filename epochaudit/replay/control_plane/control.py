@@ -247,6 +247,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     by_node = of_node.orderBy(*_order())
     of_process = event_type.isin(*PROCESS) & (F.col("source") != STATED)
     of_zookeeper = F.when(F.col("is_request") & ~_by_kraft() & (F.col("broker_epoch") > 0), F.col("broker_epoch"))
+    gap_in_server_log = (F.col("source") == "server_log") & (F.col("gaps_before") > 0)
     rows = placed.withColumns(
         {
             "log_run": log_run(_until(by_node)),
@@ -255,12 +256,14 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
+            "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
     )
-    # without server.log, controllers send a newer broker epoch to a new process
-    newer_epoch = ~F.col("process_recorded") & (of_zookeeper > F.col("epoch_before"))
+    # without server.log, or if the start is in a missing file of it, controllers send a newer broker epoch to a new process
+    may_lack_start = ~F.col("process_recorded") | F.col("server_log_has_gaps")
+    newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
     starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
-    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before")
+    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before", "server_log_has_gaps")
     by_process = Window.partitionBy("cluster", "node", "process", "log_run")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
