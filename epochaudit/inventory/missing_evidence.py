@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from epochaudit.findings.evidence import iso_time
 from epochaudit.inventory.inventory import LOGS, REQUEST_LOG, Missing, NodeRead, Process
 from epochaudit.kafka.field_values import BROKER
+from epochaudit.sources.files.rotation import rotations
 
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import CaptureFile
-from epochaudit.sources.files.rotation import rotations
 
 LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000

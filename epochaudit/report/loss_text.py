@@ -97,9 +97,12 @@ def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
     """The acknowledged writes that are missing: for each leader epoch and acks their producers."""
     found = by_epoch_and_acks(lost)
     for writes in found[:SHOWN]:
-        said = (f": {what_was_lost(writes)}", "")
+        summary = (f": {what_was_lost(writes)}", "")
         page.say(
-            (_where(writes[0]), "bold red" if writes[0].acks == ALL_REPLICAS else "bold yellow"), said, indent=2, hang=2
+            (_where(writes[0]), "bold red" if writes[0].acks == ALL_REPLICAS else "bold yellow"),
+            summary,
+            indent=2,
+            hang=2,
         )
         for one in writes[:SHOWN]:
             page.say((f"{producer(one)}; acknowledged at {one.evidence[0].place}", ""), indent=4, hang=2)

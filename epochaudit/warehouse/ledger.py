@@ -123,7 +123,7 @@ def with_known(directory: Directory, report: Report, before: Run) -> Report:
 
 
 def _known(directory: Directory, clusters: Iterable[str], found: Iterable[Any], is_known: IsKnown) -> dict[str, str]:
-    """Finding id -> when it became open. A run that was killed has told nobody: what it found, the next completed run reported."""
+    """Finding id -> when it became open. A killed run reports nothing: what it found, the next completed run reported."""
     of_clusters = F.arrays_overlap("clusters", F.array(*map(F.lit, clusters)))
     completed = sorted(row["run_id"] for row in directory.table("runs").where(of_clusters).select("run_id").collect())
     opened = {row["finding_id"]: Opened.of(row["history"]) for row in found}

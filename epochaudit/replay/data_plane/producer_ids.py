@@ -64,10 +64,10 @@ def _of_producers(events: DataFrame) -> DataFrame:
     idempotent = F.concat_ws(" ", "node", "connection", "correlation_id")
     owner = F.coalesce(F.concat(F.lit("T"), "transactional_id"), F.concat(F.lit("I"), idempotent))
     named = F.concat(F.lit("transactional id "), F.col("transactional_id"))
-    told = F.coalesce(
+    recipient = F.coalesce(
         named, F.concat(F.lit("idempotent producer "), F.col("client_id")), F.lit("an idempotent producer")
     )
-    answer = F.struct("time_ms", "node", "client_id", "correlation_id", told.alias("to"), ref().alias("ref"))
+    answer = F.struct("time_ms", "node", "client_id", "correlation_id", recipient.alias("to"), ref().alias("ref"))
     by_owner = rows.groupBy("cluster", "response_producer_id", owner.alias("owner")).agg(F.min(answer).alias("answer"))
     of_id = by_owner.groupBy("cluster", "response_producer_id").agg(
         F.min("answer").alias("first"), F.max("answer").alias("last"), F.count("*").alias("owners")

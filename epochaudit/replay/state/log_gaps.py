@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER
+from epochaudit.spark.memo import checkpointed
 
 OF_LINES: Final = ("state_change_log", "server_log")
 OF_STATE: Final = (*OF_LINES, "request_log")
@@ -25,6 +26,7 @@ def log_run(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Colu
     return reduce(add, (F.coalesce(count, F.lit(0)) for count in gaps))
 
 
+@checkpointed
 def request_log_gaps(events: DataFrame) -> DataFrame:
     """One row per node with a request log. Clock: the node's host.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _ACKNOWLEDGED = "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all"
-_STARTED = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
-_ELECTION = "the election was {election}: before it stood {stood_before}"
 _NOTHING_LOST = "no acknowledged write of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
 _NOT_KNOWN = "leader epoch {leader_epoch} of {topic}-{partition} starts above all that was acknowledged with acks=all"
 
@@ -69,10 +68,9 @@ class AcknowledgedWriteLost(Rule):
     because = (
         _ACKNOWLEDGED,
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
-        _STARTED,
-        _ELECTION,
-        "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
-        "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+        STARTED,
+        ELECTION,
+        *ASKED,
     )
 
     def lost(self) -> tuple[Column, Column]:
@@ -85,25 +83,7 @@ class AcknowledgedWriteLost(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         lost = col("start_offset") <= col("acknowledged_offset")
         return first_of(
-            unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
-                "the topic name had several incarnations and no topic id tells them apart",
-                expected=_NOT_KNOWN,
-                because=(_STARTED,),
-            ),
-            passed(
-                col("never_begun"),
-                expected=_NOTHING_LOST,
-                observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
-                because=(),
-            ),
-            unverifiable(
-                col("start_offset").isNull(),
-                "no 'starts at leader epoch' line of the leader",
-                expected=_NOT_KNOWN,
-                observed="where broker {leader} began it is not recorded",
-                because=(_ACKNOWLEDGED,),
-            ),
+            *without_start(_NOT_KNOWN, _NOTHING_LOST, because=(_ACKNOWLEDGED,)),
             exposed(
                 lost & col("start_unknown_between"),
                 "an epoch in between may have lost it: where that one started is not in the evidence",
@@ -123,12 +103,12 @@ class AcknowledgedWriteLost(Rule):
                 ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),
                 "in which leader epoch the writes were acknowledged is not in the evidence",
                 expected=_NOT_KNOWN,
-                because=(_STARTED, _ELECTION),
+                because=(STARTED, ELECTION),
             ),
             otherwise=passed(
                 expected=_NOTHING_LOST,
                 observed="it starts at {start_offset}; no write at or above that offset is known to have been acknowledged with"
                 " acks=all before",
-                because=(_STARTED,),
+                because=(STARTED,),
             ),
         )

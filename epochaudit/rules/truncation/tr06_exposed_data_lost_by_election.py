@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _BOUND = (
@@ -16,8 +17,6 @@ _BOUND = (
     "broker {checkpointed_by} had checkpointed high watermark {exposed_high_watermark}, in leader epoch {exposed_leader_epoch} or before",
 )
 _AT_MOST = "broker {bounded_by} had been a member of the ISR, and its log ended at {bound}: no more had been committed"
-_STARTED = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
-_ELECTION = "the election was {election}: before it stood {stood_before}"
 _NOTHING_LOST = "no committed record of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
 _NOT_KNOWN = (
     "leader epoch {leader_epoch} of {topic}-{partition} starts where all that was committed before ends, or above"
@@ -95,12 +94,11 @@ class ExposedDataLostByElection(Rule):
     because = (
         *_BOUND,
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
-        _STARTED,
+        STARTED,
         "broker {truncated_by} truncated its log to {truncated_to}",
-        _ELECTION,
+        ELECTION,
         _AT_MOST,
-        "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
-        "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+        *ASKED,
     )
 
     def lost(self) -> tuple[Column, Column]:
@@ -115,24 +113,7 @@ class ExposedDataLostByElection(Rule):
         shorter = col("restart_offset") < bound
         unsure = col("begun_unknown_between")
         return first_of(
-            unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
-                "the topic name had several incarnations and no topic id tells them apart",
-                expected=_NOT_KNOWN,
-                because=(_STARTED,),
-            ),
-            passed(
-                col("never_begun"),
-                expected=_NOTHING_LOST,
-                observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
-                because=(),
-            ),
-            unverifiable(
-                col("start_offset").isNull(),
-                "no 'starts at leader epoch' line of the leader",
-                expected=_NOT_KNOWN,
-                observed="where broker {leader} began it is not recorded",
-            ),
+            *without_start(_NOT_KNOWN, _NOTHING_LOST, because=self.because),
             exposed(lost & unsure, _IN_BETWEEN),
             exposed(shorter & unsure, _IN_BETWEEN, observed=_WENT_ON, because=_BOUND),
             violation(lost & (col("election") == "clean")),
@@ -145,7 +126,7 @@ class ExposedDataLostByElection(Rule):
                 col("proved_by").isNotNull(),
                 expected=_NOTHING_LOST,
                 observed="it starts at {start_offset}, and broker {proved_by}, which had all that was committed, had no more",
-                because=(_STARTED, _ELECTION),
+                because=(STARTED, ELECTION),
             ),
             passed(
                 col("answers_recorded") & bound.isNotNull(),
@@ -155,13 +136,13 @@ class ExposedDataLostByElection(Rule):
                 col("answers_recorded"),
                 "no high watermark of an earlier epoch is recorded",
                 expected=_NOT_KNOWN,
-                because=(_STARTED, _ELECTION, _AT_MOST),
+                because=(STARTED, ELECTION, _AT_MOST),
             ),
             otherwise=unverifiable(
                 None,
                 "how far the epochs before were committed is not in the evidence (request log of the leader before, or a member of"
                 " the ISR whose process lasted)",
                 expected=_NOT_KNOWN,
-                because=(_STARTED, _ELECTION, _AT_MOST),
+                because=(STARTED, ELECTION, _AT_MOST),
             ),
         )

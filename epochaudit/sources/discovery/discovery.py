@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Final
 
 from epochaudit.events.times import FOREVER
 from epochaudit.sources.clock.log_time import LogClock
@@ -29,10 +31,12 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.files.rotation import gaps_before, rotations, without_newer
+from epochaudit.sources.files.rotation import gaps_before, without_newer
 from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
+
+_ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
 
 
 @dataclass(frozen=True)
@@ -297,17 +301,17 @@ def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple
     ranks: dict[int | None, int] = defaultdict(int)
     ranked = []
     gaps, last = gaps_before(file.path for file in files), without_newer(file.path for file in files)
-    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotated(file.path), file.path)):
+    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotations(file.path), file.path)):
         before, order = gaps.get(file.path, 0), ranks[file.node]
         ranked.append(replace(file, file_order=order, gaps_before=before, newer_missing=file.path in last))
         ranks[file.node] += 1
     return tuple(sorted(ranked, key=lambda file: file.path))
 
 
-def _rotated(path: str) -> int:
-    """How often the file was rotated; 0 if its name does not show it."""
-    _, number = rotations(path) or (path, 0)
-    return number
+def _rotations(path: str) -> int:
+    """`kafka-request.log.12.gz`, `kafka-request.12.log` -> 12; 0 for the current log."""
+    rotated = _ROTATED.search(path)
+    return int(rotated[1]) if rotated else 0
 
 
 def _nodes(found: Sequence[FoundFile], files: Sequence[CaptureFile], manifest: Manifest) -> tuple[Node, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-_NUMBERED: Final = re.compile(r"(?P<base>.+\.log)(?:\.(?P<number>\d{1,4}))?(?:\.[a-z]\w{1,3})?$")
+_NUMBERED: Final = re.compile(r"(?P<base>.+\.log)(?:\.(?P<number>\d{1,4}))?(?:\.\w{2,4})?$")
 
 
 def rotations(path: str) -> tuple[str, int] | None:

@@ -1,0 +1,46 @@
+"""Rules about what a leader epoch lacks: their first branches, which decide whether it is known where the epoch starts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.functions import col
+
+from epochaudit.rules.rule import Branch, passed, unverifiable
+
+STARTED: Final = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
+ELECTION: Final = "the election was {election}: before it stood {stood_before}"
+ASKED: Final = (
+    "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
+    "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
+)
+
+
+def without_start(not_known: str, nothing_lost: str, because: tuple[str, ...]) -> tuple[Branch, ...]:
+    """Branches for an epoch of an ambiguous topic, one that its leader never began, and one whose start is not recorded.
+
+    not_known, nothing_lost: what the rule expects of an epoch whose start is not known, and of one without records. because: of
+    an epoch whose start is not recorded.
+    Needs: frame `lineage`.
+    """
+    return (
+        unverifiable(
+            col("ambiguous_name") & col("topic_id").isNull(),
+            "the topic name had several incarnations and no topic id tells them apart",
+            expected=not_known,
+            because=(STARTED,),
+        ),
+        passed(
+            col("never_begun"),
+            expected=nothing_lost,
+            observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
+            because=(),
+        ),
+        unverifiable(
+            col("start_offset").isNull(),
+            "no 'starts at leader epoch' line of the leader",
+            expected=not_known,
+            observed="where broker {leader} began it is not recorded",
+            because=because,
+        ),
+    )
