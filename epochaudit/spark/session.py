@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -275,8 +277,14 @@ def _delta_folder() -> Path:
 
 
 def class_archive() -> Path:
-    """The archive of Spark's classes between runs; `epochaudit.cli.class_archive` writes it."""
-    return _cache() / f"spark-{pyspark.__version__}.jsa"
+    """The archive of Spark's classes between runs; `epochaudit.cli.class_archive` writes it.
+
+    One for each place where Spark or Java is installed: the JVM rejects an archive of jars that lie elsewhere.
+    """
+    spark_home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    java = os.environ.get("JAVA_HOME") or shutil.which("java")
+    places = sha256(f"{spark_home}\n{java}".encode()).hexdigest()[:8]
+    return _cache() / f"spark-{pyspark.__version__}-{places}.jsa"
 
 
 def archived_classes() -> str:

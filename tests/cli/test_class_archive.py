@@ -32,6 +32,15 @@ def test_nothing_is_asked_of_a_jvm_without_an_archive(tmp_path: Path, monkeypatc
     assert archived_classes() == ""
 
 
+@pytest.mark.parametrize("variable", ["SPARK_HOME", "JAVA_HOME"])
+def test_installations_do_not_overwrite_each_others_archive(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "/opt/one")
+    of_one = class_archive()
+    monkeypatch.setenv(variable, "/opt/other")
+    assert class_archive().parent == of_one.parent
+    assert class_archive() != of_one
+
+
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only /proc shows what a process has mapped")
 def test_a_recorded_archive_is_mapped(tmp_path: Path) -> None:
     bare = run(tmp_path, "-c", MAPPED)
