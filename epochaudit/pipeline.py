@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from time import monotonic
@@ -28,14 +29,14 @@ from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row,
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
-from epochaudit.sources.files.capture import Capture, CaptureError
+from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import release as unpersist_scan
 from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import Advance, FrameCost, of_run
-from epochaudit.spark.session import in_one_partition, name_jobs, storage_level, tuned_for
+from epochaudit.spark.session import BYTES_OF_A_ROW, in_one_partition, name_jobs, storage_level, tuned_for
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2  # threads that plan frames: one plans while the other computes
@@ -86,6 +87,7 @@ class Audit:
     failures: rule id -> why the rule could not be computed. A failed rule counts as one unverifiable subject, as the number
     of its subjects is unknown.
     listed_runs: byte ranges (cluster, file, split) with runs of like rows among the findings: each of their rows is a finding of its own.
+    row_count: number of rows in events, quarantine and splits.
     """
 
     captures: tuple[Capture, ...]
@@ -103,6 +105,11 @@ class Audit:
     failures: Mapping[str, str] = field(default_factory=dict)
     persisted: tuple[DataFrame, ...] = ()
     listed_runs: tuple[RangeId, ...] = ()
+    row_count: int = 0
+
+    def tuned(self) -> AbstractContextManager[None]:
+        """Spark's settings for tables of this size; for code that queries them several times."""
+        return tuned_for(self.events.sparkSession, self.row_count)
 
     def repeated(self) -> list[dict[str, object]]:
         """For rules in left_out: the requesters with the most equal verdicts at one partition, as rows on the driver.
@@ -174,7 +181,7 @@ def audit(
     # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
     with metrics.stage("reading"):
         scanned = scan(spark, _ranges(discovered), fold and not {*show} - {*REPORTED})
-    with tuned_for(spark, scanned.plain_bytes or plain_bytes_of(discovered)), metrics.stage("judging"):
+    with tuned_for(spark, _row_count(scanned)), metrics.stage("judging"):
         if scanned.folded:
             return _evaluate_folded(spark, discovered, scanned, rules, show)
         return evaluate_rules(_reading(discovered, tables(spark, scanned)), rules, show)
@@ -202,12 +209,24 @@ def _evaluate_folded(
     Each row of such a run is a finding of its own.
     """
     first = tables(spark, scanned)
-    read = tables(spark, with_runs_between_edges(spark, first))
-    share(first.events, read.events)
-    while (audited := evaluate_rules(_reading(captures, read), rules, show)).listed_runs:
+    scanned = with_runs_between_edges(spark, first)
+    while True:
+        with tuned_for(spark, _row_count(scanned)):
+            read = tables(spark, scanned)
+            share(first.events, read.events)
+            audited = evaluate_rules(_reading(captures, read), rules, show)
+        if not audited.listed_runs:
+            return audited
         audited.release_judgements()
-        read = tables(spark, read_again(spark, read.scan, {*audited.listed_runs}))
-    return audited
+        scanned = read_again(spark, scanned, {*audited.listed_runs})
+
+
+def _row_count(scanned: Scan) -> int:
+    """The number of the scan's rows, estimated from the size of its logs if they are not staged."""
+    if scanned.row_count is not None:
+        return scanned.row_count
+    files = {(part.file.cluster, part.file.path): part.file for part in scanned.ranges}
+    return _plain_bytes(files.values()) // BYTES_OF_A_ROW
 
 
 @dataclass(frozen=True)
@@ -287,6 +306,7 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
         failures=failures,
         persisted=(read.rows, *(judgement.rows for judgement in judgements)),
         listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
+        row_count=summary.rows,
     )
 
 
@@ -335,19 +355,23 @@ def _first_of_each_rule(rows: DataFrame) -> DataFrame:
 
 def plain_bytes_of(captures: Iterable[Capture]) -> int:
     """Approximate decompressed size in bytes of the files that are read, estimated from the stored size if compressed."""
-    return sum(
-        file.stored.plain_size(file.compression) for capture in captures for file in capture.files if is_read(file)
-    )
+    return _plain_bytes(file for capture in captures for file in capture.files if is_read(file))
+
+
+def _plain_bytes(files: Iterable[CaptureFile]) -> int:
+    return sum(file.stored.plain_size(file.compression) for file in files)
 
 
 @dataclass(frozen=True)
 class _Summary:
     """Facts about the events that decide what is planned.
 
-    clock_steps: how often a node's clock was set back. frames_with_rows: only these frames are planned, because planning is
-    most of a small audit, and no cluster has the events of all frames.
+    rows: number of rows that were read. clock_steps: how often a node's clock was set back.
+    frames_with_rows: only these frames are planned, because planning is most of a small audit, and no cluster has the events of
+    all frames.
     """
 
+    rows: int
     clock_steps: int
     deletes_topic_without_id: bool
     frames_with_rows: tuple[str, ...]
@@ -359,6 +383,7 @@ def _summary(read: Reading, frames: Iterable[str]) -> _Summary:
     (row,) = (
         in_one_partition(read.rows)
         .agg(
+            F.count("*").alias("rows"),
             F.sum(read.clock_steps).alias("clock_steps"),
             F.max(deletes_topic_without_id()).alias("deletes_topic_without_id"),
             *(F.max(FRAMES[name].has_rows()).alias(name) for name in names),
@@ -366,7 +391,7 @@ def _summary(read: Reading, frames: Iterable[str]) -> _Summary:
         .collect()
     )
     frames_with_rows = tuple(name for name in names if row[name])
-    return _Summary(row["clock_steps"] or 0, bool(row["deletes_topic_without_id"]), frames_with_rows)
+    return _Summary(row["rows"], row["clock_steps"] or 0, bool(row["deletes_topic_without_id"]), frames_with_rows)
 
 
 def _evaluate_frames(

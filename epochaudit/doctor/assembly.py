@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 def diagnosis_of(audit: Audit) -> Diagnosis:
     """The diagnosis of an audit; collects small aggregates on the driver."""
+    with audit.tuned():
+        return _diagnosis_of(audit)
+
+
+def _diagnosis_of(audit: Audit) -> Diagnosis:
     splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
     counts = counted_events(audit)
     return diagnosis(

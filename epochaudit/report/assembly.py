@@ -39,6 +39,11 @@ Row = Mapping[str, Any]
 
 def report_of(audit: Audit) -> Report:
     """The report of an audit. Collects small aggregates and the listed findings, and reads the findings' lines."""
+    with audit.tuned():
+        return _report_of(audit)
+
+
+def _report_of(audit: Audit) -> Report:
     with ThreadPoolExecutor() as pool:  # small jobs, of which Spark plans one while it runs another
         listing, counting, naming, looping = (
             pool.submit(audit.listed),

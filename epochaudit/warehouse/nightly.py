@@ -27,7 +27,7 @@ from epochaudit.sources.discovery.discovery import Inspected, capture_of
 from epochaudit.sources.discovery.manifest import read_manifest
 from epochaudit.sources.files.capture import Capture, CaptureFile
 from epochaudit.sources.formats import MANIFEST, is_read
-from epochaudit.sources.scan.datasource import BYTES_OF_A_ROW, Scan, scan, tables
+from epochaudit.sources.scan.datasource import Scan, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, blocks
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import is_tuned_for_small_plans, tuned_for
@@ -137,7 +137,7 @@ def audited(
         metrics.read = read
         return earlier
     while True:
-        with metrics.stage("judging"), tuned_for(spark, night.plain_bytes()):
+        with metrics.stage("judging"), tuned_for(spark, night.row_count()):
             committed = night.reading()
             if is_tuned_for_small_plans(spark):
                 committed.events.persist()  # planning the tables anew for each frame would take longer than reading them
@@ -146,7 +146,7 @@ def audited(
             if not night.read_in_full(audit.listed_runs):
                 break
         audit.release()
-    with tuned_for(spark, night.plain_bytes()):
+    with tuned_for(spark, night.row_count()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, replace(report_of(audit), roots={}))
         metrics.read = read  # of this night only, unlike the rows that the rules evaluated
@@ -213,11 +213,11 @@ class _Night:
         """The committed rows, of captures without the files whose rows maintenance has removed."""
         return reading_of(self._directory, [self._with_rows(cluster) for cluster in self._clusters], self.parts)
 
-    def plain_bytes(self) -> int:
-        """The size of logs with as many rows as are committed."""
+    def row_count(self) -> int:
+        """The number of committed events."""
         if self._rows is None:
             self._rows = self.reading().events.count()
-        return BYTES_OF_A_ROW * self._rows
+        return self._rows
 
     def read_new(self, *, fold: bool) -> dict[str, int]:
         """Commit the new ranges, and earlier ones with runs across edges that the new rows have. Returns `Metrics.read`.
@@ -243,7 +243,7 @@ class _Night:
         scanned = scan(spark, ranges, fold)
         if scanned.directory is None or not (scanned.folded or runs):
             return scanned
-        with tuned_for(spark, BYTES_OF_A_ROW * rows + (scanned.plain_bytes or 0)):
+        with tuned_for(spark, rows + (scanned.row_count or 0)):
             return with_runs_between_edges(spark, tables(spark, scanned), earlier)
 
     def read_in_full(self, ranges: Iterable[RangeId]) -> bool:

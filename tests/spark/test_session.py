@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.spark.session import DELTA, PARTITIONS, SMALL_PLANS, SessionError, session, tuned_for
+from epochaudit.spark.session import DELTA, PARTITIONS, SMALL_PLAN_ROWS, SMALL_PLANS, SessionError, session, tuned_for
 
 SOURCES = Path(__file__).parents[1]
 
@@ -38,25 +38,32 @@ def test_an_active_session_without_delta_is_refused_before_the_audit(
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "set_before", "partitions"),
-    [(1, "200", "1"), (100, "200", "7"), (100_000, "200", "200"), (100_000, "1000", "1000"), (100, "1", "1")],
+    ("rows", "set_before", "partitions"),
+    [
+        (0, "200", "1"),
+        (1_000, "200", "1"),
+        (500_000, "200", "16"),
+        (100_000_000, "200", "200"),
+        (100_000_000, "1000", "1000"),
+        (500_000, "1", "1"),
+    ],
 )
-def test_partitions_follow_the_bytes_but_never_exceed_what_was_set(
-    spark: SparkSession, megabytes: int, set_before: str, partitions: str
+def test_partitions_follow_the_rows_but_never_exceed_what_was_set(
+    spark: SparkSession, rows: int, set_before: str, partitions: str
 ) -> None:
     before = spark.conf.get(PARTITIONS)
     try:
         spark.conf.set(PARTITIONS, set_before)
-        with tuned_for(spark, megabytes * 1024 * 1024):
+        with tuned_for(spark, rows):
             assert spark.conf.get(PARTITIONS) == partitions
         assert spark.conf.get(PARTITIONS) == set_before
     finally:
         spark.conf.set(PARTITIONS, before)
 
 
-@pytest.mark.parametrize(("megabytes", "applied"), [(1, True), (100, False)])
+@pytest.mark.parametrize(("rows", "applied"), [(1_000, True), (SMALL_PLAN_ROWS, False)])
 def test_what_spares_a_small_audit_is_not_left_behind_in_the_session(
-    spark: SparkSession, megabytes: int, applied: bool
+    spark: SparkSession, rows: int, applied: bool
 ) -> None:
     other = spark.newSession()
     unset = "spark.sql.optimizer.excludedRules"
@@ -64,7 +71,7 @@ def test_what_spares_a_small_audit_is_not_left_behind_in_the_session(
         other.conf.unset(key)
     other.conf.set("spark.sql.codegen.wholeStage", "true")
     before = {key: other.conf.get(key, None) for key in SMALL_PLANS}
-    with tuned_for(other, megabytes * 1024 * 1024):
+    with tuned_for(other, rows):
         assert all(other.conf.get(key, None) == value for key, value in SMALL_PLANS.items()) is applied
     assert {key: other.conf.get(key, None) for key in SMALL_PLANS} == before
     assert before[unset] is None

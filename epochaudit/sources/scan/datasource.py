@@ -59,7 +59,6 @@ from epochaudit.spark.session import in_one_partition, on_this_machine
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
 TASKS_PER_CORE: Final = 2
-BYTES_OF_A_ROW: Final = 500  # of a busy cluster's request log
 EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
 
 
@@ -86,9 +85,9 @@ class Scan:
     folded: bool = False
 
     @property
-    def plain_bytes(self) -> int | None:
-        """The size of logs that give as many rows without folding; None if the rows are not known."""
-        return BYTES_OF_A_ROW * sum(bundle.rows for bundle in self.bundles) if self.directory else None
+    def row_count(self) -> int | None:
+        """The number of its rows; None if they are not staged."""
+        return sum(bundle.rows for bundle in self.bundles) if self.directory else None
 
 
 @dataclass(frozen=True)
