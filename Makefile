@@ -23,6 +23,7 @@ $(VENV)/.ready: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --upgrade --target $(VENV)/connect --group connect
 	@$(BIN)/python -m epochaudit.spark.session || echo "going on without: all but --warehouse works" >&2
 	@$(BIN)/python -m epochaudit.cli.class_archive || echo "going on without: an audit starts three seconds later" >&2
+	@$(BIN)/python -m epochaudit.sources.request_log.compiled.scanner || echo "going on without: large request logs are read more slowly" >&2
 	@touch $@
 
 demo: setup

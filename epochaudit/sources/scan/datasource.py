@@ -59,6 +59,9 @@ from epochaudit.spark.session import in_one_partition, on_this_machine
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
 TASKS_PER_CORE: Final = 2
+FOLDED_FROM: Final = 12e6
+"""Sum of ByteRange.cost of the files with a scanner from which folding pays. An audit of 24 MB of a busy cluster takes a fifth less CPU,
+of 190 MB half: judging 100,000 rows takes as long as finding the edges of runs and reading again."""
 EVENT_ID: Final = ("cluster", "node", "source", "time_ms", "byte_offset", "partition_row")
 
 
@@ -118,8 +121,9 @@ def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -
     if not on_this_machine(spark):
         return Scan(tuple(ranges))
     bundles = packed(ranges, TASKS_PER_CORE * cores(spark))
-    share = _scanned_cost(ranges) / cores(spark)
-    folded = fold and compiled.pays_anywhere(share, map(_scanned_cost, bundles))
+    cost = _scanned_cost(ranges)
+    share = cost / cores(spark)
+    folded = fold and cost >= FOLDED_FROM
     directory = staging_directory(spark)
     edges = NO_EDGES if folded else None
     written = _written(spark, [Bundle(tuple(bundle)) for bundle in bundles], directory.name, share, edges)
@@ -306,7 +310,7 @@ def batches(
 
     share: expected ByteRange.cost of the files with a scanner that this process decodes in all tasks. edges: see RowSink.
     """
-    pays = compiled.pays(max(share, _scanned_cost(ranges)))
+    pays = edges is not None or compiled.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects form no cycles; collection would take a third of the time
     try:
         for part in ranges:

@@ -7,7 +7,7 @@ prints it in the stock layout; the decoder reads every other line. The rows are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -35,11 +35,6 @@ def scans(file: CaptureFile) -> bool:
 def pays(cost: float) -> bool:
     """Whether a process should use the scanner. cost: ByteRange.cost of its files with a scanner. Always if it is loaded."""
     return cost >= ENOUGH or _scanners.cache_info().currsize > 0
-
-
-def pays_anywhere(share: float, costs: Iterable[float]) -> bool:
-    """Whether any process may use the scanner, by the costs of its files; see pays. share: the least cost of each."""
-    return max(share, *costs, 0) >= ENOUGH
 
 
 def scanner_for(file: CaptureFile, sink: RowSink) -> RequestScanner | None:

@@ -385,3 +385,7 @@ def _lists(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 _INACTIVE: Final = Runs(active=False)  # of all scanners that do not fold: compiled code takes arrays in any case
+
+
+if __name__ == "__main__":
+    load()  # `make setup` compiles beforehand, so that the first audit of a large log does not
