@@ -14,7 +14,9 @@ STATES_UNKNOWN: Final = "the partition's earlier states are not in the evidence"
 def level_unknown(**sentences: Unpack[OwnSentences]) -> Branch:
     """The log's beginning is missing, which states whether controllers keep the lists."""
     return unverifiable(
-        col("elr_level").isNull(), "the level of eligible.leader.replicas.version is not in the evidence", **sentences
+        col("elr_level").isNull(),
+        "the level of eligible.leader.replicas.version is not in the evidence (metadata log)",
+        **sentences,
     )
 
 
