@@ -13,6 +13,7 @@ from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.control_plane.broker_records import broker_records
 from epochaudit.replay.control_plane.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
 from epochaudit.replay.control_plane.control import REQUESTS, SKIPPED, control
+from epochaudit.replay.control_plane.eligible_replicas import eligible_replicas, names_eligible
 from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
@@ -85,6 +86,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "client_epochs": Frame(client_epochs, states_epochs),
     "commits": Frame(commits, _has_types(*COMMITS, OFFSET_FETCH)),
     "control": Frame(control, _has_types(*REQUESTS, *STARTS, SKIPPED)),
+    "eligible_replicas": Frame(eligible_replicas, names_eligible),
     "epoch_caches": Frame(epoch_caches, _has_types(*ENTRIES)),
     "epoch_queries": Frame(epoch_queries, asks),
     "fetch_sessions": Frame(fetch_sessions, _has_types("FETCH")),

@@ -27,6 +27,7 @@ FAMILIES: Final = {
     "TI": "topic ids",
     "IS": "ISR eligibility",
     "LD": "leadership",
+    "EL": "eligible leader replicas",
     "EP": "epoch arithmetic",
     "FF": "fetch fencing",
     "LO": "ListOffsets fencing",

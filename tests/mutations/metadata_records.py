@@ -192,6 +192,43 @@ def _leave(copy: Copy, asked: dict[str, Any], answered: dict[str, Any], written:
         line.replace(line.text.replace(f"ISR updated to {line.match[1]}", f"ISR updated to {members}"))
 
 
+@mutation("EL-01", INELIGIBLE, fetches=False)
+def eligible_replica_left_in_isr(copy: Copy) -> Place:
+    """The record that leaves a partition's last replica in the ISR names that replica as eligible, too."""
+    for record in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
+        before = _last_before(copy, record)
+        if before.type == CHANGE and len(before.data.get("isr", [])) == 1:
+            before.change(eligibleLeaderReplicas=before.data["isr"])
+            return place_of(copy, before)
+    raise NotThereError("no partition whose ISR shrank to one replica before it became empty")
+
+
+@mutation("EL-02", INELIGIBLE, fetches=False)
+def eligible_replica_from_nowhere(copy: Copy) -> Place:
+    """The record that empties an ISR names a replica as eligible that had left the ISR before, and was not eligible."""
+    for record, state in partitions(copy):
+        elr = record.data.get("eligibleLeaderReplicas")
+        others = sorted({*state.get("replicas", [])} - {*state.get("isr", [])})
+        if record.type == CHANGE and elr and others:
+            record.change(eligibleLeaderReplicas=[*elr, others[0]])
+            return place_of(copy, record)
+    raise NotThereError("no partition that was left with an ELR")
+
+
+@mutation("EL-03", INELIGIBLE, also=("LD-03",), fetches=False)
+def eligible_replica_elected_past_the_isr(copy: Copy) -> Place:
+    """A leader is elected from the ELR although all members of the ISR are there.
+
+    The election leaves nobody of that ISR and has no mark, which is a matter of LD-03, too.
+    """
+    place = leader_elected_from_outside(copy)
+    record = next(record for record, _ in partitions(copy) if place_of(copy, record) == place)
+    left = _last_before(copy, record)
+    left.change(eligibleLeaderReplicas=record.data["isr"])
+    record.change(eligibleLeaderReplicas=[])
+    return place
+
+
 @mutation("EP-03", INELIGIBLE, fetches=False)
 def leader_epoch_bumped_for_nothing(copy: Copy) -> Place:
     """The last record of the log sets the leader of a partition to the one it has, which raises its leader epoch."""

@@ -35,6 +35,7 @@ MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
 METADATA_VERSION: Final = "metadata.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
 FIRST_CHECKING_ELIGIBILITY: Final = release("3.3")
 FIRST_TAKING_OUT_INCARNATIONS: Final = release("4.0")
 RESET_ANSWERS: Final = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
@@ -58,6 +59,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     broker_epoch, ref); positions since <= p < until
       levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
                     before the first record
+      elr_levels    eligible.leader.replicas.version levels, likewise
       raft_leaders  array of struct(raft_epoch, leader)
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
@@ -90,6 +92,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     return all_facts.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
+        F.array_sort(F.collect_set("elr_level")).alias("elr_levels"),
         F.collect_set("raft_leader").alias("raft_leaders"),
         F.collect_set("release").alias("releases"),
         F.collect_set("election").alias("elections"),
@@ -119,8 +122,8 @@ def _is_whole() -> Column:
 
 
 HISTORY_COLUMNS: Final = (
-    "brokers", "levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers", "isr_resets",
-    "unclean_election_settings", "zookeeper_nodes", "kraft_controllers",
+    "brokers", "levels", "elr_levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
+    "isr_resets", "unclean_election_settings", "zookeeper_nodes", "kraft_controllers",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (
@@ -152,10 +155,14 @@ def _facts() -> list[Column]:
     """What a row of the metadata log, or another event, adds to the columns of `cluster_history`; null for nothing."""
     event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
     of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
-    level = (event_type == "FEATURE_LEVEL_RECORD") & (F.col("name") == METADATA_VERSION)
     since = F.coalesce("position", F.lit(-1).cast("bigint"))
+    level = F.when(
+        event_type == "FEATURE_LEVEL_RECORD",
+        F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level")),
+    )
     return [
-        F.when(level, F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level"))).alias("level"),
+        F.when(F.col("name") == METADATA_VERSION, level).alias("level"),
+        F.when(F.col("name") == ELR_VERSION, level).alias("elr_level"),
         F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
             "raft_leader"
         ),
@@ -294,9 +301,12 @@ def standing_of(state: Column) -> Column:
     return F.when(state["standing"] == WITHOUT_RECORD, without_record).otherwise(state["standing"])
 
 
-def level_at(place: Column) -> Column:
-    """metadata.version level in force at a position. Needs: levels. Null before the first FeatureLevelRecord."""
-    return F.try_element_at(F.filter("levels", lambda level: level["since"] <= place), F.lit(-1))["level"]
+def level_at(place: Column, levels: str = "levels") -> Column:
+    """metadata.version level in force at a position. Needs: levels. Null before the first FeatureLevelRecord.
+
+    levels: the column with the levels, for another feature.
+    """
+    return F.try_element_at(F.filter(levels, lambda level: level["since"] <= place), F.lit(-1))["level"]
 
 
 def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:

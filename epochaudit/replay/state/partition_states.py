@@ -30,8 +30,9 @@ LEADER_AND_ISR: Final = "leader_and_isr"
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
-    "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "elr",
-    "last_known_elr", "leader_recovery_state", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
+    "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas",
+    "adding_replicas", "removing_replicas", "elr", "last_known_elr", "leader_recovery_state", "metadata_offset", "batch_base_offset",
+    "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _ELIGIBLE: Final = ("elr", "last_known_elr")
 _CLEARS: Final = ("clears", "created", "removed")
@@ -59,6 +60,7 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr, leader_recovery_state
                            the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs are null if no
                            PartitionRecord of the partition is recorded before
+      adding_replicas, removing_replicas   of the record itself; null = unchanged
       before               struct of these columns and state_ref from the row before; null for the first
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
