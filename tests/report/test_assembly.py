@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -98,6 +99,7 @@ def assembled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         events=rows(spark, EVENTS, events),
         splits=rows(spark, SPLITS, splits),
         listed=lambda: [finding],
+        tuned=nullcontext,
         repeated=list,
         left_out={"IS-06": 2},
         failures={},
