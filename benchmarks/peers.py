@@ -1,12 +1,14 @@
-"""What a skilled user would write instead, beside the audit: three checks on the raw logs of a ZooKeeper cluster.
+"""What a skilled user would write instead, beside the audit: three checks on the raw logs of a cluster.
 
     python benchmarks/peers.py CAPTURE...        (of one cluster each, JSON request logs; see amplify.py)
 
 The checks: a StopReplica accepted with an older leader epoch than the broker had installed, an accepted ISR with a broker
 that was not live, a consumer's first fetch of a leader epoch above the offset where that epoch starts. The scripts are as
 good as scripts are: they trust times of two hosts, know no sessions, no restarts, no exceptions, and show no evidence.
-The audit judges all rules. The table has CPU seconds with those of child processes, wall seconds and the most memory that the
-process and its children had resident; of several captures also the CPU seconds that one more gigabyte takes.
+On KRaft clusters, which send no UpdateMetadata, their second check takes all brokers for dead.
+The audit judges all rules. The smallest Spark program, in an audit's session, shows how fast the machine is.
+The table has CPU seconds with those of child processes, wall seconds and the most memory that the process and its children
+had resident; of several captures also the CPU seconds that one more gigabyte takes.
 """
 
 from __future__ import annotations
@@ -381,7 +383,16 @@ def audit(capture: Path) -> Counts:
     return found.count("SR-01") + found.count("SR-03"), found.count("IS-05"), found.count("TR-01")
 
 
+def spark(_capture: Path) -> Counts:
+    """Start Spark as an audit does, and count ten rows."""
+    from epochaudit.spark.session import session
+
+    session(plain_bytes=0).range(10).groupBy().count().collect()
+    return 0, 0, 0
+
+
 CONTENDERS: Final[Mapping[str, Callable[[Path], Counts]]] = {
+    "the smallest Spark program": spark,
     "epochaudit, all rules": audit,
     "DuckDB, three checks": duckdb,
     "polars, three checks": polars,
