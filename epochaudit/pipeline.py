@@ -29,7 +29,7 @@ from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row,
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
-from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile
+from epochaudit.sources.files.capture import Capture, CaptureError
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
@@ -181,10 +181,11 @@ def audit(
     # where executors do not share this machine's disk, the scan is lazy, and the stage `judging` reads
     with metrics.stage("reading"):
         scanned = scan(spark, _ranges(discovered), fold and not {*show} - {*REPORTED})
-    with tuned_for(spark, _row_count(scanned)), metrics.stage("judging"):
+    with metrics.stage("judging"):
         if scanned.folded:
             return _evaluate_folded(spark, discovered, scanned, rules, show)
-        return evaluate_rules(_reading(discovered, tables(spark, scanned)), rules, show)
+        with tuned_for(spark, _row_count(scanned, discovered)):
+            return evaluate_rules(_reading(discovered, tables(spark, scanned)), rules, show)
 
 
 def reading(spark: SparkSession, captures: Sequence[Capture]) -> Reading:
@@ -208,10 +209,11 @@ def _evaluate_folded(
 
     Each row of such a run is a finding of its own.
     """
-    first = tables(spark, scanned)
-    scanned = with_runs_between_edges(spark, first)
+    with tuned_for(spark, _row_count(scanned, captures)):
+        first = tables(spark, scanned)
+        scanned = with_runs_between_edges(spark, first)
     while True:
-        with tuned_for(spark, _row_count(scanned)):
+        with tuned_for(spark, _row_count(scanned, captures)):  # a range that is read again may have many more rows
             read = tables(spark, scanned)
             share(first.events, read.events)
             audited = evaluate_rules(_reading(captures, read), rules, show)
@@ -221,12 +223,9 @@ def _evaluate_folded(
         scanned = read_again(spark, scanned, {*audited.listed_runs})
 
 
-def _row_count(scanned: Scan) -> int:
-    """The number of the scan's rows, estimated from the size of its logs if they are not staged."""
-    if scanned.row_count is not None:
-        return scanned.row_count
-    files = {(part.file.cluster, part.file.path): part.file for part in scanned.ranges}
-    return _plain_bytes(files.values()) // BYTES_OF_A_ROW
+def _row_count(scanned: Scan, captures: Iterable[Capture]) -> int:
+    """The number of the scan's rows, estimated from the size of the captures' logs if the rows are not staged."""
+    return plain_bytes_of(captures) // BYTES_OF_A_ROW if scanned.row_count is None else scanned.row_count
 
 
 @dataclass(frozen=True)
@@ -355,11 +354,9 @@ def _first_of_each_rule(rows: DataFrame) -> DataFrame:
 
 def plain_bytes_of(captures: Iterable[Capture]) -> int:
     """Approximate decompressed size in bytes of the files that are read, estimated from the stored size if compressed."""
-    return _plain_bytes(file for capture in captures for file in capture.files if is_read(file))
-
-
-def _plain_bytes(files: Iterable[CaptureFile]) -> int:
-    return sum(file.stored.plain_size(file.compression) for file in files)
+    return sum(
+        file.stored.plain_size(file.compression) for capture in captures for file in capture.files if is_read(file)
+    )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -110,14 +111,24 @@ def sample(capture: Callable[[str], object]) -> Callable[[str, str], Sample]:
 def not_harmed(found: Read, data: bytes, sample: Sample, placed: Placed) -> None:
     assert found.lines == found.outcomes == data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
     for before, now in placed.items():
-        assert of_one_line(found.rows.get(now, [])) == of_one_line(sample.rows.get(before, [])), sample.data[
-            before : before + 300
-        ]
+        (rows, runs), (rows_before, runs_before) = apart(found.rows.get(now, [])), apart(sample.rows.get(before, []))
+        assert rows == rows_before, sample.data[before : before + 300]
+        for partition in runs.keys() & runs_before.keys():
+            assert runs[partition] == runs_before[partition], sample.data[before : before + 300]
 
 
-def of_one_line(rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """The rows without those of Produce: such a row is of a run of lines, and differs if one of them is lost."""
-    return [row for row in rows if row.get("event_type") != "PRODUCE"]
+def apart(rows: Sequence[Mapping[str, object]]) -> tuple[list[Mapping[str, object]], dict[object, object]]:
+    """The rows of one line, and, by partition, what its own line gives of a row of Produce: its last base offset, not the first ones.
+
+    Such a row is of a run of lines. If another line of the run is lost, it lacks that offset, or is at another line.
+    """
+    runs = {}
+    for row in rows:
+        if row.get("event_type") == "PRODUCE":
+            *_, last = cast(list[int], row["base_offsets"])
+            own = {name: value for name, value in row.items() if name not in ("base_offsets", "arrival_ms")}
+            runs[row.get("topic"), row.get("topic_id"), row["partition"]] = own | {"last": last}
+    return [row for row in rows if row.get("event_type") != "PRODUCE"], runs
 
 
 many = settings(
