@@ -18,8 +18,10 @@ from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
 from epochaudit.replay.control_plane.log_copies import log_copies
+from epochaudit.replay.control_plane.log_directories import log_directories, names_directories
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
+from epochaudit.replay.control_plane.offline_directories import offline_directories, takes_directories_offline
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
 from epochaudit.replay.data_plane.client_epochs import client_epochs, states_epochs
@@ -99,10 +101,12 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "leadership": Frame(leadership, _is_event),
     "lineage": Frame(lineage, _is_event),
     "log_copies": Frame(log_copies, _is_metadata_record),
+    "log_directories": Frame(log_directories, names_directories),
     "log_order": Frame(log_order, _is_metadata_record),
     "log_runs": Frame(log_runs, _has_types(LOG_BATCHES)),
     "metadata": Frame(metadata, _is_event),
     "metadata_answers": Frame(metadata_answers, _has_types(METADATA)),
+    "offline_directories": Frame(offline_directories, takes_directories_offline),
     "positions": Frame(positions, _has_types("FETCH")),
     "producer_ids": Frame(producer_ids, _has_types(INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
     "producer_requests": Frame(producer_requests, _has_types(*OF_TRANSACTIONS)),

@@ -28,6 +28,7 @@ FAMILIES: Final = {
     "IS": "ISR eligibility",
     "LD": "leadership",
     "EL": "eligible leader replicas",
+    "DA": "log directories",
     "EP": "epoch arithmetic",
     "FF": "fetch fencing",
     "LO": "ListOffsets fencing",
