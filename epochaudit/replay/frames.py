@@ -22,6 +22,9 @@ from epochaudit.replay.control_plane.log_directories import log_directories, nam
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
 from epochaudit.replay.control_plane.offline_directories import offline_directories, takes_directories_offline
+from epochaudit.replay.control_plane.quorum_answers import quorum_answers
+from epochaudit.replay.control_plane.quorum_votes import quorum_votes
+from epochaudit.replay.control_plane.raft_epochs import raft_epochs, states_raft_epoch
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
 from epochaudit.replay.data_plane.client_epochs import client_epochs, states_epochs
@@ -51,6 +54,7 @@ from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncatio
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
+from epochaudit.replay.state.quorum import VOTE, is_quorum_request
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 
 
@@ -110,6 +114,9 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "positions": Frame(positions, _has_types("FETCH")),
     "producer_ids": Frame(producer_ids, _has_types(INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
     "producer_requests": Frame(producer_requests, _has_types(*OF_TRANSACTIONS)),
+    "quorum_answers": Frame(quorum_answers, is_quorum_request),
+    "quorum_votes": Frame(quorum_votes, _has_types(VOTE)),
+    "raft_epochs": Frame(raft_epochs, states_raft_epoch),
     "refusals": Frame(refusals, refused),
     "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
     "strays": Frame(strays, _may_find_strays),

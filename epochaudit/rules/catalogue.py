@@ -29,6 +29,7 @@ FAMILIES: Final = {
     "LD": "leadership",
     "EL": "eligible leader replicas",
     "DA": "log directories",
+    "RA": "metadata quorum",
     "EP": "epoch arithmetic",
     "FF": "fetch fencing",
     "LO": "ListOffsets fencing",
