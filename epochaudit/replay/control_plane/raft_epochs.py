@@ -23,6 +23,7 @@ from epochaudit.replay.state.quorum import (
 )
 
 LEADER_CHANGE: Final = "LEADER_CHANGE"
+_RAW: Final = r"\d{20}\.log$"
 _KNOWN_LEADERS: Final = ("Leader", "Follower")  # states whose line names the leader of the epoch
 _KNOWS_LEADER: Final = (
     Errors.NONE, Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH,
@@ -52,8 +53,9 @@ def raft_epochs(events: DataFrame) -> DataFrame:
     leaders = reduce(
         DataFrame.unionByName, (_of_answers(answers), _of_requests(events), _of_lines(events), _of_records(events))
     )
-    fact = F.struct("leader", "ref")
-    by_epoch = leaders.groupBy("cluster", "raft_epoch").agg(F.min(fact).alias("first"), F.max(fact).alias("last"))
+    by_leader = leaders.groupBy("cluster", "raft_epoch", "leader").agg(_first_readable("ref"))
+    fact = F.struct("leader", "found.ref")
+    by_epoch = by_leader.groupBy("cluster", "raft_epoch").agg(F.min(fact).alias("first"), F.max(fact).alias("last"))
     rows = by_epoch.join(_watermarks(answers), ["cluster", "raft_epoch"], "full").join(
         _starts(events), ["cluster", "raft_epoch"], "full"
     )
@@ -155,11 +157,19 @@ def _watermarks(answers: DataFrame) -> DataFrame:
 
 
 def _starts(events: DataFrame) -> DataFrame:
-    start = F.struct("metadata_offset", ref().alias("ref"))
-    by_epoch = _leader_changes(events).groupBy("cluster", "raft_epoch").agg(F.min(start).alias("start"))
+    changes = _leader_changes(events).select("cluster", "raft_epoch", "metadata_offset", ref().alias("ref"))
+    by_offset = changes.groupBy("cluster", "raft_epoch", "metadata_offset").agg(_first_readable("ref"))
+    start = F.struct("metadata_offset", "found.ref")
+    by_epoch = by_offset.groupBy("cluster", "raft_epoch").agg(F.min(start).alias("start"))
     return by_epoch.select(
         "cluster",
         "raft_epoch",
         F.col("start.metadata_offset").alias("start_offset"),
         F.col("start.ref").alias("start_ref"),
     )
+
+
+def _first_readable(name: str) -> Column:
+    """found: struct with ref, the first reference of a group; to a raw segment only if there is no line."""
+    raw = F.col(f"{name}.file").rlike(_RAW)
+    return F.min(F.struct(raw.alias("raw"), F.col(name).alias("ref"))).alias("found")
