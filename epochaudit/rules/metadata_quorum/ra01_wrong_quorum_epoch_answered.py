@@ -17,7 +17,7 @@ class WrongQuorumEpochAnswered(Rule):
     ## What it checks
     Each Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot and Fetch of the metadata log. The answer states the
     responder's epoch. With code 0 it is that of the request: an older epoch is refused, and a node first takes over a newer one.
-    {FENCED_LEADER_EPOCH} goes to requests of a lower epoch only, {UNKNOWN_LEADER_EPOCH} to those of a higher one.
+    Code 74 (FENCED_LEADER_EPOCH) goes to requests of a lower epoch only, code 75 (UNKNOWN_LEADER_EPOCH) to those of a higher one.
 
     ## Why it matters
     The epoch keeps a replaced leader of the quorum from having its records accepted. Where an old epoch is served, two

@@ -30,8 +30,8 @@ class TwoQuorumLeadersInOneEpoch(Rule):
     the epoch changes. If the quorum was formatted anew while it kept its logs, epochs begin again, which is unverifiable.
 
     ## What to do
-    Stop the controllers, and keep the folder `__cluster_metadata-0` and `quorum-state` of each before anything else. Look whether a
-    controller was started twice with one node id, or from a copied or restored disk: RA-03 names a voter that voted twice. Start
+    Stop the controllers, and first copy the folder `__cluster_metadata-0`, with `quorum-state`, of each. Look whether a controller
+    was started twice with one node id, or from a copied or restored disk: RA-03 names a voter that voted twice. Start
     the majority whose log is right (EP-06 shows where they differ), and let the others fetch it into empty folders.
 
     ## Example
