@@ -39,7 +39,9 @@ JUDGED: Final = "judged"
 PARTLY: Final = "partly"
 NOT: Final = "not"
 
-OF_METADATA_LOG: Final = ("broker_records", "eligible_replicas", "log_copies", "log_order", "metadata")
+OF_METADATA_LOG: Final = (
+    "broker_records", "eligible_replicas", "log_copies", "log_directories", "log_order", "metadata", "offline_directories",
+)  # fmt: skip
 """Frames whose subjects are the records that every copy of the metadata log has, whatever logs of nodes are missing."""
 CONTROL_REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 EPOCH_CACHE_MOVED: Final = release("3.5")  # the release from which LeaderEpochFileCache is in org.apache.kafka.storage

@@ -32,6 +32,12 @@ LATEST_TIERED_TIMESTAMP: Final = -5
 
 READ_COMMITTED: Final = 1  # org.apache.kafka.common.IsolationLevel
 
+UNMIGRATED_DIRECTORY: Final = (
+    "AAAAAAAAAAAAAAAAAAAAAA"  # org.apache.kafka.common.DirectoryId.MIGRATING; counts as online
+)
+UNASSIGNED_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # DirectoryId.UNASSIGNED; counts as online
+LOST_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAg"  # DirectoryId.LOST; counts as offline
+
 RECOVERED: Final = 0  # org.apache.kafka.metadata.LeaderRecoveryState
 RECOVERING: Final = 1
 

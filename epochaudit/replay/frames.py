@@ -18,8 +18,13 @@ from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
 from epochaudit.replay.control_plane.log_copies import log_copies
+from epochaudit.replay.control_plane.log_directories import log_directories, names_directories
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
+from epochaudit.replay.control_plane.offline_directories import offline_directories, takes_directories_offline
+from epochaudit.replay.control_plane.quorum_answers import quorum_answers
+from epochaudit.replay.control_plane.quorum_votes import quorum_votes
+from epochaudit.replay.control_plane.raft_epochs import raft_epochs, states_raft_epoch
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
 from epochaudit.replay.data_plane.client_epochs import client_epochs, states_epochs
@@ -49,6 +54,7 @@ from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncatio
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
+from epochaudit.replay.state.quorum import VOTE, is_quorum_request
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 
 
@@ -99,13 +105,18 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "leadership": Frame(leadership, _is_event),
     "lineage": Frame(lineage, _is_event),
     "log_copies": Frame(log_copies, _is_metadata_record),
+    "log_directories": Frame(log_directories, names_directories),
     "log_order": Frame(log_order, _is_metadata_record),
     "log_runs": Frame(log_runs, _has_types(LOG_BATCHES)),
     "metadata": Frame(metadata, _is_event),
     "metadata_answers": Frame(metadata_answers, _has_types(METADATA)),
+    "offline_directories": Frame(offline_directories, takes_directories_offline),
     "positions": Frame(positions, _has_types("FETCH")),
     "producer_ids": Frame(producer_ids, _has_types(INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
     "producer_requests": Frame(producer_requests, _has_types(*OF_TRANSACTIONS)),
+    "quorum_answers": Frame(quorum_answers, is_quorum_request),
+    "quorum_votes": Frame(quorum_votes, _has_types(VOTE)),
+    "raft_epochs": Frame(raft_epochs, states_raft_epoch),
     "refusals": Frame(refusals, refused),
     "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
     "strays": Frame(strays, _may_find_strays),

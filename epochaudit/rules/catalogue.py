@@ -28,6 +28,8 @@ FAMILIES: Final = {
     "IS": "ISR eligibility",
     "LD": "leadership",
     "EL": "eligible leader replicas",
+    "DA": "log directories",
+    "RA": "metadata quorum",
     "EP": "epoch arithmetic",
     "FF": "fetch fencing",
     "LO": "ListOffsets fencing",

@@ -58,6 +58,10 @@ class Record:
         """Take the type and the fields of another record, with these changes."""
         self._write(str(other.type), int(other._payload["version"]), _merged(other.data, data))
 
+    def become_new(self, type: str, version: int, **data: Any) -> None:
+        """Be a record of a type that the log may have none of."""
+        self._write(type, version, data)
+
     def become_no_op(self) -> None:
         self._write(NO_OP, 0, {})
 

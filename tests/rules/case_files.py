@@ -40,6 +40,7 @@ _REQUESTS = (
     "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",
     "CONTROLLED_SHUTDOWN", "JOIN_GROUP", "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS",
     "INIT_PRODUCER_ID", "ALLOCATE_PRODUCER_IDS", "ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "END_TXN", "WRITE_TXN_MARKERS",
+    "VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT",
 )  # fmt: skip
 
 
@@ -167,6 +168,8 @@ def _source(event_type: str) -> str:
 def _value(cell: str, kind: DataType) -> Any:
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return [_digest(item) for item in cell.split()]
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StringType):
+        return [item.strip() for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, ArrayType):
         return [int(item) for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, StringType):

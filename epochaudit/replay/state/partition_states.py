@@ -31,8 +31,8 @@ LEADER_AND_ISR: Final = "leader_and_isr"
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
     "controller_epoch", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "isr", "replicas",
-    "adding_replicas", "removing_replicas", "elr", "last_known_elr", "leader_recovery_state", "metadata_offset", "batch_base_offset",
-    "batch_last_offset", "raft_epoch", "in_snapshot",
+    "adding_replicas", "removing_replicas", "elr", "last_known_elr", "directories", "leader_recovery_state", "metadata_offset",
+    "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _ELIGIBLE: Final = ("elr", "last_known_elr")
 _CLEARS: Final = ("clears", "created", "removed")
@@ -60,6 +60,8 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr, leader_recovery_state
                            the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs are null if no
                            PartitionRecord of the partition is recorded before
+      directories          the log directory of each replica after the record, as last set; empty: a PartitionRecord without
+                           them; null: no record of the partition has them
       adding_replicas, removing_replicas   of the record itself; null = unchanged
       before               struct of these columns and state_ref from the row before; null for the first
       previous_clock       clock of the row before
@@ -82,7 +84,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     merged = _with_cleared(_merged(stated, in_order))
     return merged.withColumns(
         {
-            "before": F.lag(F.struct(*STATE, "state_ref")).over(in_order),
+            "before": F.lag(F.struct(*STATE, "directories", "state_ref")).over(in_order),
             "previous_clock": F.lag("clock").over(in_order),
             "next_clock": F.lead("clock").over(in_order),
             "next_ms": F.lead("time_ms").over(in_order),
@@ -150,8 +152,10 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
         )
         for name, ids in eligible.items()
     }
+    directories = F.when(full_record, F.coalesce("directories", F.array().cast("array<string>")))
     rows = rows.withColumns(
         {
+            "directories": F.last(F.coalesce("directories", directories), ignorenulls=True).over(in_order),
             **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
             **last_set_columns,
             "following_clock": F.lead("clock").over(in_order),

@@ -23,8 +23,8 @@ PLACE: Final = (
 )  # fmt: skip
 COLUMNS: Final = (
     *PLACE, "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
-    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "broker_id", "broker_epoch", "incarnation_id",
-    "fenced", "in_controlled_shutdown", "name", "value", "next_producer_id",
+    "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "directories", "broker_id", "broker_epoch",
+    "incarnation_id", "fenced", "in_controlled_shutdown", "log_dirs", "name", "value", "next_producer_id",
 )  # fmt: skip
 
 SNAPSHOT_HEADER: Final = "SNAPSHOT_HEADER"
@@ -81,6 +81,7 @@ class _Partition(_Record):
     leader_recovery_state: Int32 | None = 0
     eligible_leader_replicas: list[Int32] | None = None
     last_known_elr: list[Int32] | None = None
+    directories: list[str] | None = None
 
     def columns(self) -> Columns:
         columns = msgspec.structs.asdict(self)
@@ -109,6 +110,7 @@ class _RegisterBroker(_Record):
     incarnation_id: str
     fenced: bool = True
     in_controlled_shutdown: bool = False
+    log_dirs: list[str] | None = None
 
 
 class _UnregisterBroker(_Record):
@@ -121,6 +123,7 @@ class _BrokerRegistrationChange(_Record):
     broker_epoch: Int64
     fenced: Int32 = 0
     in_controlled_shutdown: Int32 = 0
+    log_dirs: list[str] | None = None
 
     def columns(self) -> Columns:
         return {
@@ -128,6 +131,7 @@ class _BrokerRegistrationChange(_Record):
             "broker_epoch": self.broker_epoch,
             "fenced": _FENCING.get(self.fenced),
             "in_controlled_shutdown": True if self.in_controlled_shutdown == 1 else None,
+            "log_dirs": self.log_dirs,
         }
 
 

@@ -28,6 +28,7 @@ from epochaudit.sources.request_log.apis import (
     groups,
     offsets,
     produce,
+    quorum,
     topics,
     transactions,
 )
@@ -59,6 +60,7 @@ APIS: Final[dict[str, Api]] = {
         brokers,
         topics,
         groups,
+        quorum,
         transactions,
     )
     for api in module.APIS

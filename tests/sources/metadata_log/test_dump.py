@@ -104,7 +104,13 @@ PARTITION = (
                 "leader_epoch": 5,
                 "partition_epoch": 9,
                 "leader_recovery_state": 0,
+                "directories": ["DOApkBc9u2_aH2klXlAtZQ"],
             },
+        ),
+        (
+            "BROKER_REGISTRATION_CHANGE_RECORD",
+            '{"brokerId":1,"brokerEpoch":5,"logDirs":["DOApkBc9u2_aH2klXlAtZQ"]}',
+            {"broker_id": 1, "broker_epoch": 5, "log_dirs": ["DOApkBc9u2_aH2klXlAtZQ"]},
         ),
         (
             "PARTITION_CHANGE_RECORD",

@@ -1,0 +1,80 @@
+"""Frame `quorum_votes`: the votes of each voter of the metadata quorum in each epoch (KIP-595)."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.quorum import VOTE, quorum_restarts
+
+
+def quorum_votes(events: DataFrame) -> DataFrame:
+    """One row per voter and epoch in which it voted or may have voted. Clock: none, an epoch has one vote of a voter.
+
+    Needs: the events table. A node that asks for votes in an epoch has voted for itself. Pre-votes (KIP-996) are none.
+    Columns: the subject columns (node = the voter), and
+      raft_epoch      the epoch
+      candidate, vote_ref           to whom the voter gave its vote, and the line of it; null: only unknown votes
+      other_candidate, other_ref    another candidate to whom it gave its vote; null: none
+      unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
+      own, other_own  the vote is that of the node for itself
+      begins_again    as in `quorum_restarts`
+    """
+    ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events)))
+    by_candidate = ballots.groupBy("cluster", "node", "raft_epoch", "candidate").agg(
+        F.max("known").alias("known"),
+        F.min(F.struct((~F.col("known")).alias("unknown"), "own", "ref")).alias("ballot"),
+    )
+    one = F.struct("candidate", "ballot.own", "ballot.ref")
+    votes = by_candidate.groupBy("cluster", "node", "raft_epoch").agg(
+        F.min(F.when(F.col("known"), one)).alias("first"),
+        F.max(F.when(F.col("known"), one)).alias("last"),
+        F.min(F.when(~F.col("known"), one)).alias("unknown"),
+    )
+    restarts = F.broadcast(quorum_restarts(events))
+    votes = votes.join(restarts, "cluster", "left")
+    differs = F.col("last.candidate") != F.col("first.candidate")
+    return votes.select(
+        "cluster", "node", "raft_epoch",
+        F.col("first.candidate").alias("candidate"), F.coalesce("first.ref", "unknown.ref").alias("vote_ref"),
+        F.coalesce("first.own", F.lit(False)).alias("own"),
+        F.when(differs, F.col("last.candidate")).alias("other_candidate"),
+        F.coalesce(F.when(differs, F.col("last.ref")), no_ref()).alias("other_ref"),
+        F.coalesce(F.when(differs, F.col("last.own")), F.lit(False)).alias("other_own"),
+        F.col("unknown.candidate").alias("unknown_candidate"), F.coalesce("unknown.ref", no_ref()).alias("unknown_ref"),
+        F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
+    )  # fmt: skip
+
+
+def _requests(events: DataFrame) -> DataFrame:
+    """Requests for votes that are no pre-votes, by this cluster's nodes: another cluster's are refused as a whole."""
+    of_cluster = F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
+    return of_types(events, VOTE).where(F.col("in_request") & ~F.coalesce("pre_vote", F.lit(False)) & of_cluster)
+
+
+def _granted(events: DataFrame) -> DataFrame:
+    granted = _requests(events).where((F.col("error_code") == Errors.NONE) & F.col("vote_granted"))
+    return granted.select(
+        "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(True).alias("known"),
+        F.lit(False).alias("own"), ref().alias("ref"),
+    )  # fmt: skip
+
+
+def _own(events: DataFrame) -> DataFrame:
+    return _requests(events).select(
+        "cluster", F.col("replica_id").alias("node"), "raft_epoch", F.col("replica_id").alias("candidate"),
+        F.lit(True).alias("known"), F.lit(True).alias("own"), ref().alias("ref"),
+    )  # fmt: skip
+
+
+def _unanswered(events: DataFrame) -> DataFrame:
+    return _requests(events).where(~F.coalesce("in_response", F.lit(False))).select(
+        "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(False).alias("known"),
+        F.lit(False).alias("own"), ref().alias("ref"),
+    )  # fmt: skip

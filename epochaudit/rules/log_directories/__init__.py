@@ -1,0 +1,1 @@
+"""Log directories of brokers (KIP-858)."""

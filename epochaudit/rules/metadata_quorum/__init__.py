@@ -1,0 +1,1 @@
+"""The metadata quorum and its epochs (KIP-595)."""
