@@ -83,7 +83,15 @@ class Node:
     def start(self, *, wait: bool = True) -> None:
         self._starts = self._logged_starts()
         self._cluster.note(f"{self.name} starts")
-        command: list[str | Path] = [*JAVA, NODE_HEAP, *self._options, "-cp", self._cluster.class_path, "kafka.Kafka", self.properties]
+        command: list[str | Path] = [
+            *JAVA,
+            NODE_HEAP,
+            *self._options,
+            "-cp",
+            self._cluster.class_path,
+            "kafka.Kafka",
+            self.properties,
+        ]
         self._process = self._cluster.processes.start(command, self._cluster.output / f"{self.name}.out")
         if wait:
             self.wait_until_started()

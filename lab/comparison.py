@@ -56,13 +56,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is compared: the report of a run, the clients' lists, and the scenario's knowledge."""
+    """What is compared: the report of a run, the clients' lists, and the scenario's knowledge.
+
+    nodes: their ids, and the roles that they must have. may_control: with ZooKeeper, each broker may become the controller.
+    """
 
     report: Report
     truth: Truth
     expected: Expected
     kafka: str
     nodes: Mapping[int, Collection[str]] = field(default_factory=dict)
+    may_control: bool = False
 
 
 def compare(subject: Subject) -> list[Check]:
@@ -112,7 +116,8 @@ def _conclusive(subject: Subject) -> Check:
 def _evidence(subject: Subject) -> Check:
     """All nodes, in their roles, of this release; each line read; nothing missing."""
     capture = subject.report["capture"]
-    found = {node["node"]: set(node["roles"]) for node in capture["nodes"]}
+    optional = {"controller"} if subject.may_control else set()
+    found = {node["node"]: set(node["roles"]) - optional for node in capture["nodes"]}
     stated = {number: set(roles) for number, roles in subject.nodes.items()}
     mistakes = []
     if found != stated:
@@ -185,7 +190,7 @@ def _lost_writes(subject: Subject) -> Check:
         offsets, entries = sorted(told.get(key, [])), reported.get(key, [])
         batches = sum(one["batches"] for one in entries)
         unknown = subject.truth.failed.get((client, place), 0)
-        name = f"{client} (acks={acks}) in {place[0]}-{place[1]}"
+        name = f"{client} (acks={'all' if acks == ACKS['all'] else acks}) in {place[0]}-{place[1]}"
         if not len(offsets) <= batches <= len(offsets) + unknown:
             mistakes.append(f"{name} misses {len(offsets)}, the report {batches}; {unknown} were not answered")
         elif entries and offsets:

@@ -12,8 +12,9 @@ from lab.scenario import scenario
 def reassignment(cluster: Cluster) -> Expected:
     """A partition moves to other brokers and back, while clients use it: no finding.
 
-    The leader is among the replicas that are removed, so that another is elected, and a replica is deleted and created again. No record that
-    was acknowledged with acks=all may be missing. If one with acks=1 is, the report must list it, without a finding.
+    The leader is among the replicas that are removed, so that another is elected, and a replica is deleted and created again.
+
+    No record that was acknowledged with acks=all may be missing. If one with acks=1 is, the report must list it, without a finding.
     """
     cluster.create("orders", "1,2")
     shop = cluster.producer("shop", ["orders-0"], "all")

@@ -12,9 +12,9 @@ from lab.scenario import scenario
 def unclean_election(cluster: Cluster) -> Expected:
     """A replica that is not in sync becomes leader: TR-06 and AW-01 name exactly the records that are missing.
 
-    The partition has two replicas. The second shuts down; a producer with acks=all and one with acks=1 go on, and a consumer reads what they
-    write. Then the first dies, the second comes back and is elected uncleanly, and the producers go on with it. When the first returns, it
-    truncates what only it had. A topic whose leader stays loses nothing.
+    The partition has two replicas. The second shuts down. A producer with acks=all and one with acks=1 go on, and a consumer reads
+    what they write. Then the first dies, the second comes back and is elected uncleanly, and the producers go on with it. When the
+    first returns, it truncates what only it had. A topic whose leader stays loses nothing.
 
     The report must have TR-06 and AW-01 as exposed, the lost offsets from the first to the last that the clients miss, each producer's
     missing acknowledgements by number and offsets, and the consumer that had read the lost records.
