@@ -443,7 +443,11 @@ class Cluster:
     def create(self, topic: str, replicas: str, **configs: object) -> None:
         """Create a topic; replicas of each partition as 1,2/2,3."""
         settings = "".join(f" {name.replace('_', '.')}={value}" for name, value in configs.items())
-        self.admin(f"create {topic} {replicas}{settings}")
+        answer = self.admin(f"create {topic} {replicas}{settings}", may_fail=True)
+        if (
+            answer.get("error", "TopicExistsException") != "TopicExistsException"
+        ):  # the client's own retry of a lost answer gets this
+            raise RunError(f"{topic} can't be created: {answer}")
 
         def is_led() -> bool:
             answer = self.admin(f"describe {topic}", may_fail=True)

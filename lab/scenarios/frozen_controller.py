@@ -11,10 +11,10 @@ from lab.scenario import scenario
 
 @scenario("orders", "during", "after", layouts={KRAFT: Layout(brokers=(1, 2), controllers=(100, 101, 102))})
 def frozen_controller(cluster: Cluster) -> Expected:
-    """The active controller is frozen until another was elected, and goes on: it is fenced. No finding.
+    """The active controller is frozen until another was elected, and goes on: it is fenced, and there is no finding.
 
     With KRaft it is the leader of a quorum of three, with ZooKeeper one of three brokers. Topics are created by its successor while it is
-    frozen and after it has returned.
+    frozen and after it has returned. The report must have all controllers, and no two histories of the metadata.
     """
     replicas = ",".join(map(str, cluster.layout.brokers[:2]))
     cluster.create("orders", replicas)

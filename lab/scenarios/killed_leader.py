@@ -31,4 +31,4 @@ def killed_leader(cluster: Cluster) -> Expected:
     shop.wait("acknowledged", len(shop.events("acknowledged")) + 20)
     for producer in (shop, web):
         producer.tell("halt")
-    return Expected()
+    return Expected(killed=1)

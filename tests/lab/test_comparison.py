@@ -260,6 +260,25 @@ def test_a_producer_without_an_answer_may_have_lost_more_than_it_knows() -> None
     assert names(failed(subject(truth=of_events(events)))) == ["acknowledged records that are missing", "lost offsets"]
 
 
+def test_the_last_answers_before_a_kill_may_not_be_logged() -> None:
+    def last_of_web(found: dict[str, Any]) -> None:
+        found["lost_writes"][1] |= {"batches": 1, "last_offset": 7}
+        found["capture"]["error_codes"]["PRODUCE"]["0"] = 11
+
+    def first_of_web(found: dict[str, Any]) -> None:
+        found["lost_writes"][1] |= {"batches": 1, "first_offset": 9}
+
+    def two_of_web(found: dict[str, Any]) -> None:
+        del found["lost_writes"][1]
+
+    killed = Expected(losses=frozenset({("payments", 0)}), killed=1)
+    assert failed(subject(last_of_web, expected=killed)) == []
+    assert unnoticed(subject(last_of_web, expected=killed)) == []
+    assert names(failed(subject(last_of_web))) == ["acknowledgements are counted", MISSING]
+    assert names(failed(subject(first_of_web, expected=killed))) == [MISSING]
+    assert names(failed(subject(two_of_web, expected=killed))) == [MISSING]
+
+
 def test_records_that_were_deleted_with_their_topic_are_not_missing() -> None:
     events = lists()
     events["old"] = told("old", "all", [0, 1, 2])

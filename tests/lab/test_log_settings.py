@@ -25,7 +25,8 @@ def test_the_file_of_conf_stands_word_for_word_at_the_end_of_log4j_settings(tmp_
 
 @pytest.mark.parametrize("light", [False, True])
 def test_log4j2_merges_the_file_of_conf_itself(tmp_path: Path, light: bool) -> None:
-    _, settings = node_options(NEW, tmp_path, light=light)
+    _, hook, settings = node_options(NEW, tmp_path, light=light)
+    assert hook == "-Dlog4j.shutdownHookEnabled=false"
     stock, conf = settings.removeprefix("-Dlog4j2.configurationFile=").split(",")
     assert yaml.safe_load(Path(stock).read_text()) == yaml.safe_load(log4j2())
     assert Path(conf) == CONF / f"kafka-log4j2{'-light' if light else ''}.yaml"
