@@ -16,14 +16,10 @@ FOUND: Final = ("violation", "exposed")
 
 @dataclass(frozen=True)
 class Refusal:
-    """Kafka refused something, and the report must count it.
-
-    api and codes: the answers that count. rule: the rule that must have judged one of them `fenced`.
-    """
+    """Kafka refused a client something, and the report must count the answers of an API with one of these codes."""
 
     api: str
     codes: tuple[int, ...]
-    rule: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Expected:
     losses: partitions of which records must be missing; without a loss there the run itself has failed.
     required, allowed: findings as (rule, topic, partition). All others are false alarms.
     deleted: producers whose records were deleted on purpose, with their topic.
-    refusals: what clients were refused.
+    refusals: what clients were refused. fenced: clients whose request a rule must have judged as fenced, as (rule, client).
     skipped: consumers that went on in a topic that was created anew, and did not read its first records: (client, topic, partition).
     killed: how often a leader was killed while producers wrote. Kafka logs a request after it has sent the answer, so each time the last
     answer to each producer may not be in the log.
@@ -44,6 +40,7 @@ class Expected:
     allowed: frozenset[tuple[str, str | None, int | None]] = frozenset()
     deleted: frozenset[str] = frozenset()
     refusals: tuple[Refusal, ...] = ()
+    fenced: frozenset[tuple[str, str]] = frozenset()
     skipped: frozenset[tuple[str, str, int]] = frozenset()
     killed: int = 0
 
@@ -107,7 +104,7 @@ def _conclusive(subject: Subject) -> Check:
         mistakes.append(f"not read back at the end: {_named(unread)}")
     gone = {one.place for one in (*_missing(subject), *_missing_of_consumers(subject))}
     mistakes += [f"nothing of {topic}-{partition} is missing" for topic, partition in sorted(expected.losses - gone)]
-    if expected.refusals and not truth.refused:
+    if (expected.refusals or expected.fenced) and not truth.refused:
         mistakes.append("no client was refused anything")
     return _check(
         "the run did what the scenario describes",
@@ -256,17 +253,20 @@ def _readers(subject: Subject) -> Check:
 
 
 def _refusals(subject: Subject) -> Check:
+    """What Kafka refused: answers by code, and the verdicts of the rules that judge them."""
     counted = subject.report["capture"]["error_codes"]
-    fenced = {one["rule"]: one["fenced"] for one in subject.report["rules"]}
+    judged = {(one["rule"], one["client"]) for one in subject.report["findings"] if one["verdict"] == "fenced"}
     mistakes, right = [], []
     for one in subject.expected.refusals:
         answers = sum(counted.get(one.api, {}).get(str(code), 0) for code in one.codes)
+        right.append(f"{answers} x {one.api}")
         if not answers:
             mistakes.append(f"no {one.api} was answered {_named(one.codes)}")
-        if one.rule is not None and not fenced.get(one.rule):
-            mistakes.append(f"{one.rule} judged nothing as fenced")
-        right.append(f"{answers} x {one.api}" + (f", {one.rule}: {fenced.get(one.rule)} fenced" if one.rule else ""))
-    return _check("refusals", mistakes, "; ".join(right) or "none expected")
+    for rule, client in sorted(subject.expected.fenced):
+        right.append(f"{rule} of {client}")
+        if (rule, client) not in judged:
+            mistakes.append(f"{rule} judged no request of {client} as fenced")
+    return _check("refusals", mistakes, ", ".join(right) or "none expected")
 
 
 def _skipped(subject: Subject) -> Check:
@@ -351,6 +351,10 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
         accepted = _changed(subject)
         accepted["capture"]["error_codes"].pop(subject.expected.refusals[0].api, None)
         yield "the refusals are not counted", replace(subject, report=accepted)
+    if subject.expected.fenced:
+        unjudged = _changed(subject)
+        unjudged["findings"] = [one for one in unjudged["findings"] if one["verdict"] != "fenced"]
+        yield "nothing was judged as fenced", replace(subject, report=unjudged)
     partial = _changed(subject)
     partial["capture"]["nodes"] = partial["capture"]["nodes"][1:]
     yield "a node's logs are missing", replace(subject, report=partial)

@@ -42,8 +42,23 @@ LISTED: Final = tuple(map(Release, ("3.3.2", "3.9.1", "4.0.1", "4.1.0", "4.4.0")
 
 
 def class_path(release: Release, cache: Path, url: str, resolver: str) -> list[Path]:
-    """The jars of brokers and clients, and a binding of SLF4J to log4j, which Kafka's POM leaves to its archive."""
+    """The jars of brokers and clients. They are resolved once; each use compares them with their checksums."""
     repository = Repository(cache / "repository", url)
+    listed = cache / "class-paths" / f"{release.version}.txt"
+    if listed.exists():
+        known = [repository.folder / path for path in listed.read_text("utf-8").splitlines()]
+        if all(jar.exists() for jar in known):
+            for jar in known:
+                repository.verify(jar)
+            return known
+    found = _resolved(release, repository, resolver)
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text("".join(f"{jar.relative_to(repository.folder)}\n" for jar in found), "utf-8")
+    return found
+
+
+def _resolved(release: Release, repository: Repository, resolver: str) -> list[Path]:
+    """Kafka, and a binding of SLF4J to log4j, which Kafka's POM leaves to its archive."""
     kafka = Artifact("org.apache.kafka", "kafka_2.13", release.version)
     binding = RELOAD4J_BINDING
     if release.has_log4j2:

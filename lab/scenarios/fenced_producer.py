@@ -31,8 +31,8 @@ def fenced_producer(cluster: Cluster) -> Expected:
         if refusal["event"] != "refused":
             raise RunError(f"{zombie.name} was not refused: {refusal}")
         cluster.note(f"{zombie.name} is refused: {refusal['error']}")
-    codes = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
-    return Expected(refusals=(Refusal("END_TXN", codes, rule="PE-01"), Refusal("PRODUCE", codes)))
+    fenced = frozenset({("PE-01", "settle-zombie")})
+    return Expected(refusals=(Refusal("PRODUCE", (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)),), fenced=fenced)
 
 
 def _ask(cluster: Cluster, answer: dict[str, object], what: str) -> None:

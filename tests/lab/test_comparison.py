@@ -51,7 +51,15 @@ def lists() -> dict[str, list[dict[str, Any]]]:
 
 
 def finding(rule: str, **changes: Any) -> dict[str, Any]:
-    return {"rule": rule, "verdict": "exposed", "observed": "it starts at 6", "consequences": [], **PLACE, **changes}
+    return {
+        "rule": rule,
+        "verdict": "exposed",
+        "observed": "it starts at 6",
+        "client": None,
+        "consequences": [],
+        **PLACE,
+        **changes,
+    }
 
 
 def lost_writes(client: str, acks: int, batches: int, first: int, last: int) -> dict[str, Any]:
@@ -73,7 +81,6 @@ def reported_losses() -> dict[str, Any]:
             "unknown_files": [],
             "error_codes": {"PRODUCE": {"0": 12}},
         },
-        "rules": [{"rule": "PE-01", "fenced": 0}],
         "findings": [finding("TR-06", consequences=[finding("AW-01")]), finding("FF-04", verdict="fenced")],
         "lost_writes": [lost_writes("shop", -1, 2, 6, 8), lost_writes("web", 1, 2, 7, 9)],
         "losses": [{"first_offset": 6, "last_offset": 9, "read_by": [{"client": "ledger"}], **PLACE}],
@@ -312,17 +319,22 @@ def test_a_consumer_that_skipped_records_is_compared_with_its_list() -> None:
 
 def test_a_refusal_must_be_counted_and_judged() -> None:
     truth = replace(of_events(lists()), refused=(("zombie", "commit", "ProducerFencedException"),))
-    expected = Expected(losses=frozenset({("payments", 0)}), refusals=(Refusal("END_TXN", (47, 90), rule="PE-01"),))
+    refused = (Refusal("OFFSET_COMMIT", (22, 25)),)
+    expected = Expected(losses=frozenset({("payments", 0)}), refusals=refused, fenced=frozenset({("PE-01", "zombie")}))
     (wrong,) = failed(subject(truth=truth, expected=expected))
-    assert wrong.reason == "no END_TXN was answered 47, 90; PE-01 judged nothing as fenced"
+    assert wrong.reason == "no OFFSET_COMMIT was answered 22, 25; PE-01 judged no request of zombie as fenced"
 
     def counted(found: dict[str, Any]) -> None:
-        found["capture"]["error_codes"]["END_TXN"] = {"90": 1}
-        found["rules"][0]["fenced"] = 1
+        found["capture"]["error_codes"]["OFFSET_COMMIT"] = {"25": 1}
+        found["findings"].append(finding("PE-01", verdict="fenced", client="zombie"))
 
     right = subject(counted, truth=truth, expected=expected)
     assert failed(right) == []
-    assert "the refusals are not counted" in [change for change, _ in tampered(right)]
+    changes = [change for change, _ in tampered(right)]
+    assert {"the refusals are not counted", "nothing was judged as fenced"} <= set(changes)
+    assert unnoticed(right) == []
+    (silent,) = failed(replace(right, truth=of_events(lists())))
+    assert silent.reason == "no client was refused anything"
 
 
 @pytest.mark.parametrize(

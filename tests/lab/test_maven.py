@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.maven import Artifact, Repository, ResolutionError, jars, project_of, resolve
+from lab.releases import Release, class_path
 
 
 class Remote:
@@ -155,3 +156,39 @@ def test_maven_is_given_the_same_artifacts() -> None:
     text = project_of([Artifact("org.apache.kafka", "kafka_2.13", "4.1.0"), Artifact("g", "b", "2")])
     assert "<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.1.0</version>" in text
     assert text.count("<dependency>") == 2
+
+
+def kafka_of(remote: Remote, version: str, *others: tuple[str, str, str]) -> None:
+    """A release of Kafka that depends on other artifacts."""
+    listed = "".join(
+        f"<dependency><groupId>{group}</groupId>{on(name, number)}</dependency>" for group, name, number in others
+    )
+    for group, name, number in (("org.apache.kafka", "kafka_2.13", version), *others):
+        folder = f"{group.replace('.', '/')}/{name}/{number}/{name}-{number}"
+        dependencies = f"<dependencies>{listed}</dependencies>" if name == "kafka_2.13" else ""
+        remote.put(f"{folder}.pom", f"<project>{dependencies}</project>")
+        remote.put(f"{folder}.jar", name)
+
+
+def test_log4j_2_gets_the_binding_of_its_own_version(tmp_path: Path, remote: Remote) -> None:
+    kafka_of(remote, "4.1.0", ("org.apache.logging.log4j", "log4j-core", "2.24.3"))
+    kafka_of(remote, "0", ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"))
+    found = class_path(Release("4.1.0"), tmp_path / "cache", remote.folder.as_uri(), "pom")
+    assert [jar.name for jar in found] == [
+        "kafka_2.13-4.1.0.jar",
+        "log4j-slf4j-impl-2.24.3.jar",
+        "log4j-core-2.24.3.jar",
+    ]
+
+
+def test_a_class_path_is_resolved_once_and_then_needs_no_repository(tmp_path: Path, remote: Remote) -> None:
+    kafka_of(remote, "3.9.1", ("org.slf4j", "slf4j-api", "1.7.36"))
+    kafka_of(remote, "0", ("org.slf4j", "slf4j-reload4j", "1.7.36"))
+    cache, release = tmp_path / "cache", Release("3.9.1")
+    found = class_path(release, cache, remote.folder.as_uri(), "pom")
+    assert [jar.name for jar in found] == ["kafka_2.13-3.9.1.jar", "slf4j-reload4j-1.7.36.jar", "slf4j-api-1.7.36.jar"]
+    assert class_path(release, cache, "file:///nowhere", "pom") == found
+    found[1].write_text("something else")
+    with pytest.raises(ResolutionError, match=r"slf4j-reload4j-1\.7\.36\.jar: SHA-1"):
+        class_path(release, cache, "file:///nowhere", "pom")
+    assert class_path(release, cache, remote.folder.as_uri(), "pom") == found
