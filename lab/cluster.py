@@ -441,18 +441,21 @@ class Cluster:
         return answer
 
     def create(self, topic: str, replicas: str, **configs: object) -> None:
-        """Create a topic; replicas of each partition as 1,2/2,3."""
+        """Create a topic; replicas of each partition as 1,2/2,3. Asked again while a topic of that name is being deleted."""
         settings = "".join(f" {name.replace('_', '.')}={value}" for name, value in configs.items())
-        answer = self.admin(f"create {topic} {replicas}{settings}", may_fail=True)
-        if (
-            answer.get("error", "TopicExistsException") != "TopicExistsException"
-        ):  # the client's own retry of a lost answer gets this
-            raise RunError(f"{topic} can't be created: {answer}")
 
         def is_led() -> bool:
             answer = self.admin(f"describe {topic}", may_fail=True)
             return "error" not in answer and all(one["leader"] >= 0 for one in answer["partitions"])
 
+        def is_created() -> bool:
+            answer = self.admin(f"create {topic} {replicas}{settings}", may_fail=True)
+            if answer.get("error", "TopicExistsException") != "TopicExistsException":
+                raise RunError(f"{topic} can't be created: {answer}")
+            # The client asks again by itself if an answer is lost, and then is told that its own topic exists.
+            return "error" not in answer or is_led()
+
+        wait_for(f"{topic} is created", is_created, 60, pause=1)
         wait_for(f"{topic} has leaders", is_led, 30)
 
     def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
