@@ -427,6 +427,14 @@ class Cluster:
         client.wait("started")
         return client
 
+    def stale_requests(self, name: str, broker: int, topic: str, partition: int, leader_epoch: int) -> Client:
+        """Ask a leader in the epoch before this one, in this one, and in the next; returns when all is answered."""
+        self.note(f"{name} asks broker {broker} about {topic}-{partition} in leader epochs around {leader_epoch}")
+        arguments = [str(self._broker_ports[broker]), name, topic, str(partition), str(leader_epoch)]
+        client = self._client(name, "StaleRequests", arguments, {})
+        client.wait_until_ended()
+        return client
+
     def admin(self, command: str, *, may_fail: bool = False) -> dict[str, Any]:
         """A command of lab/java/Administrator.java, with its answer."""
         administrator = self._administrator
