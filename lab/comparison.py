@@ -318,14 +318,16 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
         kept = {place: dict(records) for place, records in truth.kept.items()}
         del kept[victim.place][victim.offset]
         yield f"{victim.value} is missing", replace(subject, truth=replace(truth, kept=kept))
-    gone = _missing(subject)
-    if gone:
-        fewer = tuple(one for one in truth.acknowledged if one != gone[0])
-        consumed = tuple(one for one in truth.consumed if one.value != gone[0].value)
-        yield (
-            "the first missing record was never acknowledged",
-            replace(subject, truth=replace(truth, acknowledged=fewer, consumed=consumed)),
-        )
+    for client, place in sorted({(one.client, one.place) for one in _missing(subject)}):
+        gone = [one for one in _missing(subject) if (one.client, one.place) == (client, place)]
+        noticed_from = truth.failed.get((client, place), 0) + subject.expected.killed + 1
+        if len(gone) < noticed_from:
+            continue  # so few may have been lost unknown to the producer, or unlogged
+        values = {one.value for one in gone[:noticed_from]}
+        acknowledged = tuple(one for one in truth.acknowledged if one.value not in values)
+        consumed = tuple(one for one in truth.consumed if one.value not in values)
+        never = replace(truth, acknowledged=acknowledged, consumed=consumed)
+        yield f"{noticed_from} missing records of {client} were never acknowledged", replace(subject, truth=never)
     if truth.acknowledged:
         answers = _changed(subject)
         answers["capture"]["error_codes"]["PRODUCE"]["0"] = len(truth.acknowledged) - _not_logged(subject) - 1

@@ -262,6 +262,7 @@ def test_a_producer_without_an_answer_may_have_lost_more_than_it_knows() -> None
     events["web"] = [one for one in events["web"] if one.get("offset") != 9]
     events["web"].append({"event": "failed", "value": "web-9", "error": "TimeoutException", **PLACE})
     assert failed(subject(truth=of_events(events))) == []
+    assert unnoticed(subject(truth=of_events(events))) == []
     del events["web"][-1]
     events["ledger"] = [one for one in events["ledger"] if one["offset"] != 9]
     assert names(failed(subject(truth=of_events(events)))) == ["acknowledged records that are missing", "lost offsets"]
