@@ -109,13 +109,13 @@ def test_each_tampering_is_noticed() -> None:
     changes = [change for change, _ in tampered(subject())]
     assert "mobile-7 is missing" in changes
     assert "the report has no lost_writes" in changes
-    assert len(changes) == len(set(changes)) == 8
+    assert len(changes) == len(set(changes)) == 9
     assert unnoticed(subject()) == []
 
 
 def test_a_comparison_that_notices_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.comparison.compare", lambda _: [])
-    assert len(unnoticed(subject())) == 8
+    assert len(unnoticed(subject())) == 9
 
 
 def test_the_truth_of_files_is_that_of_events(tmp_path: Path) -> None:
