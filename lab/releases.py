@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lab.maven import Artifact, Repository, ResolutionError, jars
+from lab.maven import Artifact, Repository, jars
 
 KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"
 OLDEST: Final = (3, 3)  # KRaft is ready for production, and admin clients describe the quorum
 LOG4J2_FROM: Final = (4, 0)
 WITHOUT_ZOOKEEPER_FROM: Final = (4, 0)
+LOG4J2: Final = "2.24.3"  # with 4.0, whose POM does not name it
 RELOAD4J_BINDING: Final = Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
 
 
@@ -58,14 +59,11 @@ def class_path(release: Release, cache: Path, url: str, resolver: str) -> list[P
 
 
 def _resolved(release: Release, repository: Repository, resolver: str) -> list[Path]:
-    """Kafka, and a binding of SLF4J to log4j, which Kafka's POM leaves to its archive."""
+    """Kafka, and what its archive adds to its POM: a binding of SLF4J to log4j, and up to 4.0 log4j 2 with its reader of YAML."""
     kafka = Artifact("org.apache.kafka", "kafka_2.13", release.version)
-    binding = RELOAD4J_BINDING
-    if release.has_log4j2:
-        versions = [
-            jar.parent.name for jar in jars(repository, [kafka], resolver) if jar.name.startswith("log4j-core-")
-        ]
-        if len(versions) != 1:
-            raise ResolutionError(f"{kafka} depends on {len(versions)} versions of log4j-core, where one is expected")
-        binding = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", versions[0])
-    return jars(repository, [kafka, binding], resolver)
+    if not release.has_log4j2:
+        return jars(repository, [kafka, RELOAD4J_BINDING], resolver)
+    versions = {jar.parent.parent.name: jar.parent.name for jar in jars(repository, [kafka], resolver)}
+    binding = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", versions.get("log4j-core", LOG4J2))
+    jackson = Artifact("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", versions["jackson-databind"])
+    return jars(repository, [kafka, binding, jackson], resolver)
