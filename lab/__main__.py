@@ -34,6 +34,7 @@ SHORT: Final = (
     ("3.9.1", ZOOKEEPER, "unclean-election"),
 )
 PASSED, FAILED, NOT_RUN = 0, 1, 2
+INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True)
@@ -288,9 +289,12 @@ def main(
         raise click.UsageError("no scenario can run there: see --list")
     cache = cache.resolve()
     codes = []
-    for result in carried_out(chosen, cache, repository, resolver, keep=keep):
-        click.echo(described(result, cache / "runs" / f"{result.kafka}-{result.mode}-{result.scenario}"))
-        codes.append(result.exit_code)
+    try:
+        for result in carried_out(chosen, cache, repository, resolver, keep=keep):
+            click.echo(described(result, cache / "runs" / f"{result.kafka}-{result.mode}-{result.scenario}"))
+            codes.append(result.exit_code)
+    except KeyboardInterrupt:  # click would exit with 1, which says that a report differs
+        sys.exit(INTERRUPTED)
     sys.exit(FAILED if FAILED in codes else max(codes))
 
 

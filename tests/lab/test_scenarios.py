@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from epochaudit.rules.catalogue import catalogue
-from lab.__main__ import FAILED, NOT_RUN, PASSED, SHORT, Result, described, main, runs, short_runs
+from lab.__main__ import FAILED, INTERRUPTED, NOT_RUN, PASSED, SHORT, Result, described, main, runs, short_runs
 from lab.comparison import Check
 from lab.releases import KRAFT, LISTED, ZOOKEEPER, Release
 from lab.scenario import Scenario
@@ -123,6 +123,14 @@ def test_the_exit_code_is_that_of_the_worst_run(
     }
     monkeypatch.setattr("lab.__main__.carried_out", lambda *_, **__: iter([results[one] for one in modes]))
     assert CliRunner().invoke(main, ["--short"]).exit_code == exit_code
+
+
+def test_an_interrupted_lab_is_not_a_report_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lab.__main__.carried_out", interrupted)
+    assert CliRunner().invoke(main, ["--short"]).exit_code == INTERRUPTED
 
 
 def test_make_has_the_commands_of_the_readme() -> None:
