@@ -1,6 +1,7 @@
 # setup: the environment in .venv      demo: audits a recorded capture
 # quick: what needs no Spark, in half a minute      test: everything that must hold
 # lint: style, types, architecture      wheel: the package      docs: the documentation site
+# lab: checks reports of real Kafka clusters, in minutes      lab-full: on all releases, in hours
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 DEMO_CAPTURE := zk-unclean-truncation-3.9
 DEMO := build/demo
 
-.PHONY: setup demo quick test lint format docs wheel clean
+.PHONY: setup demo quick test lint format docs wheel lab lab-full clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -57,6 +58,12 @@ docs: setup
 
 wheel: setup
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+lab: setup
+	@$(BIN)/python -m lab --short
+
+lab-full: setup
+	@$(BIN)/python -m lab
 
 clean:
 	@rm -rf $(VENV) build dist

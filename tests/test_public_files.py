@@ -21,9 +21,15 @@ from epochaudit.spark.java import OLDEST
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config")
-PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROSE = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "lab/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 RULES = [rule for rule in catalogue() if type(rule).__module__.startswith("epochaudit.rules.")]  # without plug-ins
-NAMED_PATH = re.compile(r"`((?:epochaudit|tests|docs|conf|schemas|jobs|benchmarks|\.github)/[\w./*-]*)`")
+NAMED_PATH = re.compile(r"`((?:epochaudit|tests|docs|conf|schemas|jobs|benchmarks|lab|\.github)/[\w./*-]*)`")
 ENTRY_LINES = 2
 ENTRY_WIDTH = 140
 

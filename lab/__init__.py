@@ -1,0 +1,1 @@
+"""Real Kafka clusters on this machine that check epochaudit: see lab/README.md."""

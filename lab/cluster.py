@@ -1,0 +1,520 @@
+"""A cluster of real nodes on loopback ports, its clients, and what can be done to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, strftime
+from typing import Any, Final
+
+from lab.log_settings import client_options, node_options
+from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
+from lab.releases import KRAFT, ZOOKEEPER, Release
+
+NODE_HEAP: Final = "-Xmx256m"
+CLIENT_HEAP: Final = "-Xmx96m"
+SESSION_MS: Final = 6000  # a node that is silent for so long is dead to the controller, and a member to its group
+NEW_GROUPS_FROM: Final = (4, 0)  # KIP-848: the group coordinator with sessions of its own
+STARTED: Final = {
+    KRAFT: "Kafka Server started (kafka.server.KafkaRaftServer)",
+    ZOOKEEPER: "started (kafka.server.KafkaServer)",
+}
+COMMON: Final[Mapping[str, object]] = {
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    "background.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 2097152,
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "replica.lag.time.max.ms": SESSION_MS,
+    "min.insync.replicas": 1,
+}
+CLIENT_SETTINGS: Final = {
+    "request.timeout.ms": 4000,
+    "metadata.max.age.ms": 5000,
+    "reconnect.backoff.max.ms": 500,
+}
+# No client sends a record twice: each has one answer or none, which is what its list says.
+PRODUCER_SETTINGS: Final = {
+    "enable.idempotence": "false",
+    "retries": 0,
+    "delivery.timeout.ms": 8000,
+    "max.block.ms": 5000,
+    "linger.ms": 0,
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers."""
+
+    brokers: tuple[int, ...] = (1, 2, 3)
+    controllers: tuple[int, ...] = (100,)
+    combined: bool = False
+
+
+class Node:
+    """A broker or a controller."""
+
+    def __init__(self, cluster: Cluster, number: int, roles: tuple[str, ...], settings: Mapping[str, object]) -> None:
+        self.id, self.roles, self._cluster = number, roles, cluster
+        self.name = f"{roles[0]}-{number}"
+        self.folder = cluster.folder / "nodes" / self.name
+        for name in ("logs", "data"):
+            (self.folder / name).mkdir(parents=True)
+        self.properties = self.folder / "server.properties"
+        text = "".join(f"{name}={value}\n" for name, value in {**settings, "log.dirs": self.folder / "data"}.items())
+        self.properties.write_text(text, "utf-8")
+        self._options = node_options(cluster.release, self.folder)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+
+    def start(self, *, wait: bool = True) -> None:
+        self._starts = self._logged_starts()
+        self._cluster.note(f"{self.name} starts")
+        command: list[str | Path] = [
+            *JAVA,
+            NODE_HEAP,
+            *self._options,
+            "-cp",
+            self._cluster.class_path,
+            "kafka.Kafka",
+            self.properties,
+        ]
+        self._process = self._cluster.processes.start(command, self._cluster.output / f"{self.name}.out")
+        if wait:
+            self.wait_until_started()
+
+    def wait_until_started(self) -> None:
+        """Until its own log says so; of a KRaft broker this means that the controller has unfenced it."""
+
+        def started() -> bool:
+            if self._running().poll() is not None:
+                output = self._cluster.output / f"{self.name}.out"
+                raise RunError(f"{self.name} did not start: {output.read_text('utf-8', 'replace')[-2000:]}")
+            return self._logged_starts() > self._starts
+
+        wait_for(f"{self.name} starts", started, 90)
+
+    def _logged_starts(self) -> int:
+        line = STARTED[self._cluster.mode]
+        return sum(log.read_text("utf-8", "replace").count(line) for log in (self.folder / "logs").glob("server.log*"))
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RunError(f"{self.name} was not started")
+        return self._process
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def terminate(self) -> None:
+        self._cluster.note(f"{self.name} shuts down (SIGTERM)")
+        self._running().terminate()
+
+    def wait_until_stopped(self, seconds: float = 45) -> None:
+        try:
+            self._running().wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise RunError(f"{self.name} did not stop within {seconds:.0f} s") from None
+
+    def stop(self) -> None:
+        """A controlled shutdown."""
+        self.terminate()
+        self.wait_until_stopped()
+
+    def kill(self) -> None:
+        self._cluster.note(f"{self.name} dies (SIGKILL)")
+        self._running().kill()
+        self._running().wait()
+
+    def freeze(self) -> None:
+        self._cluster.note(f"{self.name} is frozen (SIGSTOP)")
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._cluster.note(f"{self.name} goes on (SIGCONT)")
+        self._running().send_signal(signal.SIGCONT)
+
+
+class Client:
+    """A Java program of lab/java. `events` is what it says that it was told."""
+
+    def __init__(self, cluster: Cluster, name: str, command: Sequence[str | Path]) -> None:
+        self.name, self._cluster = name, cluster
+        self._told = cluster.told / f"{name}.jsonl"
+        self._told.touch()
+        self._process = cluster.processes.start(command, self._told, cluster.output / f"{name}.err", commands=True)
+        self._read, self._events = 0, list[dict[str, Any]]()
+
+    def events(self, kind: str = "") -> list[dict[str, Any]]:
+        """What it has printed so far."""
+        with self._told.open("rb") as lines:
+            lines.seek(self._read)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                self._events.append(json.loads(line))
+        return [one for one in self._events if not kind or one["event"] == kind]
+
+    def wait(self, kind: str, count: int = 1, seconds: float = 60) -> list[dict[str, Any]]:
+        """Until it has printed so many events of a kind."""
+
+        def look() -> list[dict[str, Any]] | None:
+            found = self.events(kind)
+            if len(found) < count and self._process.poll() is not None:
+                errors = self._cluster.output / f"{self.name}.err"
+                raise RunError(f"client {self.name} ended: {errors.read_text('utf-8', 'replace')[-2000:]}")
+            return found if len(found) >= count else None
+
+        return wait_for(f"client {self.name}: {count} x {kind}", look, seconds)
+
+    def tell(self, command: str) -> None:
+        """Write a command; the client may be frozen, and reads it later."""
+        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        self._process.stdin.write(f"{command}\n".encode())
+        self._process.stdin.flush()
+
+    def ask(self, command: str, seconds: float = 60) -> dict[str, Any]:
+        """Tell it a command and wait for its result: `done` or `refused`."""
+        before = len(self.events("done")) + len(self.events("refused"))
+        self.tell(command)
+
+        def answered() -> dict[str, Any] | None:
+            results = [one for one in self.events() if one["event"] in ("done", "refused")]
+            return results[-1] if len(results) > before else None
+
+        return wait_for(f"client {self.name}: {command}", answered, seconds)
+
+    def send(self, count: int) -> None:
+        """A producer sends so many records, and has an answer or a failure for each."""
+        answered = len(self.events("acknowledged")) + len(self.events("failed"))
+        self.tell(f"send {count}")
+        wait_for(
+            f"client {self.name} sends {count}",
+            lambda: len(self.events("acknowledged")) + len(self.events("failed")) >= answered + count,
+            90,
+        )
+
+    def send_until_acknowledged(self) -> None:
+        """A producer sends single records until one is acknowledged: then it knows the new leader."""
+        before = len(self.events("acknowledged"))
+
+        def reached() -> bool:
+            self.send(1)
+            return len(self.events("acknowledged")) > before
+
+        wait_for(f"client {self.name} reaches a leader", reached, 60, pause=0.5)
+
+    def freeze(self) -> None:
+        self._cluster.note(f"client {self.name} is frozen (SIGSTOP)")
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._cluster.note(f"client {self.name} goes on (SIGCONT)")
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self._process.stdin is not None:
+            close(self._process.stdin)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_until_ended(self, seconds: float = 60) -> None:
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise RunError(f"client {self.name} did not end within {seconds:.0f} s") from None
+        if code:
+            errors = self._cluster.output / f"{self.name}.err"
+            raise RunError(f"client {self.name} failed: {errors.read_text('utf-8', 'replace')[-2000:]}")
+
+
+class Cluster:
+    """The nodes and clients of one run, below one folder:
+
+    nodes: logs and data of each node, and the clients' logs: what is collected and audited.
+    told: what the clients were told, and the time line of the run. The audit does not see it.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        release: Release,
+        mode: str,
+        folder: Path,
+        jars: Sequence[Path],
+        classes: Path,
+        layout: Layout,
+    ) -> None:
+        self.processes, self.release, self.mode, self.folder, self.layout = processes, release, mode, folder, layout
+        self.class_path = os.pathsep.join(map(str, [classes, *jars]))
+        self.output, self.told = folder / "output", folder / "told"
+        self._client_logs = folder / "nodes" / "clients"
+        for one in (self.output, self.told, self._client_logs):
+            one.mkdir(parents=True)
+        self._started = monotonic()
+        self.clients: list[Client] = []
+        self._administrator: Client | None = None
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+        combined = layout.combined and mode == KRAFT
+        self.controller_ids = () if mode == ZOOKEEPER else layout.brokers if combined else layout.controllers
+        ids = (*layout.brokers, *(one for one in self.controller_ids if one not in layout.brokers))
+        ports = free_ports(len(ids) + len(self.controller_ids) + 1)
+        self._broker_ports = dict(zip(layout.brokers, ports, strict=False))
+        self._controller_ports = dict(zip(self.controller_ids, ports[len(layout.brokers) :], strict=False))
+        self._zookeeper_port = ports[-1]
+        self.nodes = {one: Node(self, one, self._roles(one), self._settings(one)) for one in ids}
+
+    def note(self, text: str) -> None:
+        """A line of the run's time line."""
+        with (self.told / "time-line.txt").open("a", encoding="utf-8") as lines:
+            lines.write(f"{strftime('%H:%M:%S')} {monotonic() - self._started:6.1f} s  {text}\n")
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._broker_ports.values())
+
+    def _roles(self, number: int) -> tuple[str, ...]:
+        broker = ("broker",) if number in self.layout.brokers else ()
+        return (*broker, "controller") if number in self.controller_ids else broker
+
+    def _settings(self, number: int) -> dict[str, object]:
+        factor = min(3, len(self.layout.brokers))
+        settings = {
+            **COMMON,
+            "offsets.topic.replication.factor": factor,
+            "transaction.state.log.replication.factor": factor,
+        }
+        client = f"PLAINTEXT://127.0.0.1:{self._broker_ports.get(number)}"
+        if self.mode == ZOOKEEPER:
+            return settings | {
+                "broker.id": number,
+                "listeners": client,
+                "zookeeper.connect": f"127.0.0.1:{self._zookeeper_port}",
+                "zookeeper.session.timeout.ms": SESSION_MS,
+                "controlled.shutdown.retry.backoff.ms": 500,
+            }
+        roles = self._roles(number)
+        listeners = [client] if "broker" in roles else []
+        if "controller" in roles:
+            listeners.append(f"CONTROLLER://127.0.0.1:{self._controller_ports[number]}")
+        if self.release.number >= NEW_GROUPS_FROM:
+            settings |= {
+                "group.consumer.session.timeout.ms": SESSION_MS,
+                "group.consumer.min.session.timeout.ms": SESSION_MS,
+            }
+        return settings | {
+            "node.id": number,
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.quorum.voters": ",".join(
+                f"{one}@127.0.0.1:{port}" for one, port in self._controller_ports.items()
+            ),
+            "broker.session.timeout.ms": SESSION_MS,
+            "broker.heartbeat.interval.ms": 1000,
+        }
+
+    def start(self) -> None:
+        self.note(f"Kafka {self.release.version}, {self.mode}")
+        if self.mode == ZOOKEEPER:
+            self._start_zookeeper()
+        else:
+            self._format()
+        for node in self.nodes.values():
+            node.start(wait=False)
+        for node in self.nodes.values():
+            node.wait_until_started()
+        self._administrator = self._client("administrator", "Administrator", [], {"default.api.timeout.ms": 10000})
+        self._administrator.wait("started")
+        self.wait_for_brokers(self.layout.brokers)
+
+    def _format(self) -> None:
+        """Give each KRaft node its cluster id; side by side, because each takes the start of a JVM."""
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool: list[str | Path] = [
+            *JAVA,
+            CLIENT_HEAP,
+            "-cp",
+            self.class_path,
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "--config",
+        ]
+        formatted = {
+            node.name: self.processes.start([*tool, node.properties], self.output / f"{node.name}.format.out")
+            for node in self.nodes.values()
+        }
+        for name, process in formatted.items():
+            if process.wait(60):
+                raise RunError(
+                    f"{name} can't be formatted: {(self.output / f'{name}.format.out').read_text('utf-8')[-2000:]}"
+                )
+
+    def _start_zookeeper(self) -> None:
+        folder = self.folder / "zookeeper"
+        folder.mkdir()
+        properties = folder / "zookeeper.properties"
+        properties.write_text(
+            f"dataDir={folder / 'data'}\nclientPort={self._zookeeper_port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
+            "admin.enableServer=false\ntickTime=1000\nminSessionTimeout=2000\nmaxSessionTimeout=60000\n",
+            "utf-8",
+        )
+        log = folder / "zookeeper.log"
+        options = client_options(self.release, folder, log, debug=())
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        command: list[str | Path] = [*JAVA, "-Xmx128m", *options, "-cp", self.class_path, main, properties]
+        self._zookeeper = self.processes.start(command, self.output / "zookeeper.out")
+        wait_for("ZooKeeper starts", lambda: log.exists() and "binding to port" in log.read_text("utf-8"))
+
+    def _client(self, name: str, main: str, arguments: Sequence[str], settings: Mapping[str, object]) -> Client:
+        all_settings = {"bootstrap.servers": self.bootstrap, "client.id": name, **CLIENT_SETTINGS, **settings}
+        options = client_options(self.release, self.output, self._client_logs / f"{name}.log")
+        client = Client(
+            self,
+            name,
+            [
+                *JAVA, CLIENT_HEAP, *options, "-cp", self.class_path, main, *arguments,
+                *(f"{key}={value}" for key, value in all_settings.items()),
+            ],
+        )  # fmt: skip
+        self.clients.append(client)
+        return client
+
+    def producer(self, name: str, partitions: Sequence[str], acks: str, pause_ms: int = 20) -> Client:
+        """A client that sends records one by one, after its commands `run` or `send N`."""
+        self.note(f"producer {name} of {', '.join(partitions)} with acks={acks}")
+        client = self._client(
+            name, "Producer", [",".join(partitions), str(pause_ms)], {**PRODUCER_SETTINGS, "acks": acks}
+        )
+        client.wait("started")
+        return client
+
+    def transactions(self, name: str, transactional_id: str) -> Client:
+        """A transactional producer that does what it is told."""
+        self.note(f"producer {name} of transactional id {transactional_id}")
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 60000, "max.block.ms": 20000}
+        client = self._client(name, "Transactions", [], settings)
+        client.wait("started")
+        return client
+
+    def consumer(self, name: str, topics: Sequence[str], group: str | None = None, **settings: object) -> Client:
+        """A consumer of all partitions, or a member of a group. A setting's dots are written as underscores."""
+        self.note(f"consumer {name} of {', '.join(topics)}" + (f" in group {group}" if group else ""))
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        if group:
+            named["group.id"] = group
+        fixed = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "fetch.max.wait.ms": 200}
+        client = self._client(name, "Consumer", ["group" if group else "follow", ",".join(topics)], {**fixed, **named})
+        client.wait("started")
+        return client
+
+    def stale_requests(self, name: str, broker: int, topic: str, partition: int, leader_epoch: int) -> Client:
+        """Ask a leader in the epoch before this one, in this one, and in the next; returns when all is answered."""
+        self.note(f"{name} asks broker {broker} about {topic}-{partition} in leader epochs around {leader_epoch}")
+        arguments = [str(self._broker_ports[broker]), name, topic, str(partition), str(leader_epoch)]
+        client = self._client(name, "StaleRequests", arguments, {})
+        client.wait_until_ended()
+        return client
+
+    def admin(self, command: str, *, may_fail: bool = False) -> dict[str, Any]:
+        """A command of lab/java/Administrator.java, with its answer."""
+        administrator = self._administrator
+        assert administrator is not None  # noqa: S101 - set by start()
+        before = len(administrator.events("answer"))
+        administrator.tell(command)
+        answer = administrator.wait("answer", before + 1, 60)[-1]
+        if command.split()[0] not in ("describe", "cluster", "reassigning", "quorum"):
+            self.note(f"{command}: {answer.get('error', 'done')}")
+        if "error" in answer and not may_fail:
+            raise RunError(f"{command}: {answer['error']}: {answer.get('message')}")
+        return answer
+
+    def create(self, topic: str, replicas: str, **configs: object) -> None:
+        """Create a topic; replicas of each partition as 1,2/2,3. Asked again while a topic of that name is being deleted."""
+        settings = "".join(f" {name.replace('_', '.')}={value}" for name, value in configs.items())
+
+        def is_led() -> bool:
+            answer = self.admin(f"describe {topic}", may_fail=True)
+            return "error" not in answer and all(one["leader"] >= 0 for one in answer["partitions"])
+
+        def is_created() -> bool:
+            answer = self.admin(f"create {topic} {replicas}{settings}", may_fail=True)
+            if answer.get("error", "TopicExistsException") != "TopicExistsException":
+                raise RunError(f"{topic} can't be created: {answer}")
+            # The client asks again by itself if an answer is lost, and then is told that its own topic exists.
+            return "error" not in answer or is_led()
+
+        wait_for(f"{topic} is created", is_created, 60, pause=1)
+        wait_for(f"{topic} has leaders", is_led, 30)
+
+    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """Leader (-1 if it has none), isr and replicas, as a broker knows them."""
+        found: dict[str, Any] = self.admin(f"describe {topic}")["partitions"][partition]
+        return found
+
+    def wait_for_brokers(self, ids: Sequence[int]) -> None:
+        """Until the controller takes exactly these brokers for alive."""
+        wait_for(
+            f"brokers {list(ids)} are alive",
+            lambda: set(self.admin("cluster", may_fail=True).get("nodes", ())) == set(ids),
+        )
+
+    def wait_for_isr(self, topic: str, isr: Sequence[int], partition: int = 0) -> None:
+        def reached() -> bool:
+            answer = self.admin(f"describe {topic}", may_fail=True)
+            return "error" not in answer and set(answer["partitions"][partition]["isr"]) == set(isr)
+
+        wait_for(f"ISR of {topic}-{partition} is {list(isr)}", reached, 60)
+
+    def wait_for_leader(self, topic: str, other_than: int, partition: int = 0, seconds: float = 40) -> int:
+        """Until another broker leads; returns its id."""
+
+        def led() -> int | None:
+            answer = self.admin(f"describe {topic}", may_fail=True)
+            leader = -1 if "error" in answer else int(answer["partitions"][partition]["leader"])
+            return leader if leader not in (-1, other_than) else None
+
+        leader = wait_for(f"{topic}-{partition} has a leader other than {other_than}", led, seconds)
+        self.note(f"{topic}-{partition} is led by {leader}")
+        return leader
+
+    def read_back(self, topics: Sequence[str]) -> None:
+        """Read all that the partitions hold at the end: what is missing from it was lost."""
+        reader = self._client("reader", "Consumer", ["read", ",".join(topics)], {"auto.offset.reset": "earliest"})
+        reader.wait_until_ended(90)
+        self.note("all partitions were read back")
+
+    def stop(self) -> None:
+        """End the clients, then all nodes in order."""
+        for client in self.clients:
+            client.stop()
+        for ids in (self.layout.brokers, self.controller_ids):
+            running = [self.nodes[one] for one in ids if self.nodes[one].is_running()]
+            for node in running:
+                node.terminate()
+            for node in running:
+                try:
+                    node.wait_until_stopped(20)
+                except RunError:
+                    node.kill()  # the last broker has no one to hand its partitions to, and waits for it
+        if self._zookeeper is not None:
+            self._zookeeper.terminate()

@@ -1,0 +1,371 @@
+"""Whether a report says what the clients know: nothing that was lost is left out, and nothing else is reported."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from lab.truth import Partition, Told, Truth
+
+Report = Mapping[str, Any]
+ACKS: Final = {"all": -1, "1": 1}
+FOUND: Final = ("violation", "exposed")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Kafka refused a client something, and the report must count the answers of an API with one of these codes."""
+
+    api: str
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a scenario knows besides the clients' lists.
+
+    losses: partitions of which records must be missing; without a loss there the run itself has failed.
+    required, allowed: findings as (rule, topic, partition). All others are false alarms.
+    deleted: producers whose records were deleted on purpose, with their topic.
+    refusals: what clients were refused. fenced: clients whose request a rule must have judged as fenced, as (rule, client).
+    skipped: consumers that went on in a topic that was created anew, and did not read its first records: (client, topic, partition).
+    killed: how often a leader was killed while producers wrote. Kafka logs a request after it has sent the answer, so each time the last
+    answer to each producer may not be in the log.
+    """
+
+    losses: frozenset[Partition] = frozenset()
+    required: frozenset[tuple[str, str | None, int | None]] = frozenset()
+    allowed: frozenset[tuple[str, str | None, int | None]] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    refusals: tuple[Refusal, ...] = ()
+    fenced: frozenset[tuple[str, str]] = frozenset()
+    skipped: frozenset[tuple[str, str, int]] = frozenset()
+    killed: int = 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison. `reason` says what differs, or what was found equal."""
+
+    name: str
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compared: the report of a run, the clients' lists, and the scenario's knowledge.
+
+    nodes: their ids, and the roles that they must have. may_control: with ZooKeeper, each broker may become the controller.
+    """
+
+    report: Report
+    truth: Truth
+    expected: Expected
+    kafka: str
+    nodes: Mapping[int, Collection[str]] = field(default_factory=dict)
+    may_control: bool = False
+
+
+def compare(subject: Subject) -> list[Check]:
+    """All checks of a run."""
+    checks = (_conclusive, _evidence, _answers, _findings, _lost_writes, _losses, _readers, _refusals, _skipped)
+    return [check(subject) for check in checks]
+
+
+def failed(subject: Subject) -> list[Check]:
+    """The checks that do not hold."""
+    return [check for check in compare(subject) if not check.passed]
+
+
+def _check(name: str, mistakes: list[str], right: str) -> Check:
+    return Check(name, not mistakes, "; ".join(mistakes) if mistakes else right)
+
+
+def _missing(subject: Subject, acks: str | None = None) -> list[Told]:
+    gone = subject.truth.missing(subject.truth.acknowledged, subject.expected.deleted)
+    return [one for one in gone if acks in (None, one.acks)]
+
+
+def _missing_of_consumers(subject: Subject) -> list[Told]:
+    return subject.truth.missing(subject.truth.consumed, subject.expected.deleted)
+
+
+def _conclusive(subject: Subject) -> Check:
+    """The run did what its scenario describes; otherwise a report without findings would prove nothing."""
+    truth, expected = subject.truth, subject.expected
+    mistakes = []
+    if not truth.acknowledged:
+        mistakes.append("no record was acknowledged")
+    unread = sorted({one.place for one in (*truth.acknowledged, *truth.consumed)} - truth.kept.keys())
+    if unread:
+        mistakes.append(f"not read back at the end: {_named(unread)}")
+    gone = {one.place for one in (*_missing(subject), *_missing_of_consumers(subject))}
+    mistakes += [f"nothing of {topic}-{partition} is missing" for topic, partition in sorted(expected.losses - gone)]
+    if (expected.refusals or expected.fenced) and not truth.refused:
+        mistakes.append("no client was refused anything")
+    return _check(
+        "the run did what the scenario describes",
+        mistakes,
+        f"{len(truth.acknowledged)} of {truth.sent} records acknowledged",
+    )
+
+
+def _evidence(subject: Subject) -> Check:
+    """All nodes, in their roles, of this release; each line read; nothing missing."""
+    capture = subject.report["capture"]
+    optional = {"controller"} if subject.may_control else set()
+    found = {node["node"]: set(node["roles"]) - optional for node in capture["nodes"]}
+    stated = {number: set(roles) for number, roles in subject.nodes.items()}
+    mistakes = []
+    if found != stated:
+        mistakes.append(f"nodes are {stated}, the report has {found}")
+    releases = {node["kafka"] for node in capture["nodes"]}
+    if releases != {subject.kafka}:
+        mistakes.append(f"Kafka is {subject.kafka}, the report has {sorted(map(str, releases))}")
+    if capture["quarantined"]:
+        mistakes.append(f"{capture['quarantined']} lines could not be read")
+    mistakes += [f"{one['what']} of node {one['node']} is missing" for one in capture["missing"]]
+    if not capture["complete"] and not capture["missing"]:
+        mistakes.append("evidence is missing")
+    mistakes += [f"{path} is of no known kind" for path in capture["unknown_files"]]
+    return _check("the evidence is complete", mistakes, f"{capture['lines']} lines of {len(found)} nodes")
+
+
+def _answers(subject: Subject) -> Check:
+    """Each acknowledgement that a client counts is an answer that the report counts. Answers may have been lost on their way."""
+    told = len(subject.truth.acknowledged)
+    counted = subject.report["capture"]["error_codes"].get("PRODUCE", {}).get("0", 0)
+    mistakes = (
+        [f"clients count {told} acknowledgements, the report {counted}"]
+        if counted < told - _not_logged(subject)
+        else []
+    )
+    return _check("acknowledgements are counted", mistakes, f"{told} told, {counted} in the request logs")
+
+
+def _not_logged(subject: Subject) -> int:
+    """At most so many answers may be missing from the request logs."""
+    return subject.expected.killed * len({one.client for one in subject.truth.acknowledged})
+
+
+def _found(report: Report) -> Iterator[tuple[Mapping[str, Any], tuple[str, str | None, int | None]]]:
+    for finding in report["findings"]:
+        for one in (finding, *finding["consequences"]):
+            if one["verdict"] in FOUND:
+                yield one, (one["rule"], one["topic"], one["partition"])
+
+
+def _findings(subject: Subject) -> Check:
+    """Those that the scenario and the clients' lists require, and no others."""
+    expected = subject.expected
+    required = expected.required | {("AW-01", *one.place) for one in _missing(subject, "all")}
+    required |= {("TR-06", *one.place) for one in _missing_of_consumers(subject)}
+    allowed = required | expected.allowed
+    found = {key: one for one, key in _found(subject.report)}
+    mistakes = [f"missed: {_subject(key)}" for key in sorted(required - found.keys(), key=str)]
+    mistakes += [
+        f"false alarm: {_subject(key)}: {one['observed']}"
+        for key, one in sorted(found.items(), key=str)
+        if key not in allowed
+    ]
+    return _check(
+        "findings", mistakes, ", ".join(_subject(key) for key in sorted(found, key=str)) or "none, as it must be"
+    )
+
+
+def _subject(key: tuple[str, str | None, int | None]) -> str:
+    rule, topic, partition = key
+    return rule if topic is None else f"{rule} of {topic}-{partition}"
+
+
+def _lost_writes(subject: Subject) -> Check:
+    """Each producer's missing acknowledged records, by number and offsets.
+
+    A record whose answer did not reach its producer may have been acknowledged and lost, too: the report may have as many more as the
+    producer had failures. With acks=1 it may lack the last ones before a kill
+    (`Expected.killed`).
+    """
+    told: dict[tuple[str, int, Partition], list[int]] = {}
+    for one in _missing(subject):
+        told.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
+    reported: dict[tuple[str, int, Partition], list[Mapping[str, Any]]] = {}
+    for entry in subject.report["lost_writes"]:
+        reported.setdefault((entry["client"], entry["acks"], (entry["topic"], entry["partition"])), []).append(entry)
+    mistakes = []
+    for key in sorted({*told, *reported}):
+        client, acks, place = key
+        offsets, entries = sorted(told.get(key, [])), reported.get(key, [])
+        batches = sum(one["batches"] for one in entries)
+        unknown = subject.truth.failed.get((client, place), 0)
+        name = f"{client} (acks={'all' if acks == ACKS['all'] else acks}) in {place[0]}-{place[1]}"
+        unlogged = subject.expected.killed if acks == ACKS["1"] else 0
+        known = offsets[: max(0, len(offsets) - unlogged)]
+        if not len(known) <= batches <= len(offsets) + unknown:
+            mistakes.append(f"{name} misses {len(offsets)}, the report {batches}; {unknown} were not answered")
+        elif entries and known:
+            first, last = min(one["first_offset"] for one in entries), max(one["last_offset"] for one in entries)
+            exact = not unknown and not unlogged
+            if first > known[0] or last < known[-1] or (exact and (first, last) != (known[0], known[-1])):
+                mistakes.append(f"{name} misses offsets {known[0]} to {offsets[-1]}, the report has {first} to {last}")
+    right = ", ".join(f"{key[0]} {len(offsets)}" for key, offsets in sorted(told.items())) or "none"
+    return _check("acknowledged records that are missing", mistakes, f"missing: {right}")
+
+
+def _losses(subject: Subject) -> Check:
+    """Ranges of lost offsets: all that was acknowledged with acks=all or consumed, and nothing that is there."""
+    must = {(one.place, one.offset) for one in (*_missing(subject, "all"), *_missing_of_consumers(subject))}
+    may = must | {(one.place, one.offset) for one in _missing(subject)}
+    reported = {
+        ((one["topic"], one["partition"]), offset)
+        for one in subject.report["losses"]
+        for offset in range(one["first_offset"], one["last_offset"] + 1)
+    }
+    unanswered = {place for (_, place), count in subject.truth.failed.items() if count}
+    mistakes = [f"lost, not reported: {_ranges(must - reported)}"] if must - reported else []
+    surplus = {one for one in reported - may if one[0] not in unanswered}
+    surplus |= {one for one in reported if subject.truth.kept.get(one[0]) is None}
+    if surplus:
+        mistakes.append(f"reported, not lost: {_ranges(surplus)}")
+    return _check("lost offsets", mistakes, _ranges(reported) or "none")
+
+
+def _readers(subject: Subject) -> Check:
+    """Who had read the records that were lost."""
+    told = {(one.client, one.place) for one in _missing_of_consumers(subject)}
+    reported = {
+        (reader["client"], (one["topic"], one["partition"]))
+        for one in subject.report["losses"]
+        for reader in one["read_by"]
+    }
+    mistakes = [
+        f"{client} had read lost records of {topic}-{partition}, and is not named"
+        for client, (topic, partition) in told - reported
+    ]
+    mistakes += [
+        f"{client} is named, and had read none of {topic}-{partition}" for client, (topic, partition) in reported - told
+    ]
+    return _check(
+        "consumers that had read lost records", mistakes, ", ".join(sorted({client for client, _ in told})) or "none"
+    )
+
+
+def _refusals(subject: Subject) -> Check:
+    """What Kafka refused: answers by code, and the verdicts of the rules that judge them."""
+    counted = subject.report["capture"]["error_codes"]
+    judged = {(one["rule"], one["client"]) for one in subject.report["findings"] if one["verdict"] == "fenced"}
+    mistakes, right = [], []
+    for one in subject.expected.refusals:
+        answers = sum(counted.get(one.api, {}).get(str(code), 0) for code in one.codes)
+        right.append(f"{answers} x {one.api}")
+        if not answers:
+            mistakes.append(f"no {one.api} was answered {_named(one.codes)}")
+    for rule, client in sorted(subject.expected.fenced):
+        right.append(f"{rule} of {client}")
+        if (rule, client) not in judged:
+            mistakes.append(f"{rule} judged no request of {client} as fenced")
+    return _check("refusals", mistakes, ", ".join(right) or "none expected")
+
+
+def _skipped(subject: Subject) -> Check:
+    """Records of a topic that was created anew, which a consumer of the former one never read, although it went on."""
+    reported = {
+        (skipped["client"], one["topic"], one["partition"]): (one["first_offset"], one["last_offset"])
+        for one in subject.report["undelivered"]
+        for skipped in one["skipped"]
+    }
+    mistakes = []
+    for key in sorted({*subject.expected.skipped, *reported}):
+        client, topic, partition = key
+        kept = subject.truth.kept.get((topic, partition), {})
+        read = {one.offset for one in subject.truth.consumed if one.client == client and one.place == (topic, partition)
+                and kept.get(one.offset) == one.value}  # fmt: skip
+        told = sorted(set(kept) - read)
+        stated = (told[0], told[-1]) if told else None
+        if stated != reported.get(key):
+            mistakes.append(
+                f"{client} did not read {stated} of {topic}-{partition}, the report has {reported.get(key)}"
+            )
+    right = ", ".join(f"{client}: {first} to {last}" for (client, _, _), (first, last) in sorted(reported.items()))
+    return _check("records that were skipped", mistakes, right or "none")
+
+
+def _named(items: Collection[object]) -> str:
+    return ", ".join(f"{one[0]}-{one[1]}" if isinstance(one, tuple) else str(one) for one in items)
+
+
+def _ranges(offsets: Collection[tuple[Partition, int]]) -> str:
+    """Offsets by partition, as ranges."""
+    parts: list[str] = []
+    last: tuple[Partition, int] | None = None
+    for place, offset in sorted(offsets):
+        if last is not None and last == (place, offset - 1):
+            parts[-1] = f"{parts[-1].split(' to ')[0]} to {offset}"
+        else:
+            parts.append(f"{place[0]}-{place[1]}: {offset}")
+        last = (place, offset)
+    return ", ".join(parts)
+
+
+def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """Changes to a run that compared well, each of which must be noticed: a comparison that can't fail proves nothing."""
+    truth = subject.truth
+    durable = [one for one in truth.acknowledged if one.acks == "all" and not truth.is_missing(one)]
+    if durable:
+        victim = durable[-1]
+        kept = {place: dict(records) for place, records in truth.kept.items()}
+        del kept[victim.place][victim.offset]
+        yield f"{victim.value} is missing", replace(subject, truth=replace(truth, kept=kept))
+    for client, place in sorted({(one.client, one.place) for one in _missing(subject)}):
+        gone = [one for one in _missing(subject) if (one.client, one.place) == (client, place)]
+        noticed_from = truth.failed.get((client, place), 0) + subject.expected.killed + 1
+        if len(gone) < noticed_from:
+            continue  # so few may have been lost unknown to the producer, or unlogged
+        values = {one.value for one in gone[:noticed_from]}
+        acknowledged = tuple(one for one in truth.acknowledged if one.value not in values)
+        consumed = tuple(one for one in truth.consumed if one.value not in values)
+        never = replace(truth, acknowledged=acknowledged, consumed=consumed)
+        yield f"{noticed_from} missing records of {client} were never acknowledged", replace(subject, truth=never)
+    if truth.acknowledged:
+        answers = _changed(subject)
+        answers["capture"]["error_codes"]["PRODUCE"]["0"] = len(truth.acknowledged) - _not_logged(subject) - 1
+        yield "an acknowledgement is not counted", replace(subject, report=answers)
+    alarm = _changed(subject)
+    alarm["findings"].append(
+        {
+            "rule": "TR-07",
+            "verdict": "violation",
+            "topic": "nowhere",
+            "partition": 0,
+            "observed": "",
+            "consequences": [],
+        }
+    )
+    yield "the report has one finding more", replace(subject, report=alarm)
+    for name in ("findings", "losses", "lost_writes", "undelivered"):
+        if any(one["verdict"] in FOUND for one in subject.report[name]) if name == "findings" else subject.report[name]:
+            without = _changed(subject)
+            without[name] = []
+            yield f"the report has no {name}", replace(subject, report=without)
+    if subject.expected.refusals:
+        accepted = _changed(subject)
+        accepted["capture"]["error_codes"].pop(subject.expected.refusals[0].api, None)
+        yield "the refusals are not counted", replace(subject, report=accepted)
+    if subject.expected.fenced:
+        unjudged = _changed(subject)
+        unjudged["findings"] = [one for one in unjudged["findings"] if one["verdict"] != "fenced"]
+        yield "nothing was judged as fenced", replace(subject, report=unjudged)
+    partial = _changed(subject)
+    partial["capture"]["nodes"] = partial["capture"]["nodes"][1:]
+    yield "a node's logs are missing", replace(subject, report=partial)
+
+
+def _changed(subject: Subject) -> dict[str, Any]:
+    return copy.deepcopy(dict(subject.report))
+
+
+def unnoticed(subject: Subject) -> list[str]:
+    """The changes that the comparison does not notice: none, or it is broken."""
+    return [change for change, other in tampered(subject) if not failed(other)]

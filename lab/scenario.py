@@ -1,0 +1,53 @@
+"""A scenario: what happens to a cluster, and what a report of it must say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lab.cluster import Cluster, Layout
+from lab.comparison import Expected
+from lab.releases import KRAFT, ZOOKEEPER, Release
+
+Run = Callable[[Cluster], Expected]
+BOTH = (KRAFT, ZOOKEEPER)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A function of lab/scenarios, with its docstring as description.
+
+    topics: what is read back at the end. modes: where it can run. layouts: the nodes, where a mode needs others than usual.
+    """
+
+    name: str
+    run: Run
+    topics: tuple[str, ...]
+    modes: tuple[str, ...] = BOTH
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        return inspect.cleandoc(self.run.__doc__ or "")
+
+    @property
+    def title(self) -> str:
+        return self.description.splitlines()[0]
+
+    def layout(self, mode: str) -> Layout:
+        return self.layouts.get(mode, Layout())
+
+    def can_run(self, release: Release, mode: str) -> bool:
+        return mode in self.modes and mode in release.modes
+
+
+def scenario(
+    *topics: str, modes: tuple[str, ...] = BOTH, layouts: Mapping[str, Layout] | None = None
+) -> Callable[[Run], Scenario]:
+    """Make a function the scenario of its name."""
+
+    def made(run: Run) -> Scenario:
+        return Scenario(run.__name__.replace("_", "-"), run, topics, modes, layouts or {})
+
+    return made

@@ -1,0 +1,30 @@
+"""All scenarios, each in the module of its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.scenario import Scenario
+from lab.scenarios.fenced_producer import fenced_producer
+from lab.scenarios.frozen_controller import frozen_controller
+from lab.scenarios.frozen_group_member import frozen_group_member
+from lab.scenarios.killed_leader import killed_leader
+from lab.scenarios.reassignment import reassignment
+from lab.scenarios.recreated_topic import recreated_topic
+from lab.scenarios.rolling_restart import rolling_restart
+from lab.scenarios.stale_requests import stale_requests
+from lab.scenarios.unclean_election import unclean_election
+from lab.scenarios.zombie_leader import zombie_leader
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    rolling_restart,
+    killed_leader,
+    unclean_election,
+    recreated_topic,
+    reassignment,
+    zombie_leader,
+    frozen_group_member,
+    fenced_producer,
+    frozen_controller,
+    stale_requests,
+)

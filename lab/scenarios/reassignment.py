@@ -1,0 +1,33 @@
+"""See the function's docstring."""
+
+from __future__ import annotations
+
+from lab.cluster import Cluster
+from lab.comparison import Expected
+from lab.processes import wait_for
+from lab.scenario import scenario
+
+
+@scenario("orders")
+def reassignment(cluster: Cluster) -> Expected:
+    """A partition moves to other brokers and back, while clients use it: no finding.
+
+    The leader is among the replicas that are removed, so that another is elected, and a replica is deleted and created again.
+
+    No record that was acknowledged with acks=all may be missing. If one with acks=1 is, the report must list it, without a finding.
+    """
+    cluster.create("orders", "1,2")
+    shop = cluster.producer("shop", ["orders-0"], "all")
+    web = cluster.producer("web", ["orders-0"], "1")
+    cluster.consumer("billing", ["orders"])
+    for producer in (shop, web):
+        producer.tell("run")
+    for replicas in ([2, 3], [3, 1], [1, 2]):
+        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+        cluster.admin(f"reassign orders 0 {','.join(map(str, replicas))}")
+        wait_for("the reassignment ends", lambda: cluster.admin("reassigning").get("partitions") == 0)
+        cluster.wait_for_isr("orders", replicas)
+    shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+    for producer in (shop, web):
+        producer.tell("halt")
+    return Expected()

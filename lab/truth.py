@@ -1,0 +1,97 @@
+"""What the clients of a run were told: independent of any log that epochaudit reads."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A record that a producer was told to be stored, or that a consumer was given. `acks` is `all` or `1`, of consumers empty."""
+
+    client: str
+    topic: str
+    partition: int
+    offset: int
+    value: str
+    acks: str = ""
+
+    @property
+    def place(self) -> Partition:
+        return (self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The lists of all clients of a run.
+
+    sent: records that producers sent; failed: those without an answer or with an error, by client and partition.
+    kept: what each partition holds at the end: offset -> value.
+    refused: errors that clients were told, as (client, command, error).
+    """
+
+    sent: int = 0
+    acknowledged: tuple[Told, ...] = ()
+    failed: Mapping[tuple[str, Partition], int] = field(default_factory=dict)
+    consumed: tuple[Told, ...] = ()
+    kept: Mapping[Partition, Mapping[int, str]] = field(default_factory=dict)
+    refused: tuple[tuple[str, str, str], ...] = ()
+
+    def is_missing(self, record: Told) -> bool:
+        """The partition does not hold this record at its offset."""
+        return self.kept.get(record.place, {}).get(record.offset) != record.value
+
+    def missing(self, records: Iterable[Told], deleted: Collection[str] = ()) -> list[Told]:
+        """Those that are gone. `deleted`: producers whose records were deleted on purpose, with their topic."""
+        return [one for one in records if self.is_missing(one) and one.value.rsplit("-", 1)[0] not in deleted]
+
+
+def read(folder: Path) -> Truth:
+    """The truth of a run, from the files NAME.jsonl that its clients wrote."""
+    lists = {
+        path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        for path in sorted(folder.glob("*.jsonl"))
+    }
+    return of_events(lists)
+
+
+def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
+    """The same of events in memory, by client."""
+    acknowledged: list[Told] = []
+    consumed: list[Told] = []
+    failed: Counter[tuple[str, Partition]] = Counter()
+    kept: dict[Partition, dict[int, str]] = {}
+    refused: list[tuple[str, str, str]] = []
+    sent = 0
+    for client, events in lists.items():
+        acks = ""
+        for one in events:
+            match one["event"]:
+                case "started":
+                    acks = one.get("acks", "")
+                case "sent":
+                    sent += 1
+                case "acknowledged":
+                    acknowledged.append(_told(client, one, acks))
+                case "failed":
+                    failed[client, (one["topic"], one["partition"])] += 1
+                case "consumed":
+                    consumed.append(_told(client, one))
+                case "kept":
+                    kept.setdefault((one["topic"], one["partition"]), {})[one["offset"]] = one["value"]
+                case "end":
+                    kept.setdefault((one["topic"], one["partition"]), {})
+                case "refused":
+                    refused.append((client, one["command"], one["error"]))
+    return Truth(sent, tuple(acknowledged), failed, tuple(consumed), kept, tuple(refused))
+
+
+def _told(client: str, event: Mapping[str, Any], acks: str = "") -> Told:
+    return Told(client, event["topic"], event["partition"], event["offset"], event["value"], acks)
