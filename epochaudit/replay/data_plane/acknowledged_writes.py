@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import PLACE, carried_ref, client_host, of_types, ref
 from epochaudit.kafka.field_values import ALL_REPLICAS
-from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import topic_key
 
 PRODUCE: Final = "PRODUCE"
@@ -36,26 +36,61 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
     places = (F.max_by(name, "base_offset").alias(f"own_{name}") for name in PLACE)
     found = placed.groupBy("node", "file", *_KEY, "acks", "leader_epoch").agg(
-        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"), *places
-    )
+        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
+        F.max("time_ms").alias("last_ms"), *places,
+    )  # fmt: skip
     found = found.select(
-        *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", carried_ref("own").alias("own_ref")
+        *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", "last_ms",
+        carried_ref("own").alias("own_ref"),
+    )  # fmt: skip
+    found = found.join(F.broadcast(_unlogged(events, epochs)), list(_KEY), "left")
+    of_later = F.exists(
+        "unlogged",
+        lambda e: (
+            (e["leader_epoch"] > F.col("leader_epoch"))
+            & F.coalesce(e["leader"] == F.col("node"), F.lit(True))
+            & ~F.exists(
+                "own_lines",
+                lambda line: (
+                    (line["node"] == F.col("node"))
+                    & (line["leader_epoch"] < e["leader_epoch"])
+                    & (line["from_ms"] >= F.col("last_ms"))
+                ),
+            )
+        ),
     )
-    # The node led, or may have led, in a later epoch without a line of its own: its answers may be of that one.
+    of_later = F.coalesce(of_later, F.lit(False))
+    return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop(
+        "unlogged", "own_lines", "last_ms"
+    )
+
+
+def _unlogged(events: DataFrame, epochs: DataFrame) -> DataFrame:
+    """One row per partition with a leader epoch that has no line of its leader: unlogged, and own_lines of its replicas.
+
+    A node that led, or may have led, in such an epoch may have given an answer in it, unless it wrote a line of a lower epoch after the
+    answer: the epochs of a replica only rise.
+    """
     unlogged = (
         epochs.where("may_have_begun")
         .groupBy(*_KEY)
         .agg(F.collect_list(F.struct("leader_epoch", "leader")).alias("unlogged"))
     )
-    found = found.join(F.broadcast(unlogged), list(_KEY), "left")
-    of_node = F.filter("unlogged", lambda e: F.coalesce(e["leader"] == F.col("node"), F.lit(True)))
-    of_later = F.coalesce(F.array_max(of_node["leader_epoch"]) > F.col("leader_epoch"), F.lit(False))
-    return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop("unlogged")
+    lines = replica_starts(events).where("proven").withColumn("topic_key", topic_key())
+    own_lines = (
+        lines.join(F.broadcast(unlogged.select(*_KEY)), list(_KEY), "left_semi")
+        .groupBy(*_KEY)
+        .agg(F.collect_list(F.struct("node", "leader_epoch", "from_ms")).alias("own_lines"))
+    )
+    none = F.array().cast("array<struct<node:int,leader_epoch:int,from_ms:bigint>>")
+    return unlogged.join(F.broadcast(own_lines), list(_KEY), "left").withColumn(
+        "own_lines", F.coalesce("own_lines", none)
+    )
 
 
 def _leader_epoch() -> Column:
-    """The highest leader epoch in which the node can have answered, if it led in all that are possible."""
-    return F.when(F.col("held_complete") & F.col("held_leader"), F.col("held_max"))
+    """The highest leader epoch in which the node can have answered: only a leader appends what is acknowledged."""
+    return F.when(F.col("held_complete"), F.col("led_max"))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:

@@ -322,6 +322,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       held_complete        the epoch at arrival is known, so that the node can have held no other
       epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
       held_leader          the node was leader in all these epochs
+      led_max              the highest of these epochs in which the node was leader; null: none
       held_ref             the line that starts held_max; leads_in_highest: it starts a leader
       kafka_version        of the process that answered, as major*1,000,000 + minor*1,000 + patch
       successor            the line by which another topic of the name replaced the replica of the topic id, at any time
@@ -359,6 +360,8 @@ def _held_columns(stable: Column) -> dict[str, Column]:
     just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
     lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
     settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")
+    led = F.filter("possible", lambda e: e["is_leader"])
+    led_max = F.array_max(F.transform(led, lambda e: e["leader_epoch"]))
     first = F.get("possible", F.lit(0))["topic"]
 
     def when_stable(of_interval: Column, searched: Column) -> Column:
@@ -377,6 +380,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_complete": stable.isNotNull() | F.coalesce(settled, F.lit(False)),
         "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
+        "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
         "led_just_before": when_stable(stable["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
         "topic": F.coalesce("topic", when_stable(stable["topic"], first), F.get("held", F.lit(0))["topic"]),

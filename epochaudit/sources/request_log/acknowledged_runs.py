@@ -19,7 +19,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 _ARRIVAL: Final = COLUMNS.index("arrival_ms")
 SPAN_MS: Final = 1_000
-"""The longest run. A run counts only if its node led all the time, and leaders may change every few seconds."""
+"""The longest run. A run counts for the newest leader epoch in it, and leaders may change every few seconds."""
 
 Values = tuple[Any, ...]
 
