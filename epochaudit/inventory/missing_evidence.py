@@ -7,6 +7,7 @@ lines could have held findings, so that a result without them is not a clean one
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,10 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.findings.evidence import iso_time
-from epochaudit.inventory.inventory import LOGS, REQUEST_LOG, Missing, NodeRead, Process
+from epochaudit.inventory.inventory import LOGS, REQUEST_LOG, STATE_CHANGE_LOG, Missing, NodeRead, Process
 from epochaudit.kafka.field_values import BROKER
 from epochaudit.sources.files.rotation import rotations
+from epochaudit.sources.formats import EMPTY
 
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import CaptureFile
@@ -72,7 +74,7 @@ def missing_evidence(
     """All missing evidence, nodes first."""
     return (
         *_nodes(missing_nodes, seen),
-        *_logs(nodes, seen),
+        *_logs(nodes, files, seen),
         *_rotated(files),
         *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
         *_tails(nodes, files, spans, seen),
@@ -87,11 +89,22 @@ def _nodes(missing_nodes: Iterable[Process], seen: Seen) -> Iterator[Missing]:
         )
 
 
-def _logs(nodes: Sequence[NodeRead], seen: Seen) -> Iterator[Missing]:
-    """Logs that a node lacks and another node of its cluster has."""
+def _logs(nodes: Sequence[NodeRead], files: Sequence[CaptureFile], seen: Seen) -> Iterator[Missing]:
+    """Logs that a node lacks and another node of its cluster has.
+
+    A state-change.log that is there, but empty, is not missing: a broker without partitions writes nothing to it.
+    """
+    names = {(file.cluster, os.path.basename(file.path)) for file in files if file.source == STATE_CHANGE_LOG}
+    empty = {
+        (file.cluster, file.node)
+        for file in files
+        if file.kind == EMPTY and (file.cluster, os.path.basename(file.path)) in names
+    }
     for node in nodes:
         others = [other for other in nodes if other.cluster == node.cluster and other.node != node.node]
         for source in node.missing_logs:
+            if source == STATE_CHANGE_LOG and (node.cluster, node.node) in empty:
+                continue
             have = [one.node for one in others if source in seen.rows.get((one.cluster, one.node), {})]
             if have:
                 answers = _usual(node.cluster, seen) if source == REQUEST_LOG else None

@@ -54,6 +54,17 @@ def test_a_log_that_a_neighbour_has_is_missing_and_one_that_nobody_has_is_not() 
     assert absent_logs(()) == ()
 
 
+def test_an_empty_state_change_log_is_not_missing() -> None:
+    def lacking(source: str, name: str) -> list[str]:
+        empty = CaptureFile(f"1/{name}", f"1/{name}", "empty", "c", 0, 1, None)
+        rows = {("c", 2): {source: 7}}
+        return missing((node(1, source), node(2)), (empty, log(2, source, "2/the.log")), rows=rows)
+
+    assert lacking("state_change_log", "the.log") == []
+    assert lacking("state_change_log", "other.log") == ["state-change.log of node 1"]
+    assert len(lacking("request_log", "the.log")) == 1  # its logger may be off
+
+
 def test_rotated_files_between_others_are_missing() -> None:
     base = "b/kafka-request.log"
 
