@@ -162,6 +162,9 @@ class Report:
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
     offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
+    settled_until: ISO 8601, as the logs print their times. What the logs tell from before was judged by earlier runs over the
+    warehouse, and is included; null: nothing was. late: files that came after that, and begin before it: what they tell from
+    before was not judged.
     """
 
     version: str
@@ -180,6 +183,8 @@ class Report:
     stuck: tuple[StuckMember, ...] = ()
     lost_writes: tuple[LostWrites, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict)
+    settled_until: str | None = None
+    late: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     undrawn: int = 0
 
@@ -281,6 +286,8 @@ def merged(reports: Iterable[Report]) -> Report:
         stuck=tuple(one for report in whole for one in report.stuck),
         lost_writes=tuple(one for report in whole for one in report.lost_writes),
         known={id: since for report in whole for id, since in report.known.items()},
+        settled_until=min((report.settled_until for report in whole if report.settled_until), default=None),
+        late=tuple(path for report in whole for path in report.late),
     )
 
 
