@@ -34,11 +34,11 @@ _NO_BRANCH: Final = "-1"
 
 @dataclass(frozen=True)
 class Span:
-    """Which subjects are judged, by the time of their own line (`Rule.evidence`), in milliseconds since the epoch.
+    """Which subjects are judged, by the time of the newest line of their evidence (`Rule.evidence`), in milliseconds since the epoch.
 
-    from_ms: subjects with an earlier line are not judged; None: all are. settled_until_ms: the verdicts of subjects with an earlier
-    line are counted in `Judgement.settled`, too; None: those of none. A subject whose line has no time is always judged, and
-    never settled.
+    from_ms: subjects with an earlier newest line are not judged; None: all are. settled_until_ms: the verdicts of subjects with an
+    earlier newest line are counted in `Judgement.settled`, too; None: those of none. A subject none of whose lines has a time is always
+    judged, and never settled. The newest line decides, as a breach may need an old line and a new one.
     """
 
     from_ms: int | None = None
@@ -99,7 +99,7 @@ class Judgement:
         return self._tallies(_COUNTS)
 
     def settled(self) -> Iterator[Tally]:
-        """One per rule: of its subjects whose own line precedes `Span.settled_until_ms`. Blocks as `tallies`."""
+        """One per rule: of its subjects whose evidence precedes `Span.settled_until_ms`. Blocks as `tallies`."""
         return self._tallies(_SETTLED)
 
     def _tallies(self, metric: str) -> Iterator[Tally]:
@@ -136,7 +136,7 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     has_runs = RUN in frame.columns
     metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
     if span.settled_until_ms is not None:
-        is_settled = [f"{_own_time(rule)} < {span.settled_until_ms}" for rule in rules]
+        is_settled = [f"{_newest_time(rule)} < {span.settled_until_ms}" for rule in rules]
         metrics.append(F.expr(_counts(branches, has_runs, is_settled)).alias(_SETTLED))
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
@@ -158,16 +158,17 @@ def _branch_column(number: int) -> str:
     return f"branch_{number}"
 
 
-def _own_time(rule: Rule) -> str:
-    """The time of the line that the rule's subject is about, null if it has none, as SQL."""
-    return f"{next(iter(rule.evidence.values()))}.time_ms"
+def _newest_time(rule: Rule) -> str:
+    """The time of the newest of a subject's evidence lines, null if none has a time, as SQL."""
+    times = sorted({f"{column}.time_ms" for column in rule.evidence.values()})
+    return times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
 
 
 def _branch(rule: Rule, branches: Sequence[Branch], span: Span) -> Column:
     """The index of the first branch whose condition holds, else of the last one; null where the rule does not apply."""
     applies = rule.applies()
     if span.from_ms is not None:
-        applies &= F.expr(f"coalesce({_own_time(rule)} >= {span.from_ms}, true)")
+        applies &= F.expr(f"coalesce({_newest_time(rule)} >= {span.from_ms}, true)")
     conditions = [branch.condition for branch in branches[:-1]]
     last = F.lit(len(branches) - 1)
     if not conditions:

@@ -1,6 +1,6 @@
 """Subjects that earlier runs judged for the last time: their verdicts, findings and truncations are included, not computed again.
 
-A run settles the subjects whose own line is older than the newest lines of every node that it read, less `settle_after_ms`. Evidence
+A run settles the subjects all of whose evidence is older than the last lines of every node that it read, less `settle_after_ms`. Evidence
 that comes within that time changes verdicts as in one audit of all logs. What is settled is counted in the run's row of the table `runs`.
 """
 
@@ -31,9 +31,7 @@ SETTLE_AFTER_MS: Final = 2 * DAY_MS
 LOOK_BACK_MS: Final = (
     3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
 )
-HOUR_MS: Final = (
-    3_600_000  # the reader's runs of like rows end at the multiples of ten seconds, and so never cross an hour
-)
+GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses a minute
 
 
 class _Counted(msgspec.Struct):
@@ -45,7 +43,7 @@ class _Counted(msgspec.Struct):
 class Settled:
     """What earlier runs of one selection settled, of some clusters.
 
-    until_ms: subjects whose own line precedes this time are settled; None: none are. tallies: their verdicts, by rule.
+    until_ms: subjects all of whose evidence precedes this time are settled; None: none are. tallies: their verdicts, by rule.
     report: of the last of these runs, without its findings. until_then_ms: until when subjects were settled before some of them
     were taken to be judged again; else until_ms.
     """
@@ -142,7 +140,7 @@ def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | No
     )
     times = [row["end_ms"] for row in ends.collect()]
     now = int(datetime.now(UTC).timestamp() * 1000)
-    return (min(*times, now) - settle_after_ms) // HOUR_MS * HOUR_MS if times else 0
+    return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
 
 
 def late_files(tracked: Iterable[Tracked], before: Settled) -> list[str]:
@@ -169,15 +167,15 @@ def with_settled(
     """The report with the findings, truncations and lost writes that are settled. `late`: as `late_files`."""
     if before.until is None or before.report is None:
         return report
-    own_lines = {rule.id: next(iter(rule.evidence)) for rule in rules}
     reported = {finding.finding_id for finding in with_consequences(report.findings)}
     clusters = F.col("cluster").isin(*report.inventory.clusters)
-    rows = directory.table("findings").where(clusters & (F.col("state") == OPEN) & F.col("rule").isin(*own_lines))
+    rows = directory.table("findings").where(
+        clusters & (F.col("state") == OPEN) & F.col("rule").isin(*(rule.id for rule in rules))
+    )
     found = [
         (row["caused_by"], finding)
         for row in rows.toArrow().to_pylist()
-        if (finding := finding_of(row)).finding_id not in reported
-        and _precedes(finding, own_lines[finding.rule], before.until)
+        if (finding := finding_of(row)).finding_id not in reported and _precedes(finding, before.until)
     ]
     settled_ids = {finding.finding_id for _, finding in found}
     consequences: dict[str, list[Finding]] = {}
@@ -203,10 +201,10 @@ def with_settled(
     )
 
 
-def _precedes(finding: Finding, role: str, until: str) -> bool:
-    """The finding's own line, if it has one with a time, precedes that time."""
-    times = [line.time for line in finding.evidence if line.role == role and line.time is not None]
-    return bool(times) and times[0].rstrip("Z") < until
+def _precedes(finding: Finding, until: str) -> bool:
+    """All of the finding's lines precede that time; at least one has a time."""
+    times = [line.time.rstrip("Z") for line in finding.evidence if line.time is not None]
+    return bool(times) and max(times) < until
 
 
 def _removals(now: Iterable[Removal], before: Iterable[Removal]) -> tuple[Removal, ...]:

@@ -102,7 +102,7 @@ def test_a_night_reads_no_requests_of_settled_days(
 ) -> None:
     """A real incident, cut in time: the second night judges its last part, with the findings of one audit of all."""
     source, folder, location = capture(CAPTURE), tmp_path / CAPTURE, str(tmp_path / "warehouse")
-    monkeypatch.setattr(settling, "HOUR_MS", 10_000)
+    monkeypatch.setattr(settling, "GRAIN_MS", 10_000)
     monkeypatch.setattr(settling, "LOOK_BACK_MS", 10_000)
     whole = report_of(audit(spark, str(source)))
 
