@@ -149,6 +149,15 @@ class LostWrites:
 
 
 @dataclass(frozen=True)
+class LateFile:
+    """A log that came when what it tells was settled. since: its first event that was not judged, ISO 8601, as it prints it."""
+
+    cluster: str
+    path: str
+    since: str
+
+
+@dataclass(frozen=True)
 class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
@@ -163,8 +172,7 @@ class Report:
     offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     settled_until: ISO 8601, as the logs print their times. What the logs tell from before was judged by earlier runs over the
-    warehouse, and is included; null: nothing was. late: files that came after that, and begin before it: what they tell from
-    before was not judged.
+    warehouse, and is included; null: nothing was. late: files that came after that, with events from before, which were not judged.
     """
 
     version: str
@@ -184,7 +192,7 @@ class Report:
     lost_writes: tuple[LostWrites, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict)
     settled_until: str | None = None
-    late: tuple[str, ...] = ()
+    late: tuple[LateFile, ...] = ()
     pictures: tuple[Picture, ...] = ()
     undrawn: int = 0
 

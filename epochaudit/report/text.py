@@ -169,9 +169,11 @@ def _settled(page: Page, report: Report) -> None:
         indent=2,
         hang=2,
     )
-    for path in report.late[:SHOWN_MISSING]:
+    for one in report.late[:SHOWN_MISSING]:
         page.say(
-            (f"{path} came later: what it tells from before that time was not judged", "bold yellow"), indent=2, hang=2
+            (f"{one.path} came later: what it tells from {one.since} until then was not judged", "bold yellow"),
+            indent=2,
+            hang=2,
         )
 
 

@@ -34,11 +34,11 @@ _NO_BRANCH: Final = "-1"
 
 @dataclass(frozen=True)
 class Span:
-    """Which subjects are judged, by the time of the newest line of their evidence (`Rule.evidence`), in milliseconds since the epoch.
+    """Which subjects are judged, by the time of their own line (`Rule.evidence`), in milliseconds since the epoch.
 
-    from_ms: subjects with an earlier newest line are not judged; None: all are. settled_until_ms: the verdicts of subjects with an
-    earlier newest line are counted in `Judgement.settled`, too; None: those of none. A subject none of whose lines has a time is always
-    judged, and never settled. The newest line decides, as a breach may need an old line and a new one.
+    from_ms: of subjects with an earlier line only those are judged that have a verdict to list, and a line since then: a breach may
+    need an old line and a new one. None: all are judged. settled_until_ms: the verdicts of judged subjects with an earlier line are
+    counted in `Judgement.settled`, too; None: those of none. A subject whose own line has no time is always judged, and never settled.
     """
 
     from_ms: int | None = None
@@ -99,7 +99,7 @@ class Judgement:
         return self._tallies(_COUNTS)
 
     def settled(self) -> Iterator[Tally]:
-        """One per rule: of its subjects whose evidence precedes `Span.settled_until_ms`. Blocks as `tallies`."""
+        """One per rule: of its subjects whose own line precedes `Span.settled_until_ms`. Blocks as `tallies`."""
         return self._tallies(_SETTLED)
 
     def _tallies(self, metric: str) -> Iterator[Tally]:
@@ -126,9 +126,13 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     a row counts as often.
     """
     branches = [rule.verdict() for rule in rules]
-    evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n], span) for n, rule in enumerate(rules)})
+    evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n]) for n, rule in enumerate(rules)})
     observation = Observation()
     requested = {n: indexes for n, of_rule in enumerate(branches) if (indexes := _indexes(of_rule, verdicts))}
+    if span.from_ms is not None:
+        evaluated = evaluated.withColumns(
+            {_branch_column(n): F.expr(_since(n, rule, span.from_ms, requested.get(n))) for n, rule in enumerate(rules)}
+        )
     # with a plain `false`, Spark would optimize the observation away together with the rows
     requested = requested or {0: _NO_BRANCH}
     # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
@@ -136,7 +140,7 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     has_runs = RUN in frame.columns
     metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
     if span.settled_until_ms is not None:
-        is_settled = [f"{_newest_time(rule)} < {span.settled_until_ms}" for rule in rules]
+        is_settled = [f"{_own_time(rule)} < {span.settled_until_ms}" for rule in rules]
         metrics.append(F.expr(_counts(branches, has_runs, is_settled)).alias(_SETTLED))
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
@@ -158,27 +162,31 @@ def _branch_column(number: int) -> str:
     return f"branch_{number}"
 
 
-def _newest_time(rule: Rule) -> str:
-    """The time of the newest of a subject's evidence lines, null if none has a time, as SQL."""
-    times = sorted({f"{column}.time_ms" for column in rule.evidence.values()})
-    return times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+def _own_time(rule: Rule) -> str:
+    """The time of the line that the rule's subject is about, null if it has none, as SQL."""
+    return f"{next(iter(rule.evidence.values()))}.time_ms"
 
 
-def _branch(rule: Rule, branches: Sequence[Branch], span: Span) -> Column:
+def _since(number: int, rule: Rule, from_ms: int, listed: str | None) -> str:
+    """The branch of rule `number` for the subjects to judge (`Span.from_ms`), null for others, as SQL. listed: as in `judge`."""
+    is_own = f"coalesce({_own_time(rule)} >= {from_ms}, true)"
+    newer = " or ".join(f"{column}.time_ms >= {from_ms}" for column in sorted({*rule.evidence.values()}))
+    is_listed = f" or ({_branch_column(number)} in ({listed}) and ({newer}))" if listed else ""
+    return f"if({is_own}{is_listed}, {_branch_column(number)}, null)"
+
+
+def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
     """The index of the first branch whose condition holds, else of the last one; null where the rule does not apply."""
-    applies = rule.applies()
-    if span.from_ms is not None:
-        applies &= F.expr(f"coalesce({_newest_time(rule)} >= {span.from_ms}, true)")
     conditions = [branch.condition for branch in branches[:-1]]
     last = F.lit(len(branches) - 1)
     if not conditions:
-        return F.when(applies, last)
+        return F.when(rule.applies(), last)
     index: Column | None = None
     for number, condition in enumerate(conditions):
         if condition is None:
             raise ValueError(f"rule {rule.id}: only the last branch may do without a condition")
         index = F.when(condition, number) if index is None else index.when(condition, number)
-    return F.when(applies, last if index is None else index.otherwise(last))
+    return F.when(rule.applies(), last if index is None else index.otherwise(last))
 
 
 def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool, conditions: Sequence[str] = ()) -> str:

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import RangeId
 from epochaudit.pipeline import (
     REPORTED,
-    Audit,
     Earlier,
     Reading,
     evaluate_rules,
@@ -53,19 +52,16 @@ from epochaudit.warehouse.ledger import (
 from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
 from epochaudit.warehouse.settling import (
     SETTLE_AFTER_MS,
-    Settled,
-    added,
+    FileKey,
+    including,
     late_files,
     settled_by,
     span_of,
     stored,
-    with_settled,
 )
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
 COMPARED: Final = 1 << 12
-FileKey = tuple[str, str]  # cluster and path
-
 CONFLICTS: Final = (
     "Concurrent",
     "DELTA_CONCURRENT",
@@ -153,11 +149,13 @@ def audited(
         directory = opened(spark, location)
         clusters = [_cluster(directory, inspected) for inspected in _one_per_cluster(seen)]
         before = settled_by(directory, [cluster.name for cluster in clusters], selection, rejudge_ms)
-        late = late_files((found for cluster in clusters for found in cluster.files.values()), before)
     with metrics.stage("reading"), explained(location):
         night = _Night(directory, run, clusters, before.requests_from_ms)
         read = night.read_new(fold=not {*show} - {*REPORTED})
-        span = span_of(directory, before, night.new_parts, settle_after_ms)
+        span = span_of(
+            directory, before, [part for parts in night.new_parts.values() for part in parts], settle_after_ms
+        )
+        late = late_files(directory, before, night.new_parts, night.earlier_parts())
         earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show, selection))
     if earlier is not None and rejudge_ms is None:
         metrics.read = read
@@ -172,31 +170,22 @@ def audited(
             if not night.read_in_full(audit.listed_runs):
                 break
         audit.release()
-    settles = span.settled_until_ms is not None and not audit.failures
-    settled = stored(audit.settled) if settles else None
-    audit = _with_settled(audit, before)
     with tuned_for(spark, night.row_count()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, replace(report_of(audit), roots={}))
-            report = with_settled(directory, report, before, audit.rules, late)
+            included = including(directory, report, audit, before, span, late)
         metrics.read = read  # of this night only, unlike the rows that the rules evaluated
         with metrics.stage("writing"), explained(location):
             if generations(directory, night.generations) != night.generations:
                 raise overtaken(location)
             evaluation = Evaluation.of(night.generations, rules, show, selection)
-            record(directory, run, evaluation, audit, report, metrics, show, span, settled)
-            report = with_known(directory, report, before=run)
+            settles = span.settled_until_ms is not None and not audit.failures
+            settled = stored(included.settled) if settles else None
+            results = with_settled_tallies(audit, included.tallies)
+            record(directory, run, evaluation, results, included.report, metrics, show, span, settled)
+            report = with_known(directory, included.report, before=run)
     audit.release()
     return report
-
-
-def _with_settled(audit: Audit, before: Settled) -> Audit:
-    """The audit with the tallies of its rules' settled subjects."""
-    if not before.tallies:
-        return audit
-    rules = {tally.rule for tally in audit.tallies}
-    sums = added({t.rule: t for t in audit.tallies}, (t for t in before.tallies.values() if t.rule in rules))
-    return with_settled_tallies(audit, list(sums.values()))
 
 
 def reported(spark: SparkSession, location: str, cluster: str | None = None, new: bool | datetime = False) -> Report:
@@ -238,7 +227,8 @@ class _Night:
     """A run's reading: scans ranges, and commits their rows.
 
     parts: the committed parts of each file; before `read_new`, of those that remain. generations: of each cluster's horizon.
-    new_parts: those that `read_new` committed. requests_from_ms: earlier rows of request logs are left out; None: none are.
+    new_parts: cluster and path -> parts that `read_new` committed. requests_from_ms: earlier rows of request logs are left
+    out; None: none are.
     """
 
     def __init__(
@@ -246,10 +236,11 @@ class _Night:
     ) -> None:
         self._directory, self._run, self._clusters = directory, run, clusters
         self._requests_from_ms = requests_from_ms
-        self.new_parts: Collection[int] = ()
+        self.new_parts: Mapping[FileKey, Sequence[int]] = {}
         self.generations = {cluster.name: cluster.generation for cluster in clusters}
         self.parts = {key: parts for cluster in clusters for key, parts in cluster.parts().items()}
         self._tracked = {(cluster.name, path): found for cluster in clusters for path, found in cluster.files.items()}
+        self._tracked_before = dict(self._tracked)
         self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
         self._readable = {part.id: part for cluster in clusters for part in cluster.readable()}
         self._rows: int | None = None
@@ -258,6 +249,14 @@ class _Night:
         """The committed rows, of captures without the files whose rows maintenance has removed."""
         captures = [self._with_rows(cluster) for cluster in self._clusters]
         return reading_of(self._directory, captures, self.parts, self._requests_from_ms)
+
+    def earlier_parts(self) -> dict[FileKey, list[int]]:
+        """Cluster and path -> the parts that the file had before tonight, whether or not they were read again."""
+        return {
+            (name, path): [part.number for part in found.before.parts]
+            for (name, path), found in self._tracked_before.items()
+            if found.before is not None
+        }
 
     def row_count(self) -> int:
         """The number of committed events."""
@@ -273,7 +272,10 @@ class _Night:
         ranges = [part for cluster in self._clusters for part in cluster.ranges]
         files = len({(part.file.cluster, part.file.path) for part in ranges})
         written = self._commit(self._scanned(ranges, fold) if ranges else Scan(()))
-        self.new_parts = {part.number for part in written.parts.values()}
+        new = defaultdict[FileKey, list[int]](list)
+        for (name, path, _), part in written.parts.items():
+            new[name, path].append(part.number)
+        self.new_parts = new
         counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
         return {"files": files, **counts, "quarantined": written.quarantined}
 

@@ -1,6 +1,6 @@
 """Subjects that earlier runs judged for the last time: their verdicts, findings and truncations are included, not computed again.
 
-A run settles the subjects all of whose evidence is older than the last lines of every node that it read, less `settle_after_ms`. Evidence
+A run settles the subjects whose own line is older than the last lines of every request log that it read, less `settle_after_ms`. Evidence
 that comes within that time changes verdicts as in one audit of all logs. What is settled is counted in the run's row of the table `runs`.
 """
 
@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.losses.removal import Removal
-from epochaudit.report.contents import LostWrites, Report
+from epochaudit.pipeline import Audit
+from epochaudit.report.assembly import rule_results
+from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
-from epochaudit.rules.rule import Rule
-from epochaudit.sources.formats import BY_KIND, Unit
-from epochaudit.warehouse.horizon import Tracked
 from epochaudit.warehouse.ledger import OPEN, finding_of
 from epochaudit.warehouse.tables import Directory
 
@@ -31,7 +31,11 @@ SETTLE_AFTER_MS: Final = 2 * DAY_MS
 LOOK_BACK_MS: Final = (
     3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
 )
+TOLD_WHEN_IT_HAPPENED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
 GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses a minute
+
+
+FileKey = tuple[str, str]  # cluster and path
 
 
 class _Counted(msgspec.Struct):
@@ -43,7 +47,7 @@ class _Counted(msgspec.Struct):
 class Settled:
     """What earlier runs of one selection settled, of some clusters.
 
-    until_ms: subjects all of whose evidence precedes this time are settled; None: none are. tallies: their verdicts, by rule.
+    until_ms: subjects whose own line precedes this time are settled; None: none are. tallies: their verdicts, by rule.
     report: of the last of these runs, without its findings. until_then_ms: until when subjects were settled before some of them
     were taken to be judged again; else until_ms.
     """
@@ -130,81 +134,163 @@ def span_of(directory: Directory, before: Settled, parts: Iterable[int], settle_
 
 
 def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | None) -> int:
-    """Until when subjects are settled by the logs in these parts; 0: none are."""
+    """Until when subjects are settled by the logs in these parts; 0: none are.
+
+    The request logs decide if there are any: they are written all the time, while the last line of another log may be days old.
+    """
     read = sorted(parts)
     if settle_after_ms is None or not read:
         return 0
-    splits = directory.table("splits").where(F.col("part").between(read[0], read[-1]))
-    ends = (
-        splits.groupBy("cluster", "node").agg(F.max("last_time_ms").alias("end_ms")).where(F.col("end_ms").isNotNull())
+    events = directory.table("events").where(F.col("part").between(read[0], read[-1]) & _is_told_when_it_happened())
+    ends = events.groupBy("cluster", "node").agg(
+        F.max("time_ms").alias("end_ms"), F.max(F.when(F.col("of_requests"), F.col("time_ms"))).alias("requests_end_ms")
     )
-    times = [row["end_ms"] for row in ends.collect()]
+    rows = ends.collect()
+    of_requests = [row["requests_end_ms"] for row in rows if row["requests_end_ms"] is not None]
+    times = of_requests or [row["end_ms"] for row in rows if row["end_ms"] is not None]
     now = int(datetime.now(UTC).timestamp() * 1000)
     return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
 
 
-def late_files(tracked: Iterable[Tracked], before: Settled) -> list[str]:
-    """The paths of files that came when their first lines were settled, and so were not judged. `tracked`: all of the warehouse.
+def late_files(
+    directory: Directory,
+    before: Settled,
+    read: Mapping[FileKey, Iterable[int]],
+    earlier: Mapping[FileKey, Iterable[int]],
+) -> list[LateFile]:
+    """The files of which this run read events of a time that was settled, and those that earlier runs so read.
 
-    The times of a partition's batches are those of its producers, and say nothing about when something happened.
+    read, earlier: cluster and path -> the file's parts that this run read, and those that it had before.
     """
     if before.until_ms is None or before.report is None:
         return []
-    return sorted(
-        found.file.stored.path
-        for found in tracked
-        if (found.before is None or found.file.stored.path in before.report.late)
-        and found.file.kind in BY_KIND
-        and BY_KIND[found.file.kind].unit is not Unit.BATCH
-        and found.file.first_time_ms is not None
-        and found.file.first_time_ms < before.until_ms
-    )
-
-
-def with_settled(
-    directory: Directory, report: Report, before: Settled, rules: Sequence[Rule], late: Iterable[str]
-) -> Report:
-    """The report with the findings, truncations and lost writes that are settled. `late`: as `late_files`."""
-    if before.until is None or before.report is None:
-        return report
-    reported = {finding.finding_id for finding in with_consequences(report.findings)}
-    clusters = F.col("cluster").isin(*report.inventory.clusters)
-    rows = directory.table("findings").where(
-        clusters & (F.col("state") == OPEN) & F.col("rule").isin(*(rule.id for rule in rules))
-    )
-    found = [
-        (row["caused_by"], finding)
-        for row in rows.toArrow().to_pylist()
-        if (finding := finding_of(row)).finding_id not in reported and _precedes(finding, before.until)
+    known = [one for one in before.report.late if one.since < (before.until or "")]
+    ends = _ends(directory, [part for parts in earlier.values() for part in parts])
+    facts = [
+        (part, *file, max((ends.get(one, 0) for one in earlier.get(file, ())), default=0))
+        for file, parts in read.items()
+        for part in parts
     ]
-    settled_ids = {finding.finding_id for _, finding in found}
+    if not facts:
+        return known
+    of_parts = directory.spark.createDataFrame(facts, "part bigint, of_cluster string, path string, end_ms bigint")
+    events = directory.table("events").where(_is_told_when_it_happened() & (F.col("time_ms") < before.until_ms))
+    found = events.join(F.broadcast(of_parts), "part").where(F.col("time_ms") > F.col("end_ms"))
+    rows = found.groupBy("of_cluster", "path").agg(F.min("time_ms").alias("since_ms")).collect()
+    new = [LateFile(row["of_cluster"], row["path"], iso_time(row["since_ms"], zoned=False) or "") for row in rows]
+    earliest: dict[FileKey, LateFile] = {}
+    for one in sorted((*known, *new), key=lambda one: one.since, reverse=True):
+        earliest[one.cluster, one.path] = one
+    return [earliest[file] for file in sorted(earliest)]
+
+
+def _is_told_when_it_happened() -> Column:
+    """The event is of a log of lines or records. Of a partition's batches the times are those of its producers."""
+    return F.col("source").isin(*TOLD_WHEN_IT_HAPPENED)
+
+
+def _ends(directory: Directory, parts: Sequence[int]) -> Mapping[int, int]:
+    """part -> the time of its last event, for parts that have one."""
+    if not parts:
+        return {}
+    of_parts = directory.spark.createDataFrame([(part,) for part in parts], "part bigint")
+    splits = directory.table("splits").join(F.broadcast(of_parts), "part").where(F.col("last_time_ms").isNotNull())
+    return {row["part"]: row["last_time_ms"] for row in splits.select("part", "last_time_ms").collect()}
+
+
+@dataclass(frozen=True)
+class Included:
+    """A run's results with those of earlier runs that it did not judge again.
+
+    report: with their findings, truncations, lost writes and counts. tallies: of all subjects. settled: of the subjects that
+    this run settled.
+    """
+
+    report: Report
+    tallies: tuple[Tally, ...]
+    settled: tuple[Tally, ...]
+
+
+def including(
+    directory: Directory, report: Report, audit: Audit, before: Settled, span: Span, late: Iterable[LateFile]
+) -> Included:
+    """Add what earlier runs settled to a run's results. report: that of `audit`. span: what it judged. `late`: as `late_files`.
+
+    A finding that earlier runs reported stays if its own line is settled, or if one of its lines is older than the requests that
+    were read: this run could not have found it again.
+    """
+    if before.until is None or before.report is None:
+        return Included(report, audit.tallies, audit.settled)
+    own_roles = {rule.id: next(iter(rule.evidence)) for rule in audit.rules}
+    found = {finding.finding_id: finding for finding in with_consequences(report.findings)}
+    earlier = _open_findings(directory, report.inventory.clusters, own_roles)
+    requests_from = iso_time(before.requests_from_ms, zoned=False) or ""
+    settled_ids = {id for id, (_, one) in earlier.items() if _own_time(one, own_roles) < before.until}
+    staying = {
+        id: (caused_by, one)
+        for id, (caused_by, one) in earlier.items()
+        if id not in found and (id in settled_ids or any(time < requests_from for time in _times(one)))
+    }
+    again = [Tally(one.rule, {one.verdict: -1}, {}) for id, one in found.items() if id in settled_ids]
+    added_now = [one for id, (_, one) in staying.items() if id not in settled_ids]
+    settles = iso_time(span.settled_until_ms, zoned=False) or ""
+    added_later = [one for one in added_now if _own_time(one, own_roles) < settles]
+    rules = {tally.rule: tally for tally in audit.tallies}
+    of_rules = (tally for tally in before.tallies.values() if tally.rule in rules)
+    tallies = added(rules, (*of_rules, *again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_now)))
+    of_step = {tally.rule: tally for tally in audit.settled}
+    settled = (
+        added(of_step, (*again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_later))) if of_step else {}
+    )
+    whole = replace(
+        report,
+        rules=rule_results(audit.rules, tallies.values()),
+        findings=_united(report.findings, staying.values()),
+        removals=_removals(report.removals, before.report.removals),
+        lost_writes=_lost_writes(report.lost_writes, before.report.lost_writes),
+        settled_until=before.until,
+        late=tuple(late),
+    )
+    return Included(whole, tuple(tallies.values()), tuple(settled.values()))
+
+
+def _open_findings(
+    directory: Directory, clusters: Iterable[str], rules: Iterable[str]
+) -> dict[str, tuple[str | None, Finding]]:
+    """The open findings of these rules, by id: the id of the finding that caused it, if any, and the finding."""
+    of_clusters = F.col("cluster").isin(*clusters) & (F.col("state") == OPEN) & F.col("rule").isin(*rules)
+    rows = directory.table("findings").where(of_clusters).toArrow().to_pylist()
+    return {row["finding_id"]: (row["caused_by"], finding_of(row)) for row in rows}
+
+
+def _united(found: Iterable[Finding], staying: Iterable[tuple[str | None, Finding]]) -> tuple[Finding, ...]:
+    """The findings of both, each below the one that caused it if that is there, too."""
+    roots = list(found)
+    staying = list(staying)
+    ids = {one.finding_id for one in roots} | {one.finding_id for caused_by, one in staying if caused_by is None}
     consequences: dict[str, list[Finding]] = {}
-    roots = list(report.findings)
-    for caused_by, finding in found:
-        if caused_by in settled_ids or caused_by in reported:
-            consequences.setdefault(caused_by, []).append(finding)
+    for caused_by, one in staying:
+        if caused_by is not None and caused_by in ids:
+            consequences.setdefault(caused_by, []).append(one)
         else:
-            roots.append(finding)
+            roots.append(one)
     whole = (
         replace(
             one, consequences=tuple(sorted((*one.consequences, *consequences.get(one.finding_id, ())), key=in_order))
         )
         for one in roots
     )
-    return replace(
-        report,
-        findings=tuple(sorted(whole, key=in_order)),
-        removals=_removals(report.removals, before.report.removals),
-        lost_writes=_lost_writes(report.lost_writes, before.report.lost_writes),
-        settled_until=before.until,
-        late=tuple(late),
-    )
+    return tuple(sorted(whole, key=in_order))
 
 
-def _precedes(finding: Finding, until: str) -> bool:
-    """All of the finding's lines precede that time; at least one has a time."""
-    times = [line.time.rstrip("Z") for line in finding.evidence if line.time is not None]
-    return bool(times) and max(times) < until
+def _times(finding: Finding) -> list[str]:
+    return [line.time.rstrip("Z") for line in finding.evidence if line.time is not None]
+
+
+def _own_time(finding: Finding, roles: Mapping[str, str]) -> str:
+    """The time of the finding's own line; without one, later than any."""
+    times = [line.time for line in finding.evidence if line.role == roles[finding.rule] and line.time is not None]
+    return times[0].rstrip("Z") if times else "~"
 
 
 def _removals(now: Iterable[Removal], before: Iterable[Removal]) -> tuple[Removal, ...]:

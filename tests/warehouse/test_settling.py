@@ -13,7 +13,7 @@ from epochaudit import warehouse
 from epochaudit.pipeline import audit
 from epochaudit.report import text
 from epochaudit.report.assembly import report_of
-from epochaudit.report.contents import Report
+from epochaudit.report.contents import LateFile, Report
 from epochaudit.report.json_report import document
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Tally
@@ -21,7 +21,7 @@ from epochaudit.rules.rule import VERDICTS
 from epochaudit.sources.discovery.discovery import inspected
 from epochaudit.warehouse import settling
 from epochaudit.warehouse.settling import added, stored
-from tests.warehouse.conftest import SELECT, Put, appended
+from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended
 
 DAY_MS = 86_400_000
 CAPTURE = "kraft-unclean-truncation-4.1"
@@ -72,13 +72,14 @@ def test_settled_days_are_included_and_not_judged_again(spark: SparkSession, put
     assert (found(again), counts(again), again.settled_until) == (found(third), counts(third), third.settled_until)
 
     # a file that comes too late is told, and not judged
+    late = LateFile(CLUSTER, "broker-2/server.log", "2026-11-03T04:00:01.000")
     put("broker-2/server.log", on_day(3, appended(1, 9, 10, partition=1) + appended(2, 8, 20, partition=1)))
     fourth = night(folder)
-    assert (found(fourth), fourth.late) == (found(third), ("broker-2/server.log",))
-    assert any("broker-2/server.log came after" in why for why in unsettled_of(fourth))
+    assert (found(fourth), fourth.late) == (found(third), (late,))
+    assert any("broker-2/server.log came late" in why for why in unsettled_of(fourth))
     # and told again, until it is judged
     put("broker-1/server.log", on_day(12, appended(6, 6, 140) + appended(7, 6, 139) + appended(8, 7, 150)))
-    assert night(folder).late == ("broker-2/server.log",)
+    assert night(folder).late == (late,)
     rejudged = night(folder, rejudge_ms=at(3))
     one = report_of(audit(spark, str(folder), select=SELECT))
     assert (found(rejudged), counts(rejudged), rejudged.late) == (found(one), counts(one), ())
