@@ -24,7 +24,7 @@ from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.run_edges import collected, edges_by_subject, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
-from epochaudit.rules.judge import VERDICT_ROW, Judgement, Tally, by_frame, judge
+from epochaudit.rules.judge import EVERYTHING, VERDICT_ROW, Judgement, Span, Tally, by_frame, judge
 from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row, with_messages
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
 from epochaudit.sources.clock.clock_steps import corrected, corrections
@@ -88,6 +88,7 @@ class Audit:
     of its subjects is unknown.
     listed_runs: byte ranges (cluster, file, split) with runs of like rows among the findings: each of their rows is a finding of its own.
     row_count: number of rows in events, quarantine and splits.
+    settled: the tallies of the subjects before `Span.settled_until_ms`; empty if the span has none.
     """
 
     captures: tuple[Capture, ...]
@@ -106,6 +107,7 @@ class Audit:
     persisted: tuple[DataFrame, ...] = ()
     listed_runs: tuple[RangeId, ...] = ()
     row_count: int = 0
+    settled: tuple[Tally, ...] = ()
 
     def tuned(self) -> AbstractContextManager[None]:
         """Spark's settings for tables of this size; for code that queries them several times."""
@@ -258,10 +260,13 @@ def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: E
     return read_again(spark, read.scan, own, None if in_full else collected(edges), others)
 
 
-def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str] = ()) -> Audit:
+def evaluate_rules(
+    read: Reading, rules: tuple[Rule, ...], show: Collection[str] = (), span: Span = EVERYTHING
+) -> Audit:
     """Evaluate the rules over the events that were read.
 
-    `show` names further verdicts to list among the findings. Raises PlugInError for a rule of an unknown frame.
+    `show` names further verdicts to list among the findings. `span`: which subjects are judged. Raises PlugInError for a rule
+    of an unknown frame.
     """
     spark = read.rows.sparkSession
     frames = by_frame(rules)
@@ -271,7 +276,7 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
     events, identified = _corrected_and_identified(read, summary)
     listed_verdicts = {*REPORTED, *show}
     judgements, failures = _evaluate_frames(
-        identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts
+        identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts, span
     )
     if identified is not events:
         unpersist(identified)  # the report reads tables of `events`, which are computed once until `Audit.release`
@@ -306,7 +311,13 @@ def evaluate_rules(read: Reading, rules: tuple[Rule, ...], show: Collection[str]
         persisted=(read.rows, *(judgement.rows for judgement in judgements)),
         listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
         row_count=summary.rows,
+        settled=() if span.settled_until_ms is None else tuple(t for one in judgements for t in one.settled()),
     )
+
+
+def with_settled_tallies(audited: Audit, tallies: Sequence[Tally]) -> Audit:
+    """The audit with other tallies, one per rule: those of subjects that were not judged now included."""
+    return replace(audited, tallies=tuple(tallies), verdicts=_verdict_table(audited.events.sparkSession, tallies))
 
 
 def judged_events(read: Reading) -> DataFrame:
@@ -392,7 +403,7 @@ def _summary(read: Reading, frames: Iterable[str]) -> _Summary:
 
 
 def _evaluate_frames(
-    events: DataFrame, frames: Mapping[str, Sequence[Rule]], listed_verdicts: Collection[str]
+    events: DataFrame, frames: Mapping[str, Sequence[Rule]], listed_verdicts: Collection[str], span: Span
 ) -> tuple[list[Judgement], dict[str, str]]:
     """The computed and persisted judgements of the frames, and rule id -> error of the rules that failed.
 
@@ -408,7 +419,7 @@ def _evaluate_frames(
         try:
             started = monotonic()
             name_jobs(events.sparkSession, f"frame {name}")
-            judgement = judge(FRAMES[name].of(events), rules, listed_verdicts)
+            judgement = judge(FRAMES[name].of(events), rules, listed_verdicts, span)
             rows = judgement.rows.persist(storage_level(events.sparkSession))
             planned = monotonic()
             _compute(rows)

@@ -14,6 +14,7 @@ The file's keys are the names of the options of `epochaudit audit`; `conf` is a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -59,6 +60,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     baseline_match: BaselineMatch = "id"
     warehouse: str | None = None
     all: bool = False
+    settle_after: float = 2.0
+    rejudge: datetime | None = None
     metrics: str | None = None
     metrics_format: MetricsFormat = "json"
     profile: bool = False
@@ -84,6 +87,8 @@ def settings(file: Path | None, given: Mapping[str, object], directory: Path | N
     if named.get("quiet") or named.get("verbose"):  # of the two, what the command line names holds
         named = {"quiet": False, "verbose": False} | named
     merged = replace(from_file, **named)
+    if merged.rejudge is not None and merged.warehouse is None:
+        raise ConfigError("rejudge is about what a warehouse has settled: name it with --warehouse DIR")
     if merged.quiet and merged.verbose:
         raise ConfigError("quiet and verbose exclude each other: choose one")
     return replace(merged, conf={**merged.conf, **conf}) if isinstance(conf, Mapping) else merged

@@ -282,6 +282,19 @@ def commands() -> None:
     help="With --warehouse: list and count findings that earlier runs reported, too.",
 )
 @click.option(
+    "--settle-after",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="With --warehouse: what is older than the newest lines by more than this is judged for the last time, so that nights "
+    "cost what is new. 0: nothing is. [default: 2]",
+)
+@click.option(
+    "--rejudge",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    help="With --warehouse: judge again what was settled from this time on, as the logs print it: for logs that came "
+    "late.",
+)
+@click.option(
     "--metrics",
     metavar="FILE",
     help="Append a line of JSON to this file: what was read and judged, seconds, exit code. `-` is stderr.",

@@ -8,17 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from epochaudit.cli.progress import progress
 from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
 
+DAY_MS: Final = 86_400_000
 PICTURED: Final = "html"  # the report format that has pictures
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pyspark.sql import SparkSession
 
     from epochaudit.doctor.diagnosis import Diagnosis
@@ -63,9 +63,23 @@ def _audited_into(
         spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
     show_ui(spark, chosen)
     with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
-        report = warehouse.audited(spark, location, seen, select=chosen.select, ignore=chosen.ignore, show=chosen.show)
+        report = warehouse.audited(
+            spark,
+            location,
+            seen,
+            select=chosen.select,
+            ignore=chosen.ignore,
+            show=chosen.show,
+            settle_after_ms=round(chosen.settle_after * DAY_MS) or None,
+            rejudge_ms=None if chosen.rejudge is None else _milliseconds(chosen.rejudge),
+        )
         report = replace(report, known={}) if chosen.all else report
         return _pictured_from(spark, location, accepting(report), chosen)
+
+
+def _milliseconds(printed: datetime) -> int:
+    """A time as logs print it, as the events table has it: their time zone may be unknown, and counts as UTC."""
+    return round(printed.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def reported(

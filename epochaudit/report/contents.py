@@ -149,6 +149,15 @@ class LostWrites:
 
 
 @dataclass(frozen=True)
+class LateFile:
+    """A log that came when what it tells was settled. since: its first event that was not judged, ISO 8601, as it prints it."""
+
+    cluster: str
+    path: str
+    since: str
+
+
+@dataclass(frozen=True)
 class Report:
     """One audit, ready to be rendered; `findings` are in the order in which they are shown.
 
@@ -162,6 +171,8 @@ class Report:
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
     offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
+    settled_until: ISO 8601, as the logs print their times. What the logs tell from before was judged by earlier runs over the
+    warehouse, and is included; null: nothing was. late: files that came after that, with events from before, which were not judged.
     """
 
     version: str
@@ -180,6 +191,8 @@ class Report:
     stuck: tuple[StuckMember, ...] = ()
     lost_writes: tuple[LostWrites, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict)
+    settled_until: str | None = None
+    late: tuple[LateFile, ...] = ()
     pictures: tuple[Picture, ...] = ()
     undrawn: int = 0
 
@@ -281,6 +294,8 @@ def merged(reports: Iterable[Report]) -> Report:
         stuck=tuple(one for report in whole for one in report.stuck),
         lost_writes=tuple(one for report in whole for one in report.lost_writes),
         known={id: since for report in whole for id, since in report.known.items()},
+        settled_until=min((report.settled_until for report in whole if report.settled_until), default=None),
+        late=tuple(path for report in whole for path in report.late),
     )
 
 

@@ -41,6 +41,8 @@ def document(report: Report) -> dict[str, Any]:
         "repeated": [asdict(one) for one in report.repeated],
         "loops": [asdict(one) for one in report.loops],
         "unsettled": list(unsettled_of(report)),
+        "settled_until": report.settled_until,
+        "late_files": [asdict(one) for one in report.late],
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmatched)},
         "losses": [_removed(loss) for loss in losses_of(report)],
         "lost_writes": [_stated(one) for one in report.lost_writes],

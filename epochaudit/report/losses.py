@@ -145,6 +145,12 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         reasons.append(f"evidence is missing: {missing[0]}{more}")
+    if report.late:
+        more = f" and {len(report.late) - 1:,} more" if len(report.late) > 1 else ""
+        reasons.append(
+            f"{report.late[0].path}{more} came late: what such a file tells from before {report.settled_until} was not judged; "
+            f"--rejudge {min(one.since for one in report.late)[:10]} judges it"
+        )
     if open_ones := [one for one in truncations_of(report) if one.harmed is None]:
         records = sum(one.records for one in open_ones)
         partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in open_ones})

@@ -62,6 +62,7 @@ def render(report: Report, *, width: int = 100, colour: bool = False, detail: De
         return page.text()
     say_losses(page, report)
     _read(page, report.inventory)
+    _settled(page, report)
     _findings(page, report)
     _loops(page, report)
     if detail is Detail.VERBOSE:
@@ -157,6 +158,23 @@ def _read(page: Page, inventory: Inventory) -> None:
             page.say(
                 (f"{file.path}: {file.quarantined:,} of {file.lines:,} lines quarantined", "yellow"), indent=2, hang=2
             )
+
+
+def _settled(page: Page, report: Report) -> None:
+    """Until when earlier runs over the warehouse judged, and the files that came too late for them."""
+    if report.settled_until is None:
+        return
+    page.say(
+        (f"what the logs tell from before {report.settled_until} was judged by earlier runs, and is included", ""),
+        indent=2,
+        hang=2,
+    )
+    for one in report.late[:SHOWN_MISSING]:
+        page.say(
+            (f"{one.path} came later: what it tells from {one.since} until then was not judged", "bold yellow"),
+            indent=2,
+            hang=2,
+        )
 
 
 def _unknown(inventory: Inventory) -> str:

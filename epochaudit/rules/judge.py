@@ -25,10 +25,27 @@ columns that the sentences and the evidence of the frame's rules name. first_off
 
 _PARTITION_COLUMNS: Final = ("topic", "topic_id", "partition", "leader_epoch")  # null if the subject is a whole request
 _COUNTS: Final = "counts"
+_SETTLED: Final = "settled"
 _FRAME_ROWS: Final = "frame_rows"
 _LISTED_RUNS: Final = "listed_runs"
 RUN: Final = "run"
 _NO_BRANCH: Final = "-1"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which subjects are judged, by the time of their own line (`Rule.evidence`), in milliseconds since the epoch.
+
+    from_ms: of subjects with an earlier line only those are judged that have a verdict to list, and a line since then: a breach may
+    need an old line and a new one. None: all are judged. settled_until_ms: the verdicts of judged subjects with an earlier line are
+    counted in `Judgement.settled`, too; None: those of none. A subject whose own line has no time is always judged, and never settled.
+    """
+
+    from_ms: int | None = None
+    settled_until_ms: int | None = None
+
+
+EVERYTHING: Final = Span()
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,14 @@ class Judgement:
 
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Blocks until the first action on `rows`."""
-        observed = iter(json.loads(self.observation.get[_COUNTS]))
+        return self._tallies(_COUNTS)
+
+    def settled(self) -> Iterator[Tally]:
+        """One per rule: of its subjects whose own line precedes `Span.settled_until_ms`. Blocks as `tallies`."""
+        return self._tallies(_SETTLED)
+
+    def _tallies(self, metric: str) -> Iterator[Tally]:
+        observed = iter(json.loads(self.observation.get.get(metric, "[]")))
         for rule, branches in zip(self.rules, self.branches, strict=True):
             counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
             for branch, count in zip(branches, observed, strict=False):
@@ -89,7 +113,7 @@ class Judgement:
             yield Tally(rule.id, counts, reasons)
 
 
-def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) -> Judgement:
+def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], span: Span = EVERYTHING) -> Judgement:
     """Give each subject of each rule its verdict.
 
     Rows: one per (rule, subject) whose verdict is in `verdicts`, with the columns of VERDICT_ROW, from which `with_messages`
@@ -105,12 +129,19 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str]) ->
     evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n]) for n, rule in enumerate(rules)})
     observation = Observation()
     requested = {n: indexes for n, of_rule in enumerate(branches) if (indexes := _indexes(of_rule, verdicts))}
+    if span.from_ms is not None:
+        evaluated = evaluated.withColumns(
+            {_branch_column(n): F.expr(_since(n, rule, span.from_ms, requested.get(n))) for n, rule in enumerate(rules)}
+        )
     # with a plain `false`, Spark would optimize the observation away together with the rows
     requested = requested or {0: _NO_BRANCH}
     # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
     is_requested = " or ".join(f"{_branch_column(n)} in ({indexes})" for n, indexes in requested.items())
     has_runs = RUN in frame.columns
     metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
+    if span.settled_until_ms is not None:
+        is_settled = [f"{_own_time(rule)} < {span.settled_until_ms}" for rule in rules]
+        metrics.append(F.expr(_counts(branches, has_runs, is_settled)).alias(_SETTLED))
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
         runs = F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place))
@@ -131,6 +162,19 @@ def _branch_column(number: int) -> str:
     return f"branch_{number}"
 
 
+def _own_time(rule: Rule) -> str:
+    """The time of the line that the rule's subject is about, null if it has none, as SQL."""
+    return f"{next(iter(rule.evidence.values()))}.time_ms"
+
+
+def _since(number: int, rule: Rule, from_ms: int, listed: str | None) -> str:
+    """The branch of rule `number` for the subjects to judge (`Span.from_ms`), null for others, as SQL. listed: as in `judge`."""
+    is_own = f"coalesce({_own_time(rule)} >= {from_ms}, true)"
+    newer = " or ".join(f"{column}.time_ms >= {from_ms}" for column in sorted({*rule.evidence.values()}))
+    is_listed = f" or ({_branch_column(number)} in ({listed}) and ({newer}))" if listed else ""
+    return f"if({is_own}{is_listed}, {_branch_column(number)}, null)"
+
+
 def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
     """The index of the first branch whose condition holds, else of the last one; null where the rule does not apply."""
     conditions = [branch.condition for branch in branches[:-1]]
@@ -145,11 +189,14 @@ def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
     return F.when(rule.applies(), last if index is None else index.otherwise(last))
 
 
-def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool) -> str:
-    """The number of rows of each branch of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation."""
+def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool, conditions: Sequence[str] = ()) -> str:
+    """The number of rows of each branch of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation.
+
+    conditions: of each rule, which of its subjects are counted; all, if there are none.
+    """
     count = f"coalesce(sum(if({{}}, coalesce({RUN}.rows, 1), 0)), 0)" if has_runs else "count_if({})"
     counts = (
-        count.format(f"{_branch_column(n)} = {index}")
+        count.format(f"{_branch_column(n)} = {index}" + (f" and {conditions[n]}" if conditions else ""))
         for n, of_rule in enumerate(branches)
         for index in range(len(of_rule))
     )

@@ -19,6 +19,7 @@ from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.pipeline import REPORTED, Audit
 from epochaudit.report.contents import Report, merged
 from epochaudit.report.losses import unsettled_of
+from epochaudit.rules.judge import Span
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
 from epochaudit.spark.run_metrics import Metrics
 from epochaudit.version import VERSION
@@ -32,16 +33,30 @@ OF_RUNS: Final = ("first_run_id", "first_seen", "history")  # a finding that is 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The input of a run: the horizon's generation by cluster, and a digest of version, rules and listed verdicts."""
+    """The input of a run: the horizon's generation by cluster, and two digests.
+
+    settings: of version, rules and listed verdicts. selection: of what `selection_of` takes.
+    """
 
     generations: Mapping[str, int]
     settings: str
+    selection: str
 
     @classmethod
-    def of(cls, generations: Mapping[str, int], rules: Iterable[Rule], show: Iterable[str]) -> Evaluation:
+    def of(
+        cls, generations: Mapping[str, int], rules: Iterable[Rule], show: Iterable[str], selection: str
+    ) -> Evaluation:
         """The input of a run of these rules that lists the verdicts `show` among the findings, too."""
-        settings = repr((VERSION, sorted(rule.id for rule in rules), sorted(show)))
-        return cls(dict(generations), blake2b(settings.encode(), digest_size=8).hexdigest())
+        return cls(dict(generations), _digest((VERSION, sorted(rule.id for rule in rules), sorted(show))), selection)
+
+
+def selection_of(select: Iterable[str], ignore: Iterable[str], show: Iterable[str]) -> str:
+    """A digest of the options that choose rules and listed verdicts. Unlike the rules, it is the same in a newer version."""
+    return _digest((sorted(select), sorted(ignore), sorted(show)))
+
+
+def _digest(of: object) -> str:
+    return blake2b(repr(of).encode(), digest_size=8).hexdigest()
 
 
 def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | None:
@@ -141,16 +156,17 @@ def _report(directory: Directory, run: Row, is_known: IsKnown) -> Report:
     roots = []
     for row in found:
         if row["caused_by"]:
-            consequences[row["caused_by"]].append(_finding(row))
+            consequences[row["caused_by"]].append(finding_of(row))
         else:
-            roots.append(_finding(row))
+            roots.append(finding_of(row))
     whole = (replace(f, consequences=tuple(sorted(consequences[f.finding_id], key=in_order))) for f in roots)
     return replace(
         report, findings=tuple(sorted(whole, key=in_order)), known=_known(directory, run["clusters"], found, is_known)
     )
 
 
-def _finding(row: Mapping[str, Any]) -> Finding:
+def finding_of(row: Mapping[str, Any]) -> Finding:
+    """A finding by its row in the table findings, without consequences."""
     stored = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
     lines = tuple(Evidence(**line) for line in row["evidence"])
     return Finding(**stored | {"because": tuple(row["because"]), "evidence": lines})
@@ -214,8 +230,13 @@ def record(
     report: Report,
     metrics: Metrics,
     show: Collection[str],
+    span: Span,
+    settled: str | None,
 ) -> None:
-    """Write the results of a run. Its row in `runs` comes last, so that only a completed run has one."""
+    """Write the results of a run. Its row in `runs` comes last, so that only a completed run has one.
+
+    span: what was judged, and until when this run settled it. settled: the column of that name.
+    """
     now = iso_seconds(datetime.now(UTC))
     # a rule that failed, or whose findings are not all listed, overturns none
     rules = [rule.id for rule in audit.rules if rule.id not in audit.failures and rule.id not in audit.left_out]
@@ -232,6 +253,10 @@ def record(
         "clusters": sorted(evaluation.generations),
         "generations": dict(evaluation.generations),
         "settings": evaluation.settings,
+        "selection": evaluation.selection,
+        "settled_from_ms": None if settled is None else span.from_ms,
+        "settled_until_ms": None if settled is None else span.settled_until_ms,
+        "settled": settled,
         "files_read": metrics.read["files"],
         "bytes_read": metrics.read["bytes"],
         "lines_read": metrics.read["lines"],

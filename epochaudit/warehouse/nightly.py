@@ -19,7 +19,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import RangeId
-from epochaudit.pipeline import REPORTED, Earlier, Reading, evaluate_rules, with_runs_between_edges
+from epochaudit.pipeline import (
+    REPORTED,
+    Earlier,
+    Reading,
+    evaluate_rules,
+    with_runs_between_edges,
+    with_settled_tallies,
+)
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
@@ -38,15 +45,23 @@ from epochaudit.warehouse.ledger import (
     earlier_report,
     last_report,
     record,
+    selection_of,
     with_known,
     with_stored_texts,
 )
 from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
+from epochaudit.warehouse.settling import (
+    SETTLE_AFTER_MS,
+    FileKey,
+    including,
+    late_files,
+    settled_by,
+    span_of,
+    stored,
+)
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
 COMPARED: Final = 1 << 12
-FileKey = tuple[str, str]  # cluster and path
-
 CONFLICTS: Final = (
     "Concurrent",
     "DELTA_CONCURRENT",
@@ -117,23 +132,32 @@ def audited(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     show: Collection[str] = (),
+    settle_after_ms: int | None = SETTLE_AFTER_MS,
+    rejudge_ms: int | None = None,
 ) -> Report:
-    """Read new bytes of these directories into the warehouse, and report on all rows of their clusters in it.
+    """Read new bytes of these directories into the warehouse, and report on all that it holds of their clusters.
 
     `known` has the findings that earlier runs reported. If nothing is new and the last run evaluated the same rules, this
     returns that run's report, all of it known, and writes nothing.
+    settle_after_ms: what is older than the newest lines by more than this is judged for the last time, and later runs read none of
+    its requests; None: nothing is. rejudge_ms: judges again what was settled after that time.
     Raises WarehouseError, for example if another run wrote to the warehouse at the same time.
     """
-    rules = selected(select, ignore)
+    rules, selection = selected(select, ignore), selection_of(select, ignore, show)
     run, metrics = Run.now(token_hex(4)), of_run()
     with metrics.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, inspected) for inspected in _one_per_cluster(seen)]
+        before = settled_by(directory, [cluster.name for cluster in clusters], selection, rejudge_ms)
     with metrics.stage("reading"), explained(location):
-        night = _Night(directory, run, clusters)
+        night = _Night(directory, run, clusters, before.requests_from_ms)
         read = night.read_new(fold=not {*show} - {*REPORTED})
-        earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show))
-    if earlier is not None:
+        span = span_of(
+            directory, before, [part for parts in night.new_parts.values() for part in parts], settle_after_ms
+        )
+        late = late_files(directory, before, night.new_parts, night.earlier_parts())
+        earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show, selection))
+    if earlier is not None and rejudge_ms is None:
         metrics.read = read
         return earlier
     while True:
@@ -141,7 +165,7 @@ def audited(
             committed = night.reading()
             if is_tuned_for_small_plans(spark):
                 committed.events.persist()  # planning the tables anew for each frame would take longer than reading them
-            audit = evaluate_rules(committed, rules, show)
+            audit = evaluate_rules(committed, rules, show, span)
         with metrics.stage("reading"), explained(location):
             if not night.read_in_full(audit.listed_runs):
                 break
@@ -149,12 +173,17 @@ def audited(
     with tuned_for(spark, night.row_count()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, replace(report_of(audit), roots={}))
+            included = including(directory, report, audit, before, span, late)
         metrics.read = read  # of this night only, unlike the rows that the rules evaluated
         with metrics.stage("writing"), explained(location):
             if generations(directory, night.generations) != night.generations:
                 raise overtaken(location)
-            record(directory, run, Evaluation.of(night.generations, rules, show), audit, report, metrics, show)
-            report = with_known(directory, report, before=run)
+            evaluation = Evaluation.of(night.generations, rules, show, selection)
+            settles = span.settled_until_ms is not None and not audit.failures
+            settled = stored(included.settled) if settles else None
+            results = with_settled_tallies(audit, included.tallies)
+            record(directory, run, evaluation, results, included.report, metrics, show, span, settled)
+            report = with_known(directory, included.report, before=run)
     audit.release()
     return report
 
@@ -198,20 +227,36 @@ class _Night:
     """A run's reading: scans ranges, and commits their rows.
 
     parts: the committed parts of each file; before `read_new`, of those that remain. generations: of each cluster's horizon.
+    new_parts: cluster and path -> parts that `read_new` committed. requests_from_ms: earlier rows of request logs are left
+    out; None: none are.
     """
 
-    def __init__(self, directory: Directory, run: Run, clusters: Sequence[_Cluster]) -> None:
+    def __init__(
+        self, directory: Directory, run: Run, clusters: Sequence[_Cluster], requests_from_ms: int | None
+    ) -> None:
         self._directory, self._run, self._clusters = directory, run, clusters
+        self._requests_from_ms = requests_from_ms
+        self.new_parts: Mapping[FileKey, Sequence[int]] = {}
         self.generations = {cluster.name: cluster.generation for cluster in clusters}
         self.parts = {key: parts for cluster in clusters for key, parts in cluster.parts().items()}
         self._tracked = {(cluster.name, path): found for cluster in clusters for path, found in cluster.files.items()}
+        self._tracked_before = dict(self._tracked)
         self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
         self._readable = {part.id: part for cluster in clusters for part in cluster.readable()}
         self._rows: int | None = None
 
     def reading(self) -> Reading:
         """The committed rows, of captures without the files whose rows maintenance has removed."""
-        return reading_of(self._directory, [self._with_rows(cluster) for cluster in self._clusters], self.parts)
+        captures = [self._with_rows(cluster) for cluster in self._clusters]
+        return reading_of(self._directory, captures, self.parts, self._requests_from_ms)
+
+    def earlier_parts(self) -> dict[FileKey, list[int]]:
+        """Cluster and path -> the parts that the file had before tonight, whether or not they were read again."""
+        return {
+            (name, path): [part.number for part in found.before.parts]
+            for (name, path), found in self._tracked_before.items()
+            if found.before is not None
+        }
 
     def row_count(self) -> int:
         """The number of committed events."""
@@ -227,6 +272,10 @@ class _Night:
         ranges = [part for cluster in self._clusters for part in cluster.ranges]
         files = len({(part.file.cluster, part.file.path) for part in ranges})
         written = self._commit(self._scanned(ranges, fold) if ranges else Scan(()))
+        new = defaultdict[FileKey, list[int]](list)
+        for (name, path, _), part in written.parts.items():
+            new[name, path].append(part.number)
+        self.new_parts = new
         counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
         return {"files": files, **counts, "quarantined": written.quarantined}
 

@@ -32,6 +32,7 @@ BITS_OF_CHANCE: Final = 12
 BITS_OF_RANGE: Final = 21  # two million ranges: a night of 16 TB
 FACTS: Final = "part bigint, file string, split int, node int, file_order int, gaps_before int, newer_missing boolean"
 PARTS: Final = "part bigint, cluster string, file string, split int"
+REQUEST_LOG: Final = "request_log"  # the source of rows that a run need not read again once they are settled
 OWN_NODES: Final = "manifest"  # rows of this source have the nodes that the manifest states
 HORIZON_KEY: Final = "epochaudit horizon of "
 
@@ -75,8 +76,8 @@ def write(directory: Directory, scanned: Scan) -> Written:
 
     try:
         directory.append("splits", numbered(read.splits))  # first: maintenance knows all parts from it
-        day = day_of(F.col("time_ms"))
-        directory.append("events", numbered(read.events).withColumn("day", day))
+        derived = {"day": day_of(F.col("time_ms")), "of_requests": F.col("source") == REQUEST_LOG}
+        directory.append("events", numbered(read.events).withColumns(derived))
         counted = read.splits.select(*RANGE, "bytes", "lines", "rows", "quarantined_lines").collect()
         quarantined = sum(row["quarantined_lines"] for row in counted)
         if quarantined:
@@ -94,9 +95,14 @@ def write(directory: Directory, scanned: Scan) -> Written:
 
 
 def reading_of(
-    directory: Directory, captures: Sequence[Capture], parts: Mapping[tuple[str, str], Sequence[Part]]
+    directory: Directory,
+    captures: Sequence[Capture],
+    parts: Mapping[tuple[str, str], Sequence[Part]],
+    requests_from_ms: int | None = None,
 ) -> Reading:
-    """All committed rows of some clusters. `parts`: the committed parts, by (cluster, path).
+    """The committed rows of some clusters. `parts`: the committed parts, by (cluster, path).
+
+    requests_from_ms: earlier rows of request logs are left out, as if these logs began there; None: none are.
 
     Node, path and order of the files are joined to the rows here, as they may have changed since the files were read.
     """
@@ -117,22 +123,32 @@ def reading_of(
     ]
     of_parts = spark.createDataFrame(facts, FACTS)
     clusters = [capture.cluster for capture in captures]
-    tables = (committed_rows(directory, table, of_parts, clusters) for table in ROWS)
+    tables = (committed_rows(directory, table, of_parts, clusters, requests_from_ms) for table in ROWS)
     events, quarantine, splits = map(in_one_partition, tables)
     steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 
 
 def committed_rows(
-    directory: Directory, table: str, of_parts: DataFrame, clusters: Collection[str] | None = None
+    directory: Directory,
+    table: str,
+    of_parts: DataFrame,
+    clusters: Collection[str] | None = None,
+    requests_from_ms: int | None = None,
 ) -> DataFrame:
     """The committed rows of events, quarantine or splits. Columns and grain: those of the table's contract.
 
     `of_parts` has the columns of FACTS: the committed parts with path, node and order of their file. `clusters` None: all.
+    requests_from_ms: earlier events of request logs are left out; None: none are.
     """
     stored = directory.table(table)
     if clusters is not None:
         stored = stored.where(F.col("cluster").isin(*clusters))
+    if table == "events" and requests_from_ms is not None:
+        # Delta skips whole partitions by the first condition
+        recent = F.col("day") >= day_of(F.lit(requests_from_ms))
+        stored = stored.where(~F.col("of_requests") | recent)
+        stored = stored.where(~F.col("of_requests") | (F.col("time_ms") >= requests_from_ms))
     known = stored.withColumnRenamed("node", "own_node").drop("file").join(F.broadcast(of_parts), "part")
     own = F.col("source") == OWN_NODES if table == "events" else F.lit(False)
     known = known.withColumn("node", F.when(own, F.col("own_node")).otherwise(F.col("node")))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.schema import ColumnDoc, columns, contract
 from epochaudit.sources.files.opening import listing
 
-LAYOUT: Final = 3  # version of the directory; raised when older programs can no longer read or write it
+LAYOUT: Final = 4  # version of the directory; raised when older programs can no longer read or write it
 LAYOUT_PROPERTY: Final = "epochaudit.layout"
 COLUMNS_PROPERTY: Final = "epochaudit.columns"  # digest of the columns of all tables; if it differs, columns are added
 VERSION_PROPERTY: Final = "epochaudit.schema"
@@ -31,6 +31,9 @@ _PART: Final = ColumnDoc(
     "part", "bigint", "Number of the part that the row is of. It counts if horizon lists it.", None, True
 )
 _DAY: Final = ColumnDoc("day", "date", "Day of time_ms, as the node's log prints it.", None, False)
+_OF_REQUESTS: Final = ColumnDoc(
+    "of_requests", "boolean", "The row is of a request log. A run reads these of the last days only.", None, False
+)
 # Derived from horizon and the row's part when rows are read, as later evidence changes them.
 _BY_PART: Final = {"event_id", "file_order", "gaps_before", "newer_missing", "split"}
 _AS_READ: Final = {"node", "file"}
@@ -204,7 +207,7 @@ def described(table: str) -> tuple[ColumnDoc, ...]:
     if table not in ROWS:
         return columns(table)
     stored = [_stored(column) for column in columns(table) if column.name not in _BY_PART]
-    return (_PART, *([_DAY] if table == "events" else []), *stored)
+    return (_PART, *([_DAY, _OF_REQUESTS] if table == "events" else []), *stored)
 
 
 def _stored(column: ColumnDoc) -> ColumnDoc:

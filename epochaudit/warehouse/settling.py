@@ -1,0 +1,328 @@
+"""Subjects that earlier runs judged for the last time: their verdicts, findings and truncations are included, not computed again.
+
+A run settles the subjects whose own line is older than the last lines of every request log that it read, less `settle_after_ms`. Evidence
+that comes within that time changes verdicts as in one audit of all logs. What is settled is counted in the run's row of the table `runs`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from epochaudit.findings.evidence import iso_time
+from epochaudit.findings.finding import Finding, in_order, with_consequences
+from epochaudit.losses.removal import Removal
+from epochaudit.pipeline import Audit
+from epochaudit.report.assembly import rule_results
+from epochaudit.report.contents import LateFile, LostWrites, Report
+from epochaudit.rules.judge import Span, Tally
+from epochaudit.warehouse.ledger import OPEN, finding_of
+from epochaudit.warehouse.tables import Directory
+
+DAY_MS: Final = 86_400_000
+SETTLE_AFTER_MS: Final = 2 * DAY_MS
+LOOK_BACK_MS: Final = (
+    3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
+)
+TOLD_WHEN_IT_HAPPENED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
+GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses a minute
+
+
+FileKey = tuple[str, str]  # cluster and path
+
+
+class _Counted(msgspec.Struct):
+    verdicts: dict[str, int]
+    unverifiable_reasons: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What earlier runs of one selection settled, of some clusters.
+
+    until_ms: subjects whose own line precedes this time are settled; None: none are. tallies: their verdicts, by rule.
+    report: of the last of these runs, without its findings. until_then_ms: until when subjects were settled before some of them
+    were taken to be judged again; else until_ms.
+    """
+
+    until_ms: int | None = None
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    report: Report | None = None
+    until_then_ms: int | None = None
+
+    @property
+    def requests_from_ms(self) -> int | None:
+        """From when on rows of request logs are read; None: from the beginning."""
+        return None if self.until_ms is None else self.until_ms - LOOK_BACK_MS
+
+    @property
+    def until(self) -> str | None:
+        """The same as ISO 8601, as the logs print their times."""
+        return iso_time(self.until_ms, zoned=False)
+
+
+def settled_by(directory: Directory, clusters: Iterable[str], selection: str, rejudge_ms: int | None = None) -> Settled:
+    """What the completed runs of this selection over exactly these clusters settled.
+
+    rejudge_ms: what was settled after that time counts as not settled. A run that settled again what an earlier one had
+    settled replaces it.
+    """
+    runs = directory.table("runs").where(F.col("selection") == selection)
+    runs = runs.where(F.array_sort("clusters") == F.array(*(F.lit(name) for name in sorted(clusters))))
+    of_settling = runs.where(F.col("settled_until_ms").isNotNull())
+    columns = ("settled_from_ms", "settled_until_ms", "settled")
+    steps: list[Any] = []
+    for row in of_settling.select("run_id", *columns).orderBy("run_id").collect():
+        since = row["settled_from_ms"]
+        steps = [step for step in steps if since is not None and step["settled_until_ms"] <= since]
+        steps.append(row)
+    until_then_ms = steps[-1]["settled_until_ms"] if steps else None
+    steps = [step for step in steps if rejudge_ms is None or step["settled_until_ms"] <= rejudge_ms]
+    if not steps:
+        return Settled(until_then_ms=until_then_ms)
+    [last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
+    counted = [msgspec.json.decode(step["settled"], type=dict[str, _Counted]) for step in steps]
+    tallies: dict[str, Tally] = {}
+    for step in counted:
+        tallies = added(tallies, [Tally(rule, one.verdicts, one.unverifiable_reasons) for rule, one in step.items()])
+    report = msgspec.json.decode(last["report"], type=Report)
+    return Settled(steps[-1]["settled_until_ms"], tallies, report, until_then_ms)
+
+
+def added(tallies: Mapping[str, Tally], others: Iterable[Tally]) -> dict[str, Tally]:
+    """The sums, by rule."""
+    sums = dict(tallies)
+    for other in others:
+        one = sums.get(other.rule)
+        sums[other.rule] = other if one is None else Tally(
+            other.rule, _sum(one.counts, other.counts), _sum(one.reasons, other.reasons)
+        )  # fmt: skip
+    return sums
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    total = Counter(one)
+    total.update(other)
+    return dict(total)
+
+
+def stored(tallies: Iterable[Tally]) -> str:
+    """The tallies as the column `settled` of the table `runs` has them; rules without subjects are left out."""
+    counted = {
+        tally.rule: _Counted({v: n for v, n in tally.counts.items() if n}, dict(tally.reasons))
+        for tally in tallies
+        if any(tally.counts.values())
+    }
+    return msgspec.json.encode(counted, order="sorted").decode()
+
+
+def span_of(directory: Directory, before: Settled, parts: Iterable[int], settle_after_ms: int | None) -> Span:
+    """The subjects to judge: all that are not settled. And until when they are settled by that.
+
+    parts: those that this run read. Of the nodes in them, the one whose last line is the oldest decides, so that a late node's
+    subjects are not settled before its log has come. settle_after_ms: None settles nothing more.
+    """
+    until = max(_until(directory, parts, settle_after_ms), before.until_then_ms or 0)
+    return Span(before.until_ms, until if until > (before.until_ms or 0) else None)
+
+
+def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | None) -> int:
+    """Until when subjects are settled by the logs in these parts; 0: none are.
+
+    The request logs decide if there are any: they are written all the time, while the last line of another log may be days old.
+    """
+    read = sorted(parts)
+    if settle_after_ms is None or not read:
+        return 0
+    events = directory.table("events").where(F.col("part").between(read[0], read[-1]) & _is_told_when_it_happened())
+    ends = events.groupBy("cluster", "node").agg(
+        F.max("time_ms").alias("end_ms"), F.max(F.when(F.col("of_requests"), F.col("time_ms"))).alias("requests_end_ms")
+    )
+    rows = ends.collect()
+    of_requests = [row["requests_end_ms"] for row in rows if row["requests_end_ms"] is not None]
+    times = of_requests or [row["end_ms"] for row in rows if row["end_ms"] is not None]
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
+
+
+def late_files(
+    directory: Directory,
+    before: Settled,
+    read: Mapping[FileKey, Iterable[int]],
+    earlier: Mapping[FileKey, Iterable[int]],
+) -> list[LateFile]:
+    """The files of which this run read events of a time that was settled, and those that earlier runs so read.
+
+    read, earlier: cluster and path -> the file's parts that this run read, and those that it had before.
+    """
+    if before.until_ms is None or before.report is None:
+        return []
+    known = [one for one in before.report.late if one.since < (before.until or "")]
+    ends = _ends(directory, [part for parts in earlier.values() for part in parts])
+    facts = [
+        (part, *file, max((ends.get(one, 0) for one in earlier.get(file, ())), default=0))
+        for file, parts in read.items()
+        for part in parts
+    ]
+    if not facts:
+        return known
+    of_parts = directory.spark.createDataFrame(facts, "part bigint, of_cluster string, path string, end_ms bigint")
+    events = directory.table("events").where(_is_told_when_it_happened() & (F.col("time_ms") < before.until_ms))
+    found = events.join(F.broadcast(of_parts), "part").where(F.col("time_ms") > F.col("end_ms"))
+    rows = found.groupBy("of_cluster", "path").agg(F.min("time_ms").alias("since_ms")).collect()
+    new = [LateFile(row["of_cluster"], row["path"], iso_time(row["since_ms"], zoned=False) or "") for row in rows]
+    earliest: dict[FileKey, LateFile] = {}
+    for one in sorted((*known, *new), key=lambda one: one.since, reverse=True):
+        earliest[one.cluster, one.path] = one
+    return [earliest[file] for file in sorted(earliest)]
+
+
+def _is_told_when_it_happened() -> Column:
+    """The event is of a log of lines or records. Of a partition's batches the times are those of its producers."""
+    return F.col("source").isin(*TOLD_WHEN_IT_HAPPENED)
+
+
+def _ends(directory: Directory, parts: Sequence[int]) -> Mapping[int, int]:
+    """part -> the time of its last event, for parts that have one."""
+    if not parts:
+        return {}
+    of_parts = directory.spark.createDataFrame([(part,) for part in parts], "part bigint")
+    splits = directory.table("splits").join(F.broadcast(of_parts), "part").where(F.col("last_time_ms").isNotNull())
+    return {row["part"]: row["last_time_ms"] for row in splits.select("part", "last_time_ms").collect()}
+
+
+@dataclass(frozen=True)
+class Included:
+    """A run's results with those of earlier runs that it did not judge again.
+
+    report: with their findings, truncations, lost writes and counts. tallies: of all subjects. settled: of the subjects that
+    this run settled.
+    """
+
+    report: Report
+    tallies: tuple[Tally, ...]
+    settled: tuple[Tally, ...]
+
+
+def including(
+    directory: Directory, report: Report, audit: Audit, before: Settled, span: Span, late: Iterable[LateFile]
+) -> Included:
+    """Add what earlier runs settled to a run's results. report: that of `audit`. span: what it judged. `late`: as `late_files`.
+
+    A finding that earlier runs reported stays if its own line is settled, or if one of its lines is older than the requests that
+    were read: this run could not have found it again.
+    """
+    if before.until is None or before.report is None:
+        return Included(report, audit.tallies, audit.settled)
+    own_roles = {rule.id: next(iter(rule.evidence)) for rule in audit.rules}
+    found = {finding.finding_id: finding for finding in with_consequences(report.findings)}
+    earlier = _open_findings(directory, report.inventory.clusters, own_roles)
+    requests_from = iso_time(before.requests_from_ms, zoned=False) or ""
+    settled_ids = {id for id, (_, one) in earlier.items() if _own_time(one, own_roles) < before.until}
+    staying = {
+        id: (caused_by, one)
+        for id, (caused_by, one) in earlier.items()
+        if id not in found and (id in settled_ids or any(time < requests_from for time in _times(one)))
+    }
+    again = [Tally(one.rule, {one.verdict: -1}, {}) for id, one in found.items() if id in settled_ids]
+    added_now = [one for id, (_, one) in staying.items() if id not in settled_ids]
+    settles = iso_time(span.settled_until_ms, zoned=False) or ""
+    added_later = [one for one in added_now if _own_time(one, own_roles) < settles]
+    rules = {tally.rule: tally for tally in audit.tallies}
+    of_rules = (tally for tally in before.tallies.values() if tally.rule in rules)
+    tallies = added(rules, (*of_rules, *again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_now)))
+    of_step = {tally.rule: tally for tally in audit.settled}
+    settled = (
+        added(of_step, (*again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_later))) if of_step else {}
+    )
+    whole = replace(
+        report,
+        rules=rule_results(audit.rules, tallies.values()),
+        findings=_united(report.findings, staying.values()),
+        removals=_removals(report.removals, before.report.removals),
+        lost_writes=_lost_writes(report.lost_writes, before.report.lost_writes),
+        settled_until=before.until,
+        late=tuple(late),
+    )
+    return Included(whole, tuple(tallies.values()), tuple(settled.values()))
+
+
+def _open_findings(
+    directory: Directory, clusters: Iterable[str], rules: Iterable[str]
+) -> dict[str, tuple[str | None, Finding]]:
+    """The open findings of these rules, by id: the id of the finding that caused it, if any, and the finding."""
+    of_clusters = F.col("cluster").isin(*clusters) & (F.col("state") == OPEN) & F.col("rule").isin(*rules)
+    rows = directory.table("findings").where(of_clusters).toArrow().to_pylist()
+    return {row["finding_id"]: (row["caused_by"], finding_of(row)) for row in rows}
+
+
+def _united(found: Iterable[Finding], staying: Iterable[tuple[str | None, Finding]]) -> tuple[Finding, ...]:
+    """The findings of both, each below the one that caused it if that is there, too."""
+    roots = list(found)
+    staying = list(staying)
+    ids = {one.finding_id for one in roots} | {one.finding_id for caused_by, one in staying if caused_by is None}
+    consequences: dict[str, list[Finding]] = {}
+    for caused_by, one in staying:
+        if caused_by is not None and caused_by in ids:
+            consequences.setdefault(caused_by, []).append(one)
+        else:
+            roots.append(one)
+    whole = (
+        replace(
+            one, consequences=tuple(sorted((*one.consequences, *consequences.get(one.finding_id, ())), key=in_order))
+        )
+        for one in roots
+    )
+    return tuple(sorted(whole, key=in_order))
+
+
+def _times(finding: Finding) -> list[str]:
+    return [line.time.rstrip("Z") for line in finding.evidence if line.time is not None]
+
+
+def _own_time(finding: Finding, roles: Mapping[str, str]) -> str:
+    """The time of the finding's own line; without one, later than any."""
+    times = [line.time for line in finding.evidence if line.role == roles[finding.rule] and line.time is not None]
+    return times[0].rstrip("Z") if times else "~"
+
+
+def _removals(now: Iterable[Removal], before: Iterable[Removal]) -> tuple[Removal, ...]:
+    """Tonight's truncations, with what earlier runs knew of them by requests that are not read any more; and those of earlier runs."""
+
+    def key(one: Removal) -> tuple[object, ...]:
+        return one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch, one.first_offset, one.last_offset
+
+    known = {key(one): one for one in before}
+    merged = [_known(one, known.pop(key(one))) if key(one) in known else one for one in now]
+    return (*merged, *known.values())
+
+
+def _known(now: Removal, before: Removal) -> Removal:
+    return replace(
+        now,
+        given_out=before.given_out if now.given_out is None else now.given_out,
+        committed=before.committed if now.committed is None else now.committed,
+        counted=before.counted if now.counted is None else now.counted,
+        read_by=(*now.read_by, *(reader for reader in before.read_by if reader not in now.read_by)),
+    )
+
+
+def _lost_writes(now: Iterable[LostWrites], before: Iterable[LostWrites]) -> tuple[LostWrites, ...]:
+    """The lost writes of tonight and of earlier runs. Where both have one, the run with more of its batches had more of the requests."""
+
+    def key(one: LostWrites) -> tuple[object, ...]:
+        subject = one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch
+        return *subject, one.acks, one.client, one.host, one.transactional_id
+
+    found = {key(one): one for one in before}
+    for one in now:
+        if key(one) not in found or found[key(one)].batches <= one.batches:
+            found[key(one)] = one
+    return tuple(found.values())
