@@ -173,7 +173,7 @@ def audited(
     with tuned_for(spark, night.row_count()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, replace(report_of(audit), roots={}))
-            included = including(directory, report, audit, before, span, late)
+            included = including(directory, report, audit, before, span, late, {*REPORTED, *show})
         metrics.read = read  # of this night only, unlike the rows that the rules evaluated
         with metrics.stage("writing"), explained(location):
             if generations(directory, night.generations) != night.generations:

@@ -7,7 +7,7 @@ that comes within that time changes verdicts as in one audit of all logs. What i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.losses.removal import Removal
-from epochaudit.pipeline import Audit
+from epochaudit.pipeline import LISTED, Audit
 from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
@@ -212,9 +212,16 @@ class Included:
 
 
 def including(
-    directory: Directory, report: Report, audit: Audit, before: Settled, span: Span, late: Iterable[LateFile]
+    directory: Directory,
+    report: Report,
+    audit: Audit,
+    before: Settled,
+    span: Span,
+    late: Iterable[LateFile],
+    verdicts: Collection[str],
 ) -> Included:
     """Add what earlier runs settled to a run's results. report: that of `audit`. span: what it judged. `late`: as `late_files`.
+    verdicts: those that are listed as findings.
 
     A finding that earlier runs reported stays if its own line is settled, or if one of its lines is older than the requests that
     were read: this run could not have found it again.
@@ -223,7 +230,7 @@ def including(
         return Included(report, audit.tallies, audit.settled)
     own_roles = {rule.id: next(iter(rule.evidence)) for rule in audit.rules}
     found = {finding.finding_id: finding for finding in with_consequences(report.findings)}
-    earlier = _open_findings(directory, report.inventory.clusters, own_roles)
+    earlier = _open_findings(directory, report.inventory.clusters, own_roles, verdicts)
     requests_from = iso_time(before.requests_from_ms, zoned=False) or ""
     settled_ids = {id for id, (_, one) in earlier.items() if _own_time(one, own_roles) < before.until}
     staying = {
@@ -236,7 +243,8 @@ def including(
     settles = iso_time(span.settled_until_ms, zoned=False) or ""
     added_later = [one for one in added_now if _own_time(one, own_roles) < settles]
     rules = {tally.rule: tally for tally in audit.tallies}
-    of_rules = (tally for tally in before.tallies.values() if tally.rule in rules)
+    listed = Counter((one.rule, one.verdict) for id, (_, one) in earlier.items() if id in settled_ids)
+    of_rules = [as_listed(before.tallies.get(rule) or Tally(rule, {}, {}), listed, verdicts) for rule in rules]
     tallies = added(rules, (*of_rules, *again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_now)))
     of_step = {tally.rule: tally for tally in audit.settled}
     settled = (
@@ -254,13 +262,22 @@ def including(
     return Included(whole, tuple(tallies.values()), tuple(settled.values()))
 
 
+def as_listed(tally: Tally, listed: Mapping[tuple[str, str], int], verdicts: Iterable[str]) -> Tally:
+    """The tally of a rule's settled subjects, with as many of each listed verdict as there are open findings: maintenance may have
+    retired some. If more were counted than a report lists, they are not all in the table, and the count holds.
+    """
+    counts = {verdict: listed.get((tally.rule, verdict), 0) for verdict in verdicts}
+    more = {verdict: count for verdict, count in tally.counts.items() if verdict not in counts or count > LISTED}
+    return Tally(tally.rule, counts | more, tally.reasons)
+
+
 def _open_findings(
-    directory: Directory, clusters: Iterable[str], rules: Iterable[str]
+    directory: Directory, clusters: Iterable[str], rules: Iterable[str], verdicts: Iterable[str]
 ) -> dict[str, tuple[str | None, Finding]]:
     """The open findings of these rules, by id: the id of the finding that caused it, if any, and the finding."""
-    of_clusters = F.col("cluster").isin(*clusters) & (F.col("state") == OPEN) & F.col("rule").isin(*rules)
-    rows = directory.table("findings").where(of_clusters).toArrow().to_pylist()
-    return {row["finding_id"]: (row["caused_by"], finding_of(row)) for row in rows}
+    is_open = F.col("cluster").isin(*clusters) & (F.col("state") == OPEN)
+    rows = directory.table("findings").where(is_open & F.col("rule").isin(*rules) & F.col("verdict").isin(*verdicts))
+    return {row["finding_id"]: (row["caused_by"], finding_of(row)) for row in rows.toArrow().to_pylist()}
 
 
 def _united(found: Iterable[Finding], staying: Iterable[tuple[str | None, Finding]]) -> tuple[Finding, ...]:

@@ -22,7 +22,7 @@ from epochaudit.rules.judge import Tally
 from epochaudit.rules.rule import VERDICTS
 from epochaudit.sources.discovery.discovery import inspected
 from epochaudit.warehouse import nightly, settling
-from epochaudit.warehouse.settling import added, stored
+from epochaudit.warehouse.settling import added, as_listed, stored
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended
 
 DAY_MS = 86_400_000
@@ -145,4 +145,12 @@ def test_tallies_add_up() -> None:
     assert sums["SR-01"] == Tally("SR-01", {"pass": 5, "violation": 1, "unverifiable": 2}, {"why": 2})
     assert stored(sums.values()) == (
         '{"SR-01":{"unverifiable_reasons":{"why":2},"verdicts":{"pass":5,"unverifiable":2,"violation":1}}}'
+    )
+
+
+def test_settled_breaches_are_as_many_as_their_open_findings() -> None:
+    listed = {("SR-01", "violation"): 3}
+    tally = Tally("SR-01", {"pass": 7, "violation": 4, "exposed": 2_001, "unverifiable": 1}, {"why": 1})
+    assert as_listed(tally, listed, ("violation", "exposed")) == Tally(
+        "SR-01", {"pass": 7, "violation": 3, "exposed": 2_001, "unverifiable": 1}, {"why": 1}
     )
