@@ -69,7 +69,10 @@ LOST_WRITES = {
         ("z", 0, 2, 1, "z-acks1", 1, 34, 34, "broker-1/kafka-request.log:4346"),
     ],
     "zk-stopreplica-bypass-3.9": [("ld", 0, 5, -1, "p-ld", 1, 0, 0, "broker-1/kafka-request.log:80")],
-    "zk-stopreplica-prekip570-2.3": [("ld", 0, 1, -1, "p-ld", 1, 0, 0, "broker-1/kafka-request.log:47")],
+    "zk-stopreplica-prekip570-2.3": [
+        ("f", 0, 4, 1, "steady-f", 1, 40, 40, "broker-2/kafka-request.log:105"),
+        ("ld", 0, 1, -1, "p-ld", 1, 0, 0, "broker-1/kafka-request.log:47"),
+    ],
     "zk-unclean-truncation-2.0": [("u", 0, 3, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:495")],
     "zk-unclean-truncation-3.9": [("u", 0, 3, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:460")],
     "zk-zombie-leader-3.9": [

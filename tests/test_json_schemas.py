@@ -17,7 +17,7 @@ from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import Migration, Mode
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import json_report
-from epochaudit.report.contents import Acceptance, LostWrites, Repeated, Report, StuckMember
+from epochaudit.report.contents import Acceptance, LateFile, LostWrites, Repeated, Report, StuckMember
 from epochaudit.spark import run_metrics
 from tests.json_schemas import complaints, validator
 
@@ -57,6 +57,8 @@ def full(lacking: Report, finding: Finding) -> Report:
         loops=(replace(again, rule="FETCH", verdict="error 3 UNKNOWN_TOPIC_OR_PARTITION", node=None),),
         stuck=(StuckMember("west", "g", "c", "orders", 0, 1, 17, 90, None, None, finding.evidence),),
         lost_writes=(LostWrites("west", "orders", None, 0, 2, 10, -1, "p", None, "t", 3, 10, 19, finding.evidence),),
+        settled_until="2026-11-20T04:00:00.000",
+        late=(LateFile("west", "broker-2/server.log", "2026-11-20T01:00:00.000"),),
     )
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from epochaudit import pipeline
 from epochaudit.pipeline import audit
-from epochaudit.rules.judge import VERDICT_ROW
+from epochaudit.rules.judge import EVERYTHING, VERDICT_ROW
 from epochaudit.sources.files.capture import CaptureError
 from epochaudit.spark.run_metrics import measured
 
@@ -55,7 +55,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         def of(events: Events) -> Events:
             return events
 
-    def judge(frame: Events, rules: list[Named], verdicts: object) -> StubJudgement:
+    def judge(frame: Events, rules: list[Named], verdicts: object, span: object) -> StubJudgement:
         made.append(tuple(rule.id for rule in rules))
         return StubJudgement(tuple(rules), StubJudgement(()))
 
@@ -67,7 +67,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def evaluated(events: Events) -> tuple[list[Any], dict[str, str]]:
-    return pipeline._evaluate_frames(events, {"frame": [Named("A"), Named("B")]}, set())  # type: ignore[arg-type, list-item]
+    return pipeline._evaluate_frames(events, {"frame": [Named("A"), Named("B")]}, set(), EVERYTHING)  # type: ignore[arg-type, list-item]
 
 
 def test_a_table_that_died_with_its_executor_is_computed_anew(

@@ -130,6 +130,8 @@ def span_of(directory: Directory, before: Settled, parts: Iterable[int], settle_
     subjects are not settled before its log has come. settle_after_ms: None settles nothing more.
     """
     until = max(_until(directory, parts, settle_after_ms), before.until_then_ms or 0)
+    if before.until_ms is None and until and not _any_before(directory, parts, until):
+        until = 0
     return Span(before.until_ms, until if until > (before.until_ms or 0) else None)
 
 
@@ -150,6 +152,16 @@ def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | No
     times = of_requests or [row["end_ms"] for row in rows if row["end_ms"] is not None]
     now = int(datetime.now(UTC).timestamp() * 1000)
     return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
+
+
+def _any_before(directory: Directory, parts: Iterable[int], time_ms: int) -> bool:
+    """The warehouse has events of an earlier time, of the clusters of these parts."""
+    read = sorted(parts)
+    splits = directory.table("splits")
+    if read:
+        clusters = splits.where(F.col("part").between(read[0], read[-1])).select("cluster").distinct()
+        splits = splits.join(F.broadcast(clusters), "cluster")
+    return bool(splits.where(F.col("first_time_ms") < time_ms).limit(1).count())
 
 
 def late_files(

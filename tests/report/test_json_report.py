@@ -22,6 +22,8 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
         "repeated",
         "loops",
         "unsettled",
+        "settled_until",
+        "late_files",
         "baseline",
         "losses",
         "lost_writes",

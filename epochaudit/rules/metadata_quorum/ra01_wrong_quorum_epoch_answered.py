@@ -44,8 +44,8 @@ class WrongQuorumEpochAnswered(Rule):
     """
 
     evidence = {"the request": "request_ref"}
-    expected = "code 0 in epoch {answered} alone"
-    observed = "{api} of epoch {asked} was answered 0"
+    expected = "{NONE} in epoch {answered} alone"
+    observed = "{api} of epoch {asked} was answered {NONE}"
     because = ("the responder knew epoch {answered} after the request",)
 
     def applies(self) -> Column:
@@ -62,7 +62,7 @@ class WrongQuorumEpochAnswered(Rule):
             unverifiable(
                 col("error_code").isNull() | answered.isNull(),
                 "the answer, or the epoch in it, is not in the evidence (request log)",
-                expected="code 0 in the responder's own epoch alone",
+                expected="{NONE} in the responder's own epoch alone",
                 observed="{api} of epoch {asked}",
                 because=(),
             ),
@@ -70,7 +70,7 @@ class WrongQuorumEpochAnswered(Rule):
             unverifiable(
                 served & (answered > asked) & col("parked"),
                 "the Fetch waited, and the epoch may have changed just then",
-                observed="{api} of epoch {asked} was answered 0 after a wait",
+                observed="{api} of epoch {asked} was answered {NONE} after a wait",
             ),
             violation(
                 served & (answered > asked),
