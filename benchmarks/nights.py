@@ -79,15 +79,16 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
     """One night, in a process of its own."""
     from epochaudit import warehouse
     from epochaudit.sources.discovery.discovery import inspected
-    from epochaudit.spark.run_metrics import of_run
+    from epochaudit.spark import run_metrics
     from epochaudit.spark.session import session
     from epochaudit.warehouse import settling
 
     settling.GRAIN_MS, settling.LOOK_BACK_MS = GRAIN_MS, night_ms // LOOK_BACK  # type: ignore[misc]
     settle_after_ms = SETTLE_AFTER * night_ms if option == OPTIONS[0] else None
     spark = session(warehouse=True, plain_bytes=sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()))
-    report = warehouse.audited(spark, location, [inspected(folder)], settle_after_ms=settle_after_ms)
-    rows = sum(cost.rows for cost in of_run().frames.values())
+    with run_metrics.measured() as metrics:
+        report = warehouse.audited(spark, location, [inspected(folder)], settle_after_ms=settle_after_ms)
+    rows = sum(cost.rows for cost in metrics.frames.values())
     sys.stdout.write(json.dumps({"rows": rows, "judged": report.judged, "findings": len(report.findings)}) + "\n")
 
 
