@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from epochaudit.cli.progress import progress
+from epochaudit.events.times import DAY_MS
 from epochaudit.settings import Settings
 from epochaudit.spark import run_metrics
 
-DAY_MS: Final = 86_400_000
 PICTURED: Final = "html"  # the report format that has pictures
 
 if TYPE_CHECKING:

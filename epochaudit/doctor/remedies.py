@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from epochaudit.events.times import DAY_MS
 from epochaudit.inventory.inventory import METADATA_LOG, REQUEST_LOG, SERVER_LOG, STATE_CHANGE_LOG, Inventory
 from epochaudit.sources.formats import BY_KIND
 
@@ -36,7 +37,6 @@ COSTS: Final[Mapping[str, str]] = {
 BYTES_OF_A_REQUEST: Final = 1_500  # of a request log in JSON, on average
 LIGHT_SHARE: Final = 0.03
 """Of the bytes of a busy cluster's request log, what conf/kafka-log4j*-light.* let through, as measured: docs/collecting.md."""
-DAY_MS: Final = 86_400_000
 SHORTEST_SPAN_MS: Final = 1_000  # from which a rate can be computed
 
 # The first pattern that a reason matches decides; `test_remedies` holds that each reason of the catalogue matches one.

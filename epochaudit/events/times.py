@@ -7,6 +7,8 @@ from typing import Final
 FOREVER: Final = 2**62
 """The end of an open interval: later than any time, higher than any offset."""
 
+DAY_MS: Final = 86_400_000
+
 GRAIN_MS: Final = 2
 """Tolerance between two events of one host: times are printed in whole milliseconds, and responses are logged after sending."""
 

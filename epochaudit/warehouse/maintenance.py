@@ -16,15 +16,15 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import DAY_MS
 from epochaudit.findings.evidence import iso_time
 from epochaudit.sources.scan.datasource import cores
 from epochaudit.warehouse.horizon import Remembered
 from epochaudit.warehouse.ledger import OPEN, Run, iso_seconds
 from epochaudit.warehouse.nightly import explained, overtaken
-from epochaudit.warehouse.rows import first_part, part_at, remember, remembered
+from epochaudit.warehouse.rows import ends_of_parts, first_part, part_at, remember, remembered
 from epochaudit.warehouse.tables import ROWS, TABLES, Directory, existing, one_of, quoted
 
-DAY_MS: Final = 86_400_000
 UNDISTURBED_HOURS: Final = 72  # younger uncommitted rows may be of a run that is under way; no run takes this long
 DAYS_ORDERED: Final = 2  # the newest days, to which a night adds rows
 RETIRED: Final = "retired"
@@ -73,7 +73,7 @@ def maintain(spark: SparkSession, location: str, keep_days: int | None = None) -
 def _remove_old_logs(directory: Directory, cluster: str, keep_days: int) -> int:
     """Remove the logs of a cluster that end before the last `keep_days` days. Returns their number."""
     generation, files = remembered(directory, cluster)
-    ends = _ends(directory, cluster)
+    ends = ends_of_parts(directory.table("splits").where(F.col("cluster") == cluster))
     before = (max(ends.values(), default=0) // DAY_MS - keep_days + 1) * DAY_MS
     retained = [replace(file, remembered=_without_old_rows(file.remembered, ends, before)) for file in files]
     if retained == files:
@@ -84,12 +84,6 @@ def _remove_old_logs(directory: Directory, cluster: str, keep_days: int) -> int:
     with_rows = {file.remembered.path for file in retained if file.remembered.parts}
     _retire(directory, run, cluster, with_rows, iso_time(before, zoned=False) or "")
     return sum(file != now for file, now in zip(files, retained, strict=True))
-
-
-def _ends(directory: Directory, cluster: str) -> Mapping[int, int]:
-    """part -> the time of its last event, for parts that have one."""
-    splits = directory.table("splits").where((F.col("cluster") == cluster) & F.col("last_time_ms").isNotNull())
-    return {row["part"]: row["last_time_ms"] for row in splits.select("part", "last_time_ms").collect()}
 
 
 def _without_old_rows(r: Remembered, ends: Mapping[int, int], before: int) -> Remembered:

@@ -148,12 +148,13 @@ def audited(
     with metrics.stage("looking"), explained(location):
         directory = opened(spark, location)
         clusters = [_cluster(directory, inspected) for inspected in _one_per_cluster(seen)]
-        before = settled_by(directory, [cluster.name for cluster in clusters], selection, rejudge_ms)
+        names = [cluster.name for cluster in clusters]
+        before = settled_by(directory, names, selection, rejudge_ms)
     with metrics.stage("reading"), explained(location):
         night = _Night(directory, run, clusters, before.requests_from_ms)
         read = night.read_new(fold=not {*show} - {*REPORTED})
         span = span_of(
-            directory, before, [part for parts in night.new_parts.values() for part in parts], settle_after_ms
+            directory, names, before, [part for parts in night.new_parts.values() for part in parts], settle_after_ms
         )
         late = late_files(directory, before, night.new_parts, night.earlier_parts())
         earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show, selection))

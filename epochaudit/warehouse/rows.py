@@ -157,6 +157,12 @@ def committed_rows(
     return known.select(*(c.name for c in columns(table)))
 
 
+def ends_of_parts(splits: DataFrame) -> dict[int, int]:
+    """part -> the time of its last event (ms), for parts that have one. Needs: rows of the table splits."""
+    dated = splits.where(F.col("last_time_ms").isNotNull())
+    return {row["part"]: row["last_time_ms"] for row in dated.select("part", "last_time_ms").collect()}
+
+
 @dataclass(frozen=True)
 class Placed:
     """A file of horizon, with its node and its order among the cluster's files."""

@@ -7,7 +7,7 @@ that comes within that time changes verdicts as in one audit of all logs. What i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,6 +16,7 @@ import msgspec
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import DAY_MS
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.losses.removal import Removal
@@ -24,14 +25,14 @@ from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
 from epochaudit.warehouse.ledger import OPEN, finding_of
+from epochaudit.warehouse.rows import ends_of_parts
 from epochaudit.warehouse.tables import Directory
 
-DAY_MS: Final = 86_400_000
 SETTLE_AFTER_MS: Final = 2 * DAY_MS
 LOOK_BACK_MS: Final = (
     3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
 )
-TOLD_WHEN_IT_HAPPENED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
+HOST_TIMED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
 GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses a minute
 
 
@@ -123,14 +124,16 @@ def stored(tallies: Iterable[Tally]) -> str:
     return msgspec.json.encode(counted, order="sorted").decode()
 
 
-def span_of(directory: Directory, before: Settled, parts: Iterable[int], settle_after_ms: int | None) -> Span:
-    """The subjects to judge: all that are not settled. And until when they are settled by that.
+def span_of(
+    directory: Directory, clusters: Iterable[str], before: Settled, parts: Iterable[int], settle_after_ms: int | None
+) -> Span:
+    """The subjects of these clusters to judge: all that are not settled. And until when they are settled by that.
 
-    parts: those that this run read. Of the nodes in them, the one whose last line is the oldest decides, so that a late node's
-    subjects are not settled before its log has come. settle_after_ms: None settles nothing more.
+    parts: those that this run read. Of the request logs in them, the one that ends first decides, so that a late node's subjects
+    are not settled before its log has come. settle_after_ms: None settles nothing more.
     """
     until = max(_until(directory, parts, settle_after_ms), before.until_then_ms or 0)
-    if before.until_ms is None and until and not _any_before(directory, parts, until):
+    if before.until_ms is None and until and not _any_before(directory, clusters, until):
         until = 0
     return Span(before.until_ms, until if until > (before.until_ms or 0) else None)
 
@@ -143,7 +146,7 @@ def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | No
     read = sorted(parts)
     if settle_after_ms is None or not read:
         return 0
-    events = directory.table("events").where(F.col("part").between(read[0], read[-1]) & _is_told_when_it_happened())
+    events = directory.table("events").where(F.col("part").between(read[0], read[-1]) & _has_time_of_host())
     ends = events.groupBy("cluster", "node").agg(
         F.max("time_ms").alias("end_ms"), F.max(F.when(F.col("of_requests"), F.col("time_ms"))).alias("requests_end_ms")
     )
@@ -154,13 +157,9 @@ def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | No
     return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
 
 
-def _any_before(directory: Directory, parts: Iterable[int], time_ms: int) -> bool:
-    """The warehouse has events of an earlier time, of the clusters of these parts."""
-    read = sorted(parts)
-    splits = directory.table("splits")
-    if read:
-        clusters = splits.where(F.col("part").between(read[0], read[-1])).select("cluster").distinct()
-        splits = splits.join(F.broadcast(clusters), "cluster")
+def _any_before(directory: Directory, clusters: Iterable[str], time_ms: int) -> bool:
+    """The warehouse has events of these clusters from before that time."""
+    splits = directory.table("splits").where(F.col("cluster").isin(*clusters))
     return bool(splits.where(F.col("first_time_ms") < time_ms).limit(1).count())
 
 
@@ -177,16 +176,18 @@ def late_files(
     if before.until_ms is None or before.report is None:
         return []
     known = [one for one in before.report.late if one.since < (before.until or "")]
-    ends = _ends(directory, [part for parts in earlier.values() for part in parts])
+    if not read:
+        return known
+    of_earlier = [(part,) for parts in earlier.values() for part in parts]
+    known_parts = directory.spark.createDataFrame(of_earlier, "part bigint")
+    ends = ends_of_parts(directory.table("splits").join(F.broadcast(known_parts), "part"))
     facts = [
         (part, *file, max((ends.get(one, 0) for one in earlier.get(file, ())), default=0))
         for file, parts in read.items()
         for part in parts
     ]
-    if not facts:
-        return known
     of_parts = directory.spark.createDataFrame(facts, "part bigint, of_cluster string, path string, end_ms bigint")
-    events = directory.table("events").where(_is_told_when_it_happened() & (F.col("time_ms") < before.until_ms))
+    events = directory.table("events").where(_has_time_of_host() & (F.col("time_ms") < before.until_ms))
     found = events.join(F.broadcast(of_parts), "part").where(F.col("time_ms") > F.col("end_ms"))
     rows = found.groupBy("of_cluster", "path").agg(F.min("time_ms").alias("since_ms")).collect()
     new = [LateFile(row["of_cluster"], row["path"], iso_time(row["since_ms"], zoned=False) or "") for row in rows]
@@ -196,18 +197,9 @@ def late_files(
     return [earliest[file] for file in sorted(earliest)]
 
 
-def _is_told_when_it_happened() -> Column:
-    """The event is of a log of lines or records. Of a partition's batches the times are those of its producers."""
-    return F.col("source").isin(*TOLD_WHEN_IT_HAPPENED)
-
-
-def _ends(directory: Directory, parts: Sequence[int]) -> Mapping[int, int]:
-    """part -> the time of its last event, for parts that have one."""
-    if not parts:
-        return {}
-    of_parts = directory.spark.createDataFrame([(part,) for part in parts], "part bigint")
-    splits = directory.table("splits").join(F.broadcast(of_parts), "part").where(F.col("last_time_ms").isNotNull())
-    return {row["part"]: row["last_time_ms"] for row in splits.select("part", "last_time_ms").collect()}
+def _has_time_of_host() -> Column:
+    """A host wrote the event's time when it happened. The times of a partition's batches are those of its producers."""
+    return F.col("source").isin(*HOST_TIMED)
 
 
 @dataclass(frozen=True)
@@ -250,18 +242,16 @@ def including(
         for id, (caused_by, one) in earlier.items()
         if id not in found and (id in settled_ids or any(time < requests_from for time in _times(one)))
     }
-    again = [Tally(one.rule, {one.verdict: -1}, {}) for id, one in found.items() if id in settled_ids]
+    again = [_tally(one, -1) for id, one in found.items() if id in settled_ids]
     added_now = [one for id, (_, one) in staying.items() if id not in settled_ids]
     settles = iso_time(span.settled_until_ms, zoned=False) or ""
     added_later = [one for one in added_now if _own_time(one, own_roles) < settles]
     rules = {tally.rule: tally for tally in audit.tallies}
     listed = Counter((one.rule, one.verdict) for id, (_, one) in earlier.items() if id in settled_ids)
     of_rules = [as_listed(before.tallies.get(rule) or Tally(rule, {}, {}), listed, verdicts) for rule in rules]
-    tallies = added(rules, (*of_rules, *again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_now)))
+    tallies = added(rules, (*of_rules, *again, *(_tally(one, 1) for one in added_now)))
     of_step = {tally.rule: tally for tally in audit.settled}
-    settled = (
-        added(of_step, (*again, *(Tally(one.rule, {one.verdict: 1}, {}) for one in added_later))) if of_step else {}
-    )
+    settled = added(of_step, (*again, *(_tally(one, 1) for one in added_later))) if of_step else {}
     whole = replace(
         report,
         rules=rule_results(audit.rules, tallies.values()),
@@ -272,6 +262,11 @@ def including(
         late=tuple(late),
     )
     return Included(whole, tuple(tallies.values()), tuple(settled.values()))
+
+
+def _tally(finding: Finding, count: int) -> Tally:
+    """So many findings of this one's rule and verdict."""
+    return Tally(finding.rule, {finding.verdict: count}, {})
 
 
 def as_listed(tally: Tally, listed: Mapping[tuple[str, str], int], verdicts: Iterable[str]) -> Tally:

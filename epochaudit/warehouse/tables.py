@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import ColumnDoc, columns, contract
+from epochaudit.events.times import DAY_MS
 from epochaudit.sources.files.opening import listing
 
 LAYOUT: Final = 4  # version of the directory; raised when older programs can no longer read or write it
@@ -250,4 +251,4 @@ def one_of(values: Iterable[str]) -> str:
 
 def day_of(time_ms: Column) -> Column:
     """The day of a time in milliseconds since the epoch."""
-    return F.date_from_unix_date(F.floor(time_ms / 86_400_000).cast("int"))
+    return F.date_from_unix_date(F.floor(time_ms / DAY_MS).cast("int"))

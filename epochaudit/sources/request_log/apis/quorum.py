@@ -67,6 +67,13 @@ VOTE_COLUMNS: Final = (
 
 def vote(_: int, request: VoteRequest, response: VoteResponse | None) -> Iterable[Row]:
     """One row per partition: the candidacy and the vote."""
+    return _rows(request, response, (None,) * 3, (None,) * 4)
+
+
+def _rows(
+    request: VoteRequest | LedRequest, response: VoteResponse | KnownResponse | None, not_asked: Row, not_answered: Row
+) -> Iterable[Row]:
+    """One row per partition: cluster id, topic, partition, whether it is in the request and the response, and what they state of it."""
     asked = (((t.topic_name, p.partition_index), p.asked()) for t in request.topics for p in t.partitions)
     topics = () if response is None else response.topics
     answered = (((t.topic_name, p.partition_index), p.answered()) for t in topics for p in t.partitions)
@@ -76,8 +83,8 @@ def vote(_: int, request: VoteRequest, response: VoteResponse | None) -> Iterabl
             *key,
             question is not None,
             answer is not None,
-            *(question or (None,) * 3),
-            *(answer or (None,) * 4),
+            *(question or not_asked),
+            *(answer or not_answered),
         )
         for key, question, answer in joined(asked, answered)
     ]
@@ -89,6 +96,9 @@ class Led(Json):
     partition_index: Int32
     leader_id: Int32
     leader_epoch: Int32
+
+    def asked(self) -> Row:
+        return (self.leader_id, self.leader_epoch)
 
 
 class LedTopic(Json):
@@ -106,6 +116,9 @@ class Known(Json):
     error_code: Int32
     leader_id: Int32
     leader_epoch: Int32
+
+    def answered(self) -> Row:
+        return (self.error_code, self.leader_id, self.leader_epoch)
 
 
 class KnownTopic(Json):
@@ -126,26 +139,7 @@ LED_COLUMNS: Final = (
 
 def led(_: int, request: LedRequest, response: KnownResponse | None) -> Iterable[Row]:
     """One row per partition: the sender's leader and epoch, and those that the responder knows."""
-    asked = (
-        ((t.topic_name, p.partition_index), (p.leader_id, p.leader_epoch)) for t in request.topics for p in t.partitions
-    )
-    topics = () if response is None else response.topics
-    answered = (
-        ((t.topic_name, p.partition_index), (p.error_code, p.leader_id, p.leader_epoch))
-        for t in topics
-        for p in t.partitions
-    )
-    return [
-        (
-            request.cluster_id,
-            *key,
-            question is not None,
-            answer is not None,
-            *(question or (None,) * 2),
-            *(answer or (None,) * 3),
-        )
-        for key, question, answer in joined(asked, answered)
-    ]
+    return _rows(request, response, (None,) * 2, (None,) * 3)
 
 
 class SnapshotPartition(Json):
