@@ -32,6 +32,7 @@ from epochaudit.sources.lines.unwrapping import unwrapping
 from epochaudit.sources.request_log import compiled
 from epochaudit.sources.scan.ranges import ByteRange, Lines, cut, lines_of, packed
 from epochaudit.sources.scan.staging import (
+    merged,
     staged,
     staged_without,
     staging_directory,
@@ -54,7 +55,7 @@ from epochaudit.sources.sink import (
     Wanted,
 )
 from epochaudit.spark.run_metrics import Advance, of_run
-from epochaudit.spark.session import in_one_partition, on_this_machine
+from epochaudit.spark.session import in_one_partition, is_tuned_for_small_plans, on_this_machine
 
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
@@ -156,7 +157,9 @@ def read_again(
 def tables(spark: SparkSession, read: Scan) -> CaptureFrames:
     """The tables of a scan. Without staged rows, the first action reads the ranges and persists them."""
     if read.directory:
-        scanned = staged(spark, [bundle.path for bundle in read.bundles], read.directory)
+        paths = [bundle.path for bundle in read.bundles]
+        few = is_tuned_for_small_plans(spark)
+        scanned = staged(spark, [merged(paths, read.directory.name)] if few and paths else paths, read.directory)
     else:
         scanned = _scan(spark, read.ranges).persist(StorageLevel.MEMORY_AND_DISK)
     rows = in_one_partition(scanned)
