@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from epochaudit.events.views import RANGE, RangeId, range_id
-from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.frames import FRAMES, has_rows, presence
 from epochaudit.replay.run_edges import collected, edges_by_subject, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
 from epochaudit.rules.catalogue import PlugInError, selected
@@ -388,18 +388,19 @@ class _Summary:
 def _summary(read: Reading, frames: Iterable[str]) -> _Summary:
     """One aggregation over all rows."""
     names = tuple(frames)
-    (row,) = (
-        in_one_partition(read.rows)
-        .agg(
-            F.count("*").alias("rows"),
-            F.sum(read.clock_steps).alias("clock_steps"),
-            F.max(deletes_topic_without_id()).alias("deletes_topic_without_id"),
-            *(F.max(FRAMES[name].has_rows()).alias(name) for name in names),
-        )
-        .collect()
+    aggregates = in_one_partition(read.rows).groupBy("event_type").agg(
+        F.count("*").alias("rows"),
+        F.sum(read.clock_steps).alias("clock_steps"),
+        F.max(deletes_topic_without_id()).alias("deletes_topic_without_id"),
+        *presence(names),
+    )  # fmt: skip
+    by_type = aggregates.collect()
+    return _Summary(
+        sum(row["rows"] for row in by_type),
+        sum(row["clock_steps"] or 0 for row in by_type),
+        any(row["deletes_topic_without_id"] for row in by_type),
+        tuple(name for name in names if has_rows(name, by_type)),
     )
-    frames_with_rows = tuple(name for name in names if row[name])
-    return _Summary(row["rows"], row["clock_steps"] or 0, bool(row["deletes_topic_without_id"]), frames_with_rows)
 
 
 def _evaluate_frames(

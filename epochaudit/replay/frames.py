@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from epochaudit.kafka.field_values import FULL
@@ -21,19 +21,19 @@ from epochaudit.replay.control_plane.log_copies import log_copies
 from epochaudit.replay.control_plane.log_directories import log_directories, names_directories
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
-from epochaudit.replay.control_plane.offline_directories import offline_directories, takes_directories_offline
+from epochaudit.replay.control_plane.offline_directories import REGISTRATION_CHANGE, offline_directories, takes_directories_offline
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
 from epochaudit.replay.control_plane.quorum_votes import quorum_votes
-from epochaudit.replay.control_plane.raft_epochs import raft_epochs, states_raft_epoch
+from epochaudit.replay.control_plane.raft_epochs import LEADER_CHANGE, raft_epochs
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
-from epochaudit.replay.data_plane.client_epochs import client_epochs, states_epochs
+from epochaudit.replay.data_plane.client_epochs import HINTS, LINES, client_epochs, states_epochs
 from epochaudit.replay.data_plane.commits import COMMITS, OFFSET_FETCH, commits
 from epochaudit.replay.data_plane.epoch_caches import ENTRIES, epoch_caches
-from epochaudit.replay.data_plane.epoch_queries import asks, epoch_queries
+from epochaudit.replay.data_plane.epoch_queries import QUERIES, asks, epoch_queries
 from epochaudit.replay.data_plane.fetch_sessions import fetch_sessions
 from epochaudit.replay.data_plane.fetches import fetches
-from epochaudit.replay.data_plane.follower_answers import binds, follower_answers
+from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, binds, follower_answers
 from epochaudit.replay.data_plane.follower_epochs import follower_epochs, in_an_epoch
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
 from epochaudit.replay.data_plane.lineage import lineage
@@ -54,73 +54,87 @@ from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncatio
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
-from epochaudit.replay.state.quorum import VOTE, is_quorum_request
+from epochaudit.replay.state.partition_states import PARTITION_RECORDS
+from epochaudit.replay.state.quorum import QUORUM_REQUESTS, STATE_CHANGED, VOTE, is_quorum_request
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame and the condition for planning it.
+    """A frame and the events that it needs: without them it is empty, and not planned.
 
-    of: from the events table to the frame. has_rows: a condition on events; the frame is empty if no event meets it.
+    of: from the events table to the frame. event_types: of these, or of any if there are none; has_rows: a further condition on
+    these events.
     """
 
     of: Callable[[DataFrame], DataFrame]
-    has_rows: Callable[[], Column]
-
-
-def _has_types(*event_types: str) -> Callable[[], Column]:
-    return lambda: F.col("event_type").isin(*event_types)
+    event_types: tuple[str, ...] = ()
+    has_rows: Callable[[], Column] | None = None
 
 
 def _is_metadata_record() -> Column:
     return F.col("source") == METADATA_LOG
 
 
-def _may_find_strays() -> Column:
-    full = (F.col("event_type") == "LEADER_AND_ISR") & (F.col("request_type") == FULL)
-    return (F.col("event_type") == "STRAY_PARTITION") | full
+def _states_raft_epoch() -> Column:
+    return F.col("event_type").isin(LEADER_CHANGE, STATE_CHANGED) | is_quorum_request()
 
 
-def _is_event() -> Column:
-    return F.col("event_type").isNotNull()
+def _is_full_if_request() -> Column:
+    return (F.col("event_type") == "STRAY_PARTITION") | (F.col("request_type") == FULL)
 
 
 FRAMES: Final[Mapping[str, Frame]] = {
-    "broker_records": Frame(broker_records, _has_types(*BROKER_RECORDS)),
-    "broker_requests": Frame(broker_requests, _has_types(REGISTRATION, *UNDER_EPOCH)),
-    "client_epochs": Frame(client_epochs, states_epochs),
-    "commits": Frame(commits, _has_types(*COMMITS, OFFSET_FETCH)),
-    "control": Frame(control, _has_types(*REQUESTS, *STARTS, SKIPPED)),
-    "eligible_replicas": Frame(eligible_replicas, names_eligible),
-    "epoch_caches": Frame(epoch_caches, _has_types(*ENTRIES)),
-    "epoch_queries": Frame(epoch_queries, asks),
-    "fetch_sessions": Frame(fetch_sessions, _has_types("FETCH")),
-    "fetches": Frame(fetches, _has_types("FETCH")),
-    "follower_answers": Frame(follower_answers, binds),
-    "follower_epochs": Frame(follower_epochs, in_an_epoch),
-    "high_watermarks": Frame(high_watermarks, _has_types("FETCH")),
-    "isr_changes": Frame(isr_changes, _has_types("ALTER_PARTITION")),
-    "isr_expansions": Frame(isr_expansions, _has_types(*JOINS, "PARTITION_CHANGE_RECORD")),
-    "leadership": Frame(leadership, _is_event),
-    "lineage": Frame(lineage, _is_event),
-    "log_copies": Frame(log_copies, _is_metadata_record),
-    "log_directories": Frame(log_directories, names_directories),
-    "log_order": Frame(log_order, _is_metadata_record),
-    "log_runs": Frame(log_runs, _has_types(LOG_BATCHES)),
-    "metadata": Frame(metadata, _is_event),
-    "metadata_answers": Frame(metadata_answers, _has_types(METADATA)),
-    "offline_directories": Frame(offline_directories, takes_directories_offline),
-    "positions": Frame(positions, _has_types("FETCH")),
-    "producer_ids": Frame(producer_ids, _has_types(INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
-    "producer_requests": Frame(producer_requests, _has_types(*OF_TRANSACTIONS)),
-    "quorum_answers": Frame(quorum_answers, is_quorum_request),
-    "quorum_votes": Frame(quorum_votes, _has_types(VOTE)),
-    "raft_epochs": Frame(raft_epochs, states_raft_epoch),
-    "refusals": Frame(refusals, refused),
-    "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
-    "strays": Frame(strays, _may_find_strays),
-    "topics": Frame(topics, _is_event),
-    "transaction_outcomes": Frame(transaction_outcomes, _has_types(END_TXN, WRITE_TXN_MARKERS)),
-    "truncations": Frame(truncations, _has_types(*TRUNCATION_LINES)),
+    "broker_records": Frame(broker_records, BROKER_RECORDS),
+    "broker_requests": Frame(broker_requests, (REGISTRATION, *UNDER_EPOCH)),
+    "client_epochs": Frame(client_epochs, ("FETCH", *LINES, *HINTS), states_epochs),
+    "commits": Frame(commits, (*COMMITS, OFFSET_FETCH)),
+    "control": Frame(control, (*REQUESTS, *STARTS, SKIPPED)),
+    "eligible_replicas": Frame(eligible_replicas, PARTITION_RECORDS, names_eligible),
+    "epoch_caches": Frame(epoch_caches, ENTRIES),
+    "epoch_queries": Frame(epoch_queries, QUERIES, asks),
+    "fetch_sessions": Frame(fetch_sessions, ("FETCH",)),
+    "fetches": Frame(fetches, ("FETCH",)),
+    "follower_answers": Frame(follower_answers, TO_FOLLOWERS, binds),
+    "follower_epochs": Frame(follower_epochs, TO_FOLLOWERS, in_an_epoch),
+    "high_watermarks": Frame(high_watermarks, ("FETCH",)),
+    "isr_changes": Frame(isr_changes, ("ALTER_PARTITION",)),
+    "isr_expansions": Frame(isr_expansions, (*JOINS, "PARTITION_CHANGE_RECORD")),
+    "leadership": Frame(leadership),
+    "lineage": Frame(lineage),
+    "log_copies": Frame(log_copies, has_rows=_is_metadata_record),
+    "log_directories": Frame(log_directories, has_rows=names_directories),
+    "log_order": Frame(log_order, has_rows=_is_metadata_record),
+    "log_runs": Frame(log_runs, (LOG_BATCHES,)),
+    "metadata": Frame(metadata),
+    "metadata_answers": Frame(metadata_answers, (METADATA,)),
+    "offline_directories": Frame(offline_directories, (REGISTRATION_CHANGE,), takes_directories_offline),
+    "positions": Frame(positions, ("FETCH",)),
+    "producer_ids": Frame(producer_ids, (INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
+    "producer_requests": Frame(producer_requests, OF_TRANSACTIONS),
+    "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
+    "quorum_votes": Frame(quorum_votes, (VOTE,)),
+    "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
+    "refusals": Frame(refusals, ("FETCH",), refused),
+    "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
+    "strays": Frame(strays, ("STRAY_PARTITION", "LEADER_AND_ISR"), _is_full_if_request),
+    "topics": Frame(topics),
+    "transaction_outcomes": Frame(transaction_outcomes, (END_TXN, WRITE_TXN_MARKERS)),
+    "truncations": Frame(truncations, TRUNCATION_LINES),
 }
+
+
+def presence(names: Iterable[str]) -> list[Column]:
+    """Aggregates of events of one type, which `has_rows` needs."""
+    return [F.max(condition()).alias(name) for name in names if (condition := FRAMES[name].has_rows)]
+
+
+def has_rows(name: str, by_type: Iterable[Row]) -> bool:
+    """Whether the frame has events. by_type: one row per event type, with `presence` of the frame."""
+    frame = FRAMES[name]
+    return any(
+        row["event_type"] is not None
+        and (not frame.event_types or row["event_type"] in frame.event_types)
+        and (frame.has_rows is None or row[name])
+        for row in by_type
+    )

@@ -39,7 +39,7 @@ def folded(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: RANGE, node, topic_key, partition, from_ms and to_ms, between which the rows arrived and
     were answered.
     """
-    rows = of_types(events, "FETCH").where(F.col("run_rows") > 1)
+    rows = of_types(events, "FETCH", "PRODUCE").where(F.col("run_rows") > 1)
     return rows.select(
         *RANGE, "node", topic_key().alias("topic_key"), "partition",
         F.col("run_arrival_ms").alias("from_ms"), F.col("time_ms").alias("to_ms"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from epochaudit.replay.frames import FRAMES
+from epochaudit.replay.frames import FRAMES, has_rows, presence
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.messages import UNKNOWN
 from epochaudit.rules.rule import INFO
@@ -36,11 +36,12 @@ def test_no_sentence_prints_an_unknown_value(case: Case) -> None:
 
 def test_no_frame_is_left_out_that_has_subjects(case_events: DataFrame, verdicts: Verdicts) -> None:
     frame_of = {rule.id: rule.frame for rule in catalogue()}
-    has_rows = (F.max(frame.has_rows()).alias(name) for name, frame in FRAMES.items())
-    planned = {row["cluster"]: row.asDict() for row in case_events.groupBy("cluster").agg(*has_rows).collect()}
+    by_type = defaultdict(list)
+    for row in case_events.groupBy("cluster", "event_type").agg(*presence(FRAMES)).collect():
+        by_type[row["cluster"]].append(row)
     judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e in found}
     assert judged
-    assert [(cluster, frame) for cluster, frame in sorted(judged) if not planned[cluster][frame]] == []
+    assert [(cluster, frame) for cluster, frame in sorted(judged) if not has_rows(frame, by_type[cluster])] == []
 
 
 @pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)

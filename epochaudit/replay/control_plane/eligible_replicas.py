@@ -18,7 +18,7 @@ _HISTORY: Final = ("elr_levels", "raft_leaders")
 
 def names_eligible() -> Column:
     """The record names an eligible leader replica."""
-    return F.col("event_type").isin(*PARTITION_RECORDS) & _any("elr")
+    return _any("elr")
 
 
 def eligible_replicas(events: DataFrame) -> DataFrame:

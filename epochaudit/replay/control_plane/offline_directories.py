@@ -30,8 +30,8 @@ _LEAST_LEFT: Final = 2  # the last member of an ISR stays in it, without a leade
 
 
 def takes_directories_offline() -> Column:
-    """The record may take log directories offline."""
-    return (F.col("event_type") == REGISTRATION_CHANGE) & F.col("log_dirs").isNotNull()
+    """The change record of a registration may take log directories offline."""
+    return F.col("log_dirs").isNotNull()
 
 
 def offline_directories(events: DataFrame) -> DataFrame:

@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import ref
-from epochaudit.replay.state.quorum import is_quorum_request, maybe_parked
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.state.quorum import QUORUM_REQUESTS, is_quorum_request, maybe_parked
 
 _LEADER_CHECKED: Final = ("FETCH", "FETCH_SNAPSHOT")
 
@@ -28,7 +28,7 @@ def quorum_answers(events: DataFrame) -> DataFrame:
     """
     asks_leader = F.col("event_type").isin(*_LEADER_CHECKED)
     words = F.create_map(*(F.lit(text) for pair in _WORDS.items() for text in pair))
-    rows = events.where(is_quorum_request() & F.col("in_request"))
+    rows = of_types(events, *QUORUM_REQUESTS).where(is_quorum_request() & F.col("in_request"))
     return rows.select(
         "cluster", "node", "client_id", "correlation_id", "request_error_code", "error_code", ref().alias("request_ref"),
         words[F.col("event_type")].alias("api"),

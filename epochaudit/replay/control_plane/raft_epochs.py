@@ -30,11 +30,6 @@ _KNOWS_LEADER: Final = (
 )  # fmt: skip
 
 
-def states_raft_epoch() -> Column:
-    """The event states an epoch of the quorum and its leader, its high watermark or its beginning."""
-    return F.col("event_type").isin(LEADER_CHANGE, STATE_CHANGED) | is_quorum_request()
-
-
 def raft_epochs(events: DataFrame) -> DataFrame:
     """One row per epoch of the metadata quorum. Clock: the epoch.
 
@@ -84,7 +79,7 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
     served = F.col("error_code") == Errors.NONE
     watermark = F.when(served & (F.col("high_watermark") >= 0), F.col("high_watermark"))
     leader = F.when(~maybe_parked() & F.col("error_code").isin(*_KNOWS_LEADER), F.col("hinted_leader"))
-    rows = events.where(is_raft_fetch() & F.col("in_response")).select(
+    rows = of_types(events, "FETCH").where(is_raft_fetch() & F.col("in_response")).select(
         "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("told_leader"),
         watermark.alias("watermark"), *PLACE,
     )  # fmt: skip

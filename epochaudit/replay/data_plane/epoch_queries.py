@@ -27,6 +27,7 @@ from epochaudit.replay.state.incarnations import (
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
 BY_FETCH: Final = "FETCH"
+QUERIES: Final = (BY_TIME, BY_EPOCH, BY_FETCH)
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id",
@@ -60,7 +61,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       log_start_reached  one of them is `offset`
       log_start_after    the lowest that it stated after the answer; log_start_ref
     """
-    rows = events.where(
+    rows = of_types(events, *QUERIES).where(
         asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
     )
     event_type, by_fetch = F.col("event_type"), F.col("event_type") == BY_FETCH

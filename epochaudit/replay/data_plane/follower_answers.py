@@ -11,13 +11,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, ref
+from epochaudit.events.views import PLACE, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
 BY_FETCH: Final = "FETCH"
+TO_FOLLOWERS: Final = (BY_FETCH, BY_EPOCH)
 
 _KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
 _ANSWER: Final = ("cluster", "node", "answer")
@@ -81,7 +82,7 @@ def _answers(events: DataFrame) -> DataFrame:
     """One row per answer and partition; answer and answered_at are its position in the leader's request log."""
     asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).otherwise(F.col("last_fetched_epoch"))
     by_epoch = F.col("event_type") == BY_EPOCH
-    return events.where(binds() & F.col("partition").isNotNull() & is_user_topic()).select(
+    return of_types(events, *TO_FOLLOWERS).where(binds() & F.col("partition").isNotNull() & is_user_topic()).select(
         "cluster", "node", "connection", topic_key().alias("topic_key"), "topic", "topic_id", "partition", "event_type",
         "api_version", "client_id", "correlation_id", "error_code", "in_request", "current_leader_epoch", "fetch_offset",
         follower().alias("follower"), asked.alias("asked_epoch"), "session_id", F.col("session_id").alias("answer_session_id"),
@@ -107,9 +108,7 @@ def position() -> Column:
 
 def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
     """One row per answer: the follower's next request for the partition, and the last leader epoch that it listed before."""
-    rows = events.where(
-        F.col("event_type").isin(BY_FETCH, BY_EPOCH) & F.col("in_request") & (follower() >= 0) & is_user_topic()
-    )
+    rows = of_types(events, *TO_FOLLOWERS).where(F.col("in_request") & (follower() >= 0) & is_user_topic())
     rows = rows.select(
         "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", "file", "event_type",
         F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), position().alias("position"),

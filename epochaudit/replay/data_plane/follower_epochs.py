@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, follower, position
+from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
@@ -104,7 +104,7 @@ def _compared_before() -> Column:
 
 def _steps(events: DataFrame) -> DataFrame:
     """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
-    rows = events.where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
+    rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
     by_fetch, code = F.col("event_type") == BY_FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
     asked = F.when(~by_fetch, F.col("leader_epoch"))
     rows = rows.withColumns({"asked": asked, "position": position(), "replica_id": follower()}).drop("leader_epoch")

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, carried_ref, client_host
+from epochaudit.events.views import PLACE, carried_ref, client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 
@@ -90,7 +90,7 @@ def _standstills(events: DataFrame) -> DataFrame:
 
     Refusals are counted in windows of PAUSE_MS where they are read. Windows without a pause between them are then merged.
     """
-    rows = events.where(refused() & is_user_topic()).withColumns(
+    rows = of_types(events, "FETCH").where(refused() & is_user_topic()).withColumns(
         {"client_host": client_host(), "span": F.floor(F.col("time_ms") / PAUSE_MS)}
     )
     at = F.col("byte_offset")

@@ -104,7 +104,8 @@ def _stated(events: DataFrame) -> DataFrame:
         & (F.col("leader") != LEADER_DURING_DELETE)
     )
     installed = (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted
-    statements = events.where((event_type == "PARTITION_STATE_CHANGED") | installed).select(*_COLUMNS, *_PLACE)
+    statements = of_types(events, "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
+    statements = statements.where((event_type == "PARTITION_STATE_CHANGED") | installed).select(*_COLUMNS, *_PLACE)
     records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
     return statements.unionByName(records, allowMissingColumns=True)
 

@@ -14,6 +14,7 @@ from epochaudit.replay.state.incarnations import is_user_topic
 VOTE: Final = "VOTE"
 OF_LEADERS: Final = ("BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH")
 FETCH_SNAPSHOT: Final = "FETCH_SNAPSHOT"
+QUORUM_REQUESTS: Final = (VOTE, *OF_LEADERS, FETCH_SNAPSHOT, "FETCH")
 STATE_CHANGED: Final = "RAFT_STATE_CHANGED"
 
 _PARKED_US: Final = 100_000  # followers let a Fetch wait for 500 ms (KafkaRaftClient.MAX_FETCH_WAIT_MS)

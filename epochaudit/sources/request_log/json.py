@@ -208,7 +208,7 @@ class RequestLogDecoder(RequestLog):
         self.counts = RequestCounts()
         self._requests = self.counts.requests
         if sink.wanted.has(produce.API.name):
-            runs, api = AcknowledgedRuns(self.counts), produce.API
+            runs, api = AcknowledgedRuns(self.counts, sink.edges), produce.API
             sink.register("acknowledged", runs)
             self._apis[api.name] = KnownApi(
                 api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, runs.add

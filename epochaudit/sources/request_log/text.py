@@ -169,7 +169,7 @@ class TextRequestLogDecoder(RequestLog):
         self.prints_logger = False
         self.counts = counts or RequestCounts()
         self._requests = self.counts.requests
-        self._acknowledged = AcknowledgedRuns(self.counts)
+        self._acknowledged = AcknowledgedRuns(self.counts, sink.edges)
         sink.register("acknowledged as text", self._acknowledged)
 
     def decode(
