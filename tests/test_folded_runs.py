@@ -1,4 +1,4 @@
-"""An audit has the same result whether runs of like Fetch rows are folded or not: on healthy clusters and on broken ones."""
+"""An audit has the same result whether runs of like rows are folded or not: on healthy clusters and on broken ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALWAYS_COMPILED = 1e12  # bytes
 SMALL_RANGE = 1 << 19
 
 
-@pytest.mark.parametrize("name", ["kraft-unclean-truncation-4.1"])
+@pytest.mark.parametrize("name", ["kraft-unclean-truncation-4.1", "kraft-acknowledged-writes-lost-4.1"])
 def test_folding_changes_nothing_but_the_number_of_rows(
     name: str, spark: SparkSession, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,9 +47,9 @@ def test_folding_changes_nothing_but_the_number_of_rows(
 
 
 def _result(spark: SparkSession, path: str, *, fold: bool) -> tuple[dict[str, Any], int]:
-    """The report, and the number of Fetch rows of the events."""
+    """The report, and the number of Fetch and Produce rows of the events."""
     audited = audit(spark, discover(path), fold=fold)
-    rows = audited.events.where("event_type = 'FETCH'").count()
+    rows = audited.events.where("event_type in ('FETCH', 'PRODUCE')").count()
     report = json.loads(render(report_of(audited)))
     audited.release()
     return report, rows

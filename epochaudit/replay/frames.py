@@ -21,7 +21,11 @@ from epochaudit.replay.control_plane.log_copies import log_copies
 from epochaudit.replay.control_plane.log_directories import log_directories, names_directories
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
-from epochaudit.replay.control_plane.offline_directories import REGISTRATION_CHANGE, offline_directories, takes_directories_offline
+from epochaudit.replay.control_plane.offline_directories import (
+    REGISTRATION_CHANGE,
+    offline_directories,
+    takes_directories_offline,
+)
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
 from epochaudit.replay.control_plane.quorum_votes import quorum_votes
 from epochaudit.replay.control_plane.raft_epochs import LEADER_CHANGE, raft_epochs
@@ -56,6 +60,7 @@ from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS
 from epochaudit.replay.state.quorum import QUORUM_REQUESTS, STATE_CHANGED, VOTE, is_quorum_request
+from epochaudit.replay.state.registered_directories import REGISTRATION_CHANGE
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 
 

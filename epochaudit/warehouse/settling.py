@@ -33,7 +33,7 @@ LOOK_BACK_MS: Final = (
     3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
 )
 HOST_TIMED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
-GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses a minute
+GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses it
 
 
 FileKey = tuple[str, str]  # cluster and path

@@ -16,7 +16,6 @@ from epochaudit.replay.state.quorum import (
     OF_LEADERS,
     STATE_CHANGED,
     VOTE,
-    is_quorum_request,
     is_raft_fetch,
     maybe_parked,
     quorum_restarts,

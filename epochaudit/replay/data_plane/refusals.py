@@ -90,8 +90,10 @@ def _standstills(events: DataFrame) -> DataFrame:
 
     Refusals are counted in windows of PAUSE_MS where they are read. Windows without a pause between them are then merged.
     """
-    rows = of_types(events, "FETCH").where(refused() & is_user_topic()).withColumns(
-        {"client_host": client_host(), "span": F.floor(F.col("time_ms") / PAUSE_MS)}
+    rows = (
+        of_types(events, "FETCH")
+        .where(refused() & is_user_topic())
+        .withColumns({"client_host": client_host(), "span": F.floor(F.col("time_ms") / PAUSE_MS)})
     )
     at = F.col("byte_offset")
     by_file = rows.groupBy(*_STANDSTILL, "span", "file", "file_order").agg(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.request_log import json as request_log
-from epochaudit.sources.sink import LineOutcome, RowSink
+from epochaudit.sources.request_log.acknowledged_runs import COLUMNS, FOLDED_MS, AcknowledgedRuns
+from epochaudit.sources.sink import NO_EDGES, Edges, LineOutcome, RequestCounts, RowSink
 from tests.sources.decoding import decode, json_request
 
 ID = "9gDNO0PzRlKeeIAaGyFvow"
@@ -122,3 +125,53 @@ def test_a_line_that_is_not_produce_is_quarantined(line: str, reason: str) -> No
     assert decoded.outcomes == [LineOutcome.QUARANTINED]
     [(_, given)] = decoded.quarantined
     assert given.startswith(reason)
+
+
+def acknowledged(answers: list[tuple[int, int, int, int]], edges: Edges | None) -> list[dict[str, Any]]:
+    """The rows of answers: time, milliseconds of waiting, partition, base offset."""
+    runs = AcknowledgedRuns(RequestCounts(), edges)
+    for line, (time_ms, waited_ms, partition, base) in enumerate(answers):
+        common = (100 * line, line, time_ms, 11, line, "producer", "a", None, None, float(waited_ms))
+        runs.add(common, [(0, "t", None, partition, -1, None, base, 0)])
+    runs.finish()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in runs.rows]
+
+
+def rising(steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int, int]]:
+    """Answers of two partitions, each some time after the one before; every eighth one has an offset below the one before."""
+    time_ms, answers = 0, []
+    for number, (after_ms, waited_ms, partition) in enumerate(steps):
+        time_ms += after_ms
+        answers.append((time_ms, waited_ms, partition, number if number % 8 else max(0, number - 3)))
+    return answers
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 3_000), st.integers(0, 1)), min_size=1, max_size=60),
+    st.lists(st.integers(0, 400_000), max_size=4),
+)
+def test_folded_rows_stand_for_runs_between_which_nothing_changed(
+    steps: list[tuple[int, int, int]], times: list[int]
+) -> None:
+    answers, edges = rising(steps), Edges(by_partition={("t", 0): times}, margin_ms=5)
+    each, folded = acknowledged(answers, None), acknowledged(answers, edges)
+    for partition in (0, 1):
+        own, rows = ([row for row in of if row["partition"] == partition] for of in (each, folded))
+        assert [o for row in own for o in row["base_offsets"]] == [o for row in rows for o in row["base_offsets"]]
+        assert sum(row["run_rows"] or 1 for row in rows) == len(own)
+        for row in rows:
+            count = row["run_rows"] or 1
+            stood_for, own = own[:count], own[count:]
+            assert row["arrival_ms"] == min(one["arrival_ms"] for one in stood_for)
+            assert row["byte_offset"] == stood_for[-1]["byte_offset"]
+            assert row["base_offsets"] == sorted(row["base_offsets"])
+            if count > 1:
+                assert row["run_arrival_ms"] == row["arrival_ms"]
+                assert {one["time_ms"] // FOLDED_MS for one in stood_for} == {row["time_ms"] // FOLDED_MS}
+                crossed = [at for at in times if row["arrival_ms"] - 5 <= at <= row["time_ms"] + 5]
+                assert partition != 0 or not crossed
+
+
+def test_runs_of_five_minutes_are_one_row_if_folded() -> None:
+    answers = [(second * 1_000, 1, 0, second) for second in range(400)]
+    assert [row["run_rows"] for row in acknowledged(answers, NO_EDGES)] == [300, 100]

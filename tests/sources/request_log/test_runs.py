@@ -25,7 +25,7 @@ from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.sink import NO_EDGES, Edges
 
 CAPTURES = ["zk-healthy-3.9", "kraft-k1-healthy", "zk-unclean-truncation-2.0", "zk-unclean-truncation-3.9"]
-MINUTE_MS = 60_000
+SPAN_OF_RUN_MS = 300_000
 PLACE = ("file", "byte_offset", "partition_row")
 STRINGS = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
 LIKE = (
@@ -67,7 +67,7 @@ def partition_of(row: Row) -> tuple[str, int]:
 def run_of(row: Row) -> tuple[Any, ...]:
     """What the rows of a run have in common."""
     flags = row["partition_row"] == 0, (row["records_size"] or 0) > 0
-    return (*(row[name] for name in (*STRINGS, *LIKE)), *flags, row["time_ms"] // MINUTE_MS)
+    return (*(row[name] for name in (*STRINGS, *LIKE)), *flags, row["time_ms"] // SPAN_OF_RUN_MS)
 
 
 def checked(whole: Sequence[Row], folded: Sequence[Row]) -> int:

@@ -296,7 +296,7 @@ _LIKE = tuple(
 FETCH_STRINGS: Final = STRINGS[:6]
 _FETCH_STRINGS = tuple(REGISTER[name] for name in FETCH_STRINGS)
 _TOPIC_STRINGS = tuple(number for number, name in enumerate(FETCH_STRINGS) if name in ("topic", "topic_id"))
-_RUN_MS = 60_000  # a run has rows of one minute
+_RUN_MS = 300_000  # a run has rows of five minutes
 _SPAN_MS = 10_000  # as high_watermarks.SPAN_MS
 _WAITED_US = 100_000  # as follower_epochs._WAITED_US
 _RUN_FIRST, _RUN_ROWS, _RUN_WRITTEN, _RUN_ARRIVAL, _ = map(int, Run)
@@ -1042,11 +1042,11 @@ def _find_run(
         value = _mixed(value, registers[register])
     mask = len(folded.slots) - 1
     slot = value & mask
-    minute = registers[_TIME] // _RUN_MS
+    span = registers[_TIME] // _RUN_MS
     while folded.slots[slot] >= 0:
         first = folded.runs[folded.slots[slot], _RUN_FIRST]
         row = folded.rows[first]
-        same = row[_TIME] // _RUN_MS == minute and _flags(row) == _flags(registers)
+        same = row[_TIME] // _RUN_MS == span and _flags(row) == _flags(registers)
         if same and first_edge < end:
             same = _interval(folded, first_edge, end, row[_TIME]) == interval
         if same:
