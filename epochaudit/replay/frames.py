@@ -22,7 +22,6 @@ from epochaudit.replay.control_plane.log_directories import log_directories, nam
 from epochaudit.replay.control_plane.log_order import log_order
 from epochaudit.replay.control_plane.metadata import metadata
 from epochaudit.replay.control_plane.offline_directories import (
-    REGISTRATION_CHANGE,
     offline_directories,
     takes_directories_offline,
 )
