@@ -165,7 +165,7 @@ def audit(
     """Audit captures: paths or URIs of directories, each with the recorded files of one cluster, or results of `discover`.
 
     `select` and `ignore` take rule ids, families or KIPs. `show` names further verdicts to list among the findings.
-    fold: in `events` of large request logs, runs of like Fetch rows are folded (schemas/events.toml, run_rows); verdicts and
+    fold: in `events` of large request logs, runs of like rows of Fetch and Produce are folded (schemas/events.toml, run_rows); verdicts and
     findings are the same as without.
     Raises CaptureError for a path that is no capture and for two captures of one cluster, and UnknownRule for a selection
     that matches nothing.

@@ -1,6 +1,6 @@
 """Edges of runs: times across which the state may differ between the rows of a run.
 
-The reader folds runs of like Fetch rows (schemas/events.toml, run_rows). A frame treats the last row of a run like the rows
+The reader folds runs of like rows of Fetch and Produce (schemas/events.toml, run_rows). A frame treats the last row of a run like the rows
 that it stands for. That is right if the state was the same for all of them: then each comparison of their times gives the same
 result. The times that frames compare with are collected here. Ranges with a run across such an edge are read again, with
 runs that end at each edge.

@@ -287,7 +287,7 @@ EVERYTHING: Final = Wanted()
 
 @dataclass(frozen=True)
 class Edges:
-    """Times across which no run of like Fetch rows may extend, in milliseconds.
+    """Times across which no run of like rows of Fetch and Produce may extend, in milliseconds.
 
     everywhere: edges of the runs of all partitions. by_partition: further edges of one partition's runs, by the topic's id, or
     its name where rows have no id, and the partition. margin_ms: rows of different times are in no run together if one of them
@@ -307,7 +307,7 @@ class RowSink:
 
     Decoders append tuples to the list that `rows` returns for their column names. The sink adds cluster, node, source,
     file, file_order, gaps_before, newer_missing and split. `drain` empties the lists in place, so a decoder may hold on to one.
-    wanted: the requested part of SCAN. compiled: decoders may use compiled code. edges: they may then fold runs of like Fetch
+    wanted: the requested part of SCAN. compiled: decoders may use compiled code. edges: they may then fold runs of like
     rows between these times (schemas/events.toml, run_rows); None: they must not.
     """
 

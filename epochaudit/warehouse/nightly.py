@@ -268,7 +268,7 @@ class _Night:
     def read_new(self, *, fold: bool) -> dict[str, int]:
         """Commit the new ranges, and earlier ones with runs across edges that the new rows have. Returns `Metrics.read`.
 
-        fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows).
+        fold: runs of like rows may be folded (schemas/events.toml, run_rows).
         """
         ranges = [part for cluster in self._clusters for part in cluster.ranges]
         files = len({(part.file.cluster, part.file.path) for part in ranges})

@@ -1,4 +1,4 @@
-"""Nights of large request logs: runs of like Fetch rows are folded in the warehouse, and the report is that of one audit."""
+"""Nights of large request logs: runs of like rows are folded in the warehouse, and the report is that of one audit."""
 
 from __future__ import annotations
 

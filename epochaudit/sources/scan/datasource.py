@@ -80,7 +80,7 @@ class Bundle:
 class Scan:
     """Ranges that are read: staged in `directory`, or, if that is None, still to be read by the first action.
 
-    folded: runs of like Fetch rows may be folded.
+    folded: runs of like rows may be folded.
     """
 
     ranges: tuple[ByteRange, ...]
@@ -116,8 +116,8 @@ def read_captures(spark: SparkSession, captures: Sequence[Capture]) -> CaptureFr
 def scan(spark: SparkSession, ranges: Sequence[ByteRange], fold: bool = False) -> Scan:
     """Read the ranges and stage their rows, if executors share this machine's disk.
 
-    fold: runs of like Fetch rows may be folded (schemas/events.toml, run_rows), if they are staged: only then `read_again` can
-    replace them.
+    fold: runs of like rows of Fetch and Produce may be folded (schemas/events.toml, run_rows), if they are staged: only then
+    `read_again` can replace them.
     """
     if not on_this_machine(spark):
         return Scan(tuple(ranges))
