@@ -1,0 +1,1 @@
+"""An oracle and a simulator: random histories of clusters, judged by epochaudit and by a slow, plain replay."""
