@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import discover
 from prove.history import History, Verdict
-from prove.oracle import RULES, verdicts_of
+from prove.oracle import ALL_RULES, rules_of, verdicts_of
 from prove.rendering import Places, write
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def product_verdicts(
         rule = row["rule"]
         place = row["places"].get(own[rule])
         event = places[row["cluster"]].get((place["file"], place["byte_offset"])) if place else None
-        key = RULES[rule].key(event, row)
+        key = ALL_RULES[rule].key(event, row)
         found[row["cluster"]][rule, branches[rule][row["branch"]], key] += 1
     quarantined = audited.quarantine.count()
     audited.release()
@@ -100,11 +100,14 @@ def compare(
     spark: SparkSession, histories: Sequence[History], folder: Path, rules: Collection[str] | None = None
 ) -> Comparison:
     """Audit histories in one run, each as a cluster of its own, and compare."""
-    chosen = sorted(RULES) if rules is None else sorted(rules)
+    judged = {rule for history in histories for rule in rules_of(history)}
+    chosen = sorted(judged if rules is None else judged & set(rules))
     product = product_verdicts(spark, histories, folder, chosen)
     total = Comparison()
     for history in histories:
-        total.add(compared(history.name, oracle_verdicts(history, chosen), product[history.name]))
+        own = rules_of(history).keys() & set(chosen)
+        given = Counter({verdict: n for verdict, n in product[history.name].items() if verdict[0] in own})
+        total.add(compared(history.name, oracle_verdicts(history, own), given))
     return total
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from prove import quorum_oracle as quorum
 from prove.history import (
     EPOCH_DURING_DELETE,
     FETCH,
@@ -61,6 +62,7 @@ class Memory:
     ids: dict[TopicPartition, str | None] = field(default_factory=dict)
     accepted_id: dict[TopicPartition, str | None] = field(default_factory=dict)
     published: dict[TopicPartition, State] = field(default_factory=dict)
+    announced: set[TopicPartition] = field(default_factory=set)
 
     def restarted(self, event: ProcessStarts) -> None:
         """A process forgets all but its disk."""
@@ -77,6 +79,8 @@ class Memory:
             for state in event.partitions:
                 assert isinstance(state, State)
                 self.published[state.name] = state
+                if state.leader == LEADER_DURING_DELETE:
+                    self.announced.add(state.name)
         elif event.api == LEADER_AND_ISR:
             for state, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(state, State)
@@ -86,14 +90,17 @@ class Memory:
                     if state.topic_id:
                         self.ids[state.name] = state.topic_id
                     self.deleted.discard(state.name)
+                    self.announced.discard(state.name)
+                    self.before_deletion.pop(state.name, None)
             for start in event.starts:
                 self.held[start.name] = start.leader_epoch
         else:
             for stop, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(stop, Stop)
                 if code == 0 and stop.delete:
-                    if stop.name in self.accepted:
-                        self.before_deletion[stop.name] = (self.accepted.pop(stop.name), self.accepted_id.get(stop.name))
+                    if stop.name in self.accepted and stop.name not in self.announced:
+                        self.before_deletion[stop.name] = (self.accepted[stop.name], self.accepted_id.get(stop.name))
+                    self.accepted.pop(stop.name, None)
                     self.held.pop(stop.name, None)
                     self.ids[stop.name] = None
                     self.deleted.add(stop.name)
@@ -148,7 +155,7 @@ def sr02(history: History) -> Judged:
     """A StopReplica at the current leader epoch is refused from 2.6.0 to 3.4.0, and accepted from 3.4.1 on."""
     for event, memory in controls(history, STOP_REPLICA):
         for stop, code in partitions(event):
-            if stop.leader_epoch >= 0 and memory.held.get(stop.name) == stop.leader_epoch:
+            if stop.leader_epoch >= 0 and memory.held.get(stop.name) == stop.leader_epoch and code in (0, 74):
                 refuses = memory.version < "3.4.1"
                 right = FENCED if refuses else PASS
                 yield (right if (code == 74) == refuses else VIOLATION), place(event, stop)
@@ -172,7 +179,7 @@ def li01(history: History) -> Judged:
             if code in (56, 103) or held == state.leader_epoch:
                 continue
             if held is None:
-                yield _first_of_process(memory, state, code), place(event, state)
+                yield _first_of_process(history, event, memory, state, code), place(event, state)
             elif state.leader_epoch < held:
                 yield (FENCED if code == 11 else VIOLATION), place(event, state)
             elif code == 11:
@@ -182,14 +189,29 @@ def li01(history: History) -> Judged:
                 yield PASS, place(event, state)
 
 
-def _first_of_process(memory: Memory, state: State, code: int) -> str:
+def _first_of_process(history: History, event: Control, memory: Memory, state: State, code: int) -> str:
     if code == 11:
         return UNVERIFIABLE
-    if state.name in memory.before_deletion and state.name not in memory.accepted and code == 0:
-        epoch, topic_id = memory.before_deletion[state.name]
-        if state.leader_epoch < epoch and topic_id is not None and topic_id == state.topic_id:
-            return EXPOSED
-    return PASS
+    epoch, topic_id = memory.before_deletion.get(state.name, (-1, None))
+    if code or state.leader_epoch >= epoch:
+        return PASS
+    if topic_id is not None:
+        return EXPOSED if topic_id == state.topic_id else PASS
+    return EXPOSED if _lives_on(history, event, state, epoch) else UNVERIFIABLE
+
+
+def _lives_on(history: History, event: Control, state: State, epoch: int) -> bool:
+    """Whether a later request at the broker shows a topic without id in this leader epoch or a newer one."""
+    for later in history.of(event.node):
+        if not isinstance(later, Control) or later.id <= event.id or later.error_code:
+            continue
+        for one in later.partitions:
+            if isinstance(one, State) and one.name == state.name:
+                if one.leader == LEADER_DURING_DELETE:
+                    return False
+                if one.leader_epoch >= epoch:
+                    return True
+    return False
 
 
 def li02(history: History) -> Judged:
@@ -355,7 +377,10 @@ def _statements(history: History) -> Iterator[tuple[TopicPartition, int, int, st
 
 
 def _fence(history: History, api: str, before_check: tuple[int, ...], *, newer: bool) -> Judged:
-    """The fence of one API, for requests in older or newer leader epochs; both rules judge the held epoch."""
+    """The fence of one API, against older or newer leader epochs.
+
+    Each rule judges what was served and its own code; a refusal the wrong way round belongs to the rule about that epoch.
+    """
     right, wrong = (75, 74) if newer else (74, 75)
     for event, memory in replayed(history):
         if not isinstance(event, Query) or event.api != api:
@@ -365,15 +390,49 @@ def _fence(history: History, api: str, before_check: tuple[int, ...], *, newer: 
         if epoch < 0 or code in before_check:
             continue
         if held is None:
-            if code == right:
+            if code != wrong:
+                yield (FENCED if code == right else UNVERIFIABLE), place(event, event)
+            continue
+        beyond = epoch > held if newer else epoch < held
+        behind = epoch < held if newer else epoch > held
+        if code == right and not behind:
+            if beyond:
                 yield FENCED, place(event, event)
-            elif code != wrong:
-                yield UNVERIFIABLE, place(event, event)
-        elif epoch == held:
-            # 75 is legal at the held epoch: the line precedes its effect, and a follower may be no replica
-            yield (VIOLATION if code == 74 and not newer else PASS), place(event, event)
-        elif (epoch > held) == newer:
-            yield (FENCED if code == right else VIOLATION), place(event, event)
+            elif newer:  # the line precedes its effect, and a follower may be no replica
+                yield PASS, place(event, event)
+            else:
+                yield (FENCED if _lacks_a_line(history, event, held) else VIOLATION), place(event, event)
+        elif code == wrong and beyond:
+            yield (UNVERIFIABLE if newer and _lacks_a_line(history, event, held) else VIOLATION), place(event, event)
+        elif code not in (right, wrong):
+            lacks = beyond and newer and _lacks_a_line(history, event, held)
+            yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), place(event, event)
+
+
+def _lacks_a_line(history: History, event: Query, held: int) -> bool:
+    """Whether others tell of a newer leader epoch than the broker's log, which may lack a line: nothing later in it says it does not."""
+    others = {
+        start.leader_epoch
+        for other in history.events
+        if isinstance(other, Control) and other.node != event.node
+        for start in other.starts
+        if start.name == event.name and start.leader_epoch > held
+        and (event.topic_id is None or start.topic_id == event.topic_id)
+    }  # fmt: skip
+    if not others:
+        return False
+    for later in history.of(event.node):
+        if later.id <= event.id:
+            continue
+        if isinstance(later, ProcessStarts):
+            return True
+        if not isinstance(later, Control):
+            continue
+        for start in later.starts:
+            if start.name == event.name:
+                told = start.leads or not _since(history.release.version, 3, 6)
+                return min(others) < start.leader_epoch and not (told and start.previous_epoch == held)
+    return True
 
 
 _BEFORE_EPOCH: Final = (3, 6, 56)
@@ -465,9 +524,36 @@ RULES: Final[dict[str, OracleRule]] = {
     "OE-01": OracleRule(oe01),
     "OE-02": OracleRule(oe02),
 }
+QUORUM_RULES: Final[dict[str, OracleRule]] = {
+    "IS-01": OracleRule(quorum.is01),
+    "IS-02": OracleRule(quorum.is02),
+    "IS-03": OracleRule(quorum.is03),
+    "IS-04": OracleRule(quorum.is04),
+    "IS-06": OracleRule(quorum.is06),
+    "IS-07": OracleRule(quorum.is07, key_of_request),
+    "IS-08": OracleRule(quorum.is08),
+    "IS-10": OracleRule(quorum.is10),
+    "IS-12": OracleRule(quorum.is12),
+    "IS-13": OracleRule(quorum.is13),
+    "IS-14": OracleRule(quorum.is14),
+    "LD-01": OracleRule(quorum.ld01),
+    "LD-02": OracleRule(quorum.ld02),
+    "LD-03": OracleRule(quorum.ld03),
+    "EP-01": OracleRule(quorum.ep01),
+    "EP-02": OracleRule(quorum.ep02),
+    "EP-03": OracleRule(quorum.ep03),
+    "BE-03": OracleRule(quorum.be03, key_of_request),
+    "BE-04": OracleRule(quorum.be04, key_of_request),
+}
+ALL_RULES: Final = RULES | QUORUM_RULES
+
+
+def rules_of(history: History) -> Mapping[str, OracleRule]:
+    """The rules that the oracle judges in a history's kind of cluster."""
+    return QUORUM_RULES if history.release.family == "kraft" else RULES
 
 
 def verdicts_of(rule: str, history: History) -> Iterator[Verdict]:
     """The oracle's verdicts of one rule on a history."""
-    for verdict, key in RULES[rule].judge(history):
+    for verdict, key in ALL_RULES[rule].judge(history):
         yield rule, verdict, key
