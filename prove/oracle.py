@@ -81,6 +81,7 @@ class Memory:
                 self.published[state.name] = state
                 if state.leader == LEADER_DURING_DELETE:
                     self.announced.add(state.name)
+                    self.before_deletion.pop(state.name, None)
         elif event.api == LEADER_AND_ISR:
             for state, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(state, State)
@@ -391,22 +392,26 @@ def _fence(history: History, api: str, before_check: tuple[int, ...], *, newer: 
             continue
         if held is None:
             if code != wrong:
-                yield (FENCED if code == right else UNVERIFIABLE), place(event, event)
+                yield (FENCED if code == right else UNVERIFIABLE), _of_query(event)
             continue
         beyond = epoch > held if newer else epoch < held
         behind = epoch < held if newer else epoch > held
         if code == right and not behind:
             if beyond:
-                yield FENCED, place(event, event)
+                yield FENCED, _of_query(event)
             elif newer:  # the line precedes its effect, and a follower may be no replica
-                yield PASS, place(event, event)
+                yield PASS, _of_query(event)
             else:
-                yield (FENCED if _lacks_a_line(history, event, held) else VIOLATION), place(event, event)
+                yield (FENCED if _lacks_a_line(history, event, held) else VIOLATION), _of_query(event)
         elif code == wrong and beyond:
-            yield (UNVERIFIABLE if newer and _lacks_a_line(history, event, held) else VIOLATION), place(event, event)
+            yield (UNVERIFIABLE if newer and _lacks_a_line(history, event, held) else VIOLATION), _of_query(event)
         elif code not in (right, wrong):
             lacks = beyond and newer and _lacks_a_line(history, event, held)
-            yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), place(event, event)
+            yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), _of_query(event)
+
+
+def _of_query(event: Query) -> Key:
+    return event.id, None if event.api == FETCH else event.topic, event.partition
 
 
 def _lacks_a_line(history: History, event: Query, held: int) -> bool:
@@ -490,6 +495,11 @@ def key_of_request(event: int | None, _: Mapping[str, Any]) -> Key:
     return event, None, None
 
 
+def key_of_fetch(event: int | None, row: Mapping[str, Any]) -> Key:
+    """The same of a Fetch, which is for one partition. By topic id it names no topic, and epochaudit may not know the name."""
+    return event, None, row["partition"]
+
+
 def key_of_leader_epoch(_: int | None, row: Mapping[str, Any]) -> Key:
     """The same, where the subject is a leader epoch of a partition."""
     return row["topic_id"], row["topic"], row["partition"], row["leader_epoch"]
@@ -517,8 +527,8 @@ RULES: Final[dict[str, OracleRule]] = {
     "BE-01": OracleRule(be01, key_of_request),
     "UM-02": OracleRule(um02),
     "TI-01": OracleRule(ti01),
-    "FF-01": OracleRule(ff01),
-    "FF-02": OracleRule(ff02),
+    "FF-01": OracleRule(ff01, key_of_fetch),
+    "FF-02": OracleRule(ff02, key_of_fetch),
     "LO-01": OracleRule(lo01),
     "LO-02": OracleRule(lo02),
     "OE-01": OracleRule(oe01),
