@@ -8,21 +8,23 @@ from typing import Final
 from prove import quorum_cluster, zookeeper_cluster
 from prove.history import History, Release
 
-SIMULATORS: Final = (zookeeper_cluster, quorum_cluster)
-RELEASES: Final = {release.version + release.family: release for one in SIMULATORS for release in one.RELEASES}
+KINDS: Final = (zookeeper_cluster.RELEASES, quorum_cluster.RELEASES)
+RELEASES: Final = {
+    release.version: release for releases in KINDS for release in releases if release.family != "kraft"
+} | {f"KRaft {release.version}": release for release in quorum_cluster.RELEASES}
+"""Name -> release, of all kinds of clusters."""
 
 
 def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of this release's kind of cluster."""
-    simulator = quorum_cluster if release.family == "kraft" else zookeeper_cluster
-    return simulator.simulate(name, release, choices, steps, faulty=faulty)
+    if release.family == "kraft":
+        return quorum_cluster.simulate(name, release, choices, steps, faulty=faulty)
+    return zookeeper_cluster.simulate(name, release, choices, steps, faulty=faulty)
 
 
 def history_of(seed: int, most_steps: int) -> History:
     """The history of a seed. Half of them have breaches."""
     choices = Random(seed)
-    simulator = choices.choice(SIMULATORS)
-    release = choices.choice(simulator.RELEASES)
-    return simulated(
-        f"history-{seed}", release, choices, choices.randint(3, most_steps), faulty=choices.random() < 0.5
-    )
+    release = choices.choice(choices.choice(KINDS))
+    steps = choices.randint(3, most_steps)
+    return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from prove import quorum_oracle as quorum
 from prove.history import (
-    EPOCH_DURING_DELETE,
     FETCH,
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,

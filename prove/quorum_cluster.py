@@ -136,7 +136,16 @@ class QuorumCluster:
             if self.end == base:
                 shown["__count"] = len(records)
             self.history.events.append(
-                Record(self._next(), CONTROLLER, self.now, offset=self.end, batch=base, kind=kind, version=version, data=shown)
+                Record(
+                    self._next(),
+                    CONTROLLER,
+                    self.now,
+                    offset=self.end,
+                    batch=base,
+                    kind=kind,
+                    version=version,
+                    data=shown,
+                )
             )
             self.end += 1
         return base
@@ -146,10 +155,12 @@ class QuorumCluster:
         data: dict[str, Any] = {"partitionId": partition.number, "topicId": partition.topic_id}
         shrinks = "isr" in fields and not set(partition.isr) <= set(fields["isr"])
         removes = "replicas" in fields and not set(partition.replicas) <= set(fields["replicas"])
-        bumps = removes or (shrinks and self.release.metadata_version < NO_BUMP_ON_SHRINK)
-        if bumps and "leader" not in fields and not self._takes("leader epoch not raised"):
-            fields["leader"] = partition.leader
-        elif "leader" not in fields and "isr" in fields and self._takes("leader epoch raised without reason"):
+        old = self.release.metadata_version < NO_BUMP_ON_SHRINK
+        raises = (removes or (shrinks and old)) and "leader" not in fields
+        without_reason = not raises and "leader" not in fields and "isr" in fields
+        if (raises and not self._takes("leader epoch not raised")) or (
+            without_reason and self._takes("leader epoch raised without reason")
+        ):
             fields["leader"] = partition.leader
         data |= fields
         partition.isr = list(fields.get("isr", partition.isr))
@@ -346,7 +357,11 @@ class QuorumCluster:
         if not led:
             return
         partition = self.choices.choice(led)
-        others = [m for m in partition.isr if m != partition.leader and m in self.registrations and self.registrations[m].active]
+        others = [
+            m
+            for m in partition.isr
+            if m != partition.leader and m in self.registrations and self.registrations[m].active
+        ]
         fenced = [r for r in partition.replicas if r not in self.registrations or not self.registrations[r].active]
         if self.fault == "states set back" and partition.partition_epoch > 1 and self._takes("states set back"):
             partition.partition_epoch -= 1
@@ -402,7 +417,10 @@ class QuorumCluster:
         elif kind == "stale partition epoch" and partition.partition_epoch:
             request.partition_epoch -= 1
         elif kind == "ahead":
-            setattr(request, *self.choices.choice((("leader_epoch", request.leader_epoch + 1), ("partition_epoch", request.partition_epoch + 1))))
+            if self.choices.random() < 0.5:
+                request.leader_epoch += 1
+            else:
+                request.partition_epoch += 1
         elif kind == "follower" and (other := self.choice_but(sorted(self.registrations), partition.leader)):
             request.broker_id, request.broker_epoch = other, self.registrations[other].broker_epoch
         elif kind == "former incarnation" and partition.leader in self.former:

@@ -280,7 +280,12 @@ def is12(history: History) -> Judged:
 def is13(history: History) -> Judged:
     """Only the leader changes the ISR: who led the partition when it had the request's epochs."""
     leaders = {
-        (change.after.topic_id, change.after.number, change.after.leader_epoch, change.after.partition_epoch): change.after.leader
+        (
+            change.after.topic_id,
+            change.after.number,
+            change.after.leader_epoch,
+            change.after.partition_epoch,
+        ): change.after.leader
         for change in changes(history)
     }
     for one in asked(history):
@@ -438,4 +443,3 @@ def ep03(history: History) -> Judged:
         old = change.image.metadata_version < NO_BUMP_ON_SHRINK
         reason = after.leader != before.leader or removes or (shrinks and old)
         yield (PASS if reason == (after.leader_epoch > before.leader_epoch) else VIOLATION), of_change(change)
-

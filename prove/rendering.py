@@ -138,7 +138,9 @@ def _since(release: Release, *version: int) -> bool:
 
 def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
     if release.family == "kraft":
-        yield _line(SERVER, event.at, "INFO", "[ControllerServer id=100] Starting controller", "kafka.server.ControllerServer")
+        yield _line(
+            SERVER, event.at, "INFO", "[ControllerServer id=100] Starting controller", "kafka.server.ControllerServer"
+        )
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO, event.id)
         return
     at, node = event.at, event.node
@@ -171,21 +173,25 @@ def _state_changes(event: Control, release: Release) -> Iterator[Line]:
 
 def _handling(event: Control, release: Release) -> Iterator[tuple[str, str]]:
     correlation, controller, epoch = event.correlation_id, event.controller_id, event.controller_epoch
-    old = (
-        f"since its controller epoch {epoch} is old. Latest known controller epoch is {event.latest_controller_epoch}"
-    )
+    old = f"since its controller epoch {epoch} is old. Latest known controller epoch is {event.latest_controller_epoch}"
     count = f"correlationId {correlation} from controller {controller} for {len(event.partitions)} partitions"
     if event.api == UPDATE_METADATA:
         if event.error_code:
-            yield "WARN", (
-                f"Received update metadata request with correlation id {correlation} from an old controller {controller} with"
-                f" epoch {epoch}. Latest known controller epoch is {event.latest_controller_epoch}"
+            yield (
+                "WARN",
+                (
+                    f"Received update metadata request with correlation id {correlation} from an old controller {controller} with"
+                    f" epoch {epoch}. Latest known controller epoch is {event.latest_controller_epoch}"
+                ),
             )
         elif event.partitions:
             deleted = sum(isinstance(p, State) and p.leader == LEADER_DURING_DELETE for p in event.partitions)
-            yield "INFO", (
-                f"Add {len(event.partitions) - deleted} partitions and deleted {deleted} partitions from metadata cache in"
-                f" response to UpdateMetadata request sent by controller {controller} epoch {epoch} with correlation id {correlation}"
+            yield (
+                "INFO",
+                (
+                    f"Add {len(event.partitions) - deleted} partitions and deleted {deleted} partitions from metadata cache in"
+                    f" response to UpdateMetadata request sent by controller {controller} epoch {epoch} with correlation id {correlation}"
+                ),
             )
         return
     name = "StopReplica" if event.api == STOP_REPLICA else "LeaderAndIsr"
@@ -213,12 +219,8 @@ def _stops(event: Control) -> Iterator[tuple[str, str]]:
         if not code:
             continue
         equal = stop.leader_epoch == held
-        relation = (
-            "matches the current leader epoch" if equal else f"is smaller than the current leader epoch {held}"
-        )
-        why = (
-            f" (delete={str(stop.delete).lower()})|since its associated leader epoch {stop.leader_epoch} {relation}"
-        )
+        relation = "matches the current leader epoch" if equal else f"is smaller than the current leader epoch {held}"
+        why = f" (delete={str(stop.delete).lower()})|since its associated leader epoch {stop.leader_epoch} {relation}"
         yield "INFO" if equal else "WARN", _ignoring(event, "StopReplica", stop.name, why)
 
 
@@ -232,19 +234,25 @@ def _becomes(event: Control, release: Release) -> Iterator[tuple[str, str]]:
             why = f"{epoch} is smaller than the current leader epoch {held}"
             yield "WARN", _ignoring(event, "LeaderAndIsr", state.name, why)
         elif code == 103:
-            yield "ERROR", (
-                f"Topic ID in memory: {NO_ID[:-1]}w does not match the topic ID for partition"
-                f" {state.topic}-{state.partition} received: {state.topic_id}."
+            yield (
+                "ERROR",
+                (
+                    f"Topic ID in memory: {NO_ID[:-1]}w does not match the topic ID for partition"
+                    f" {state.topic}-{state.partition} received: {state.topic_id}."
+                ),
             )
         elif code == 3:
             replicas = ",".join(map(str, state.replicas))
             why = f"|as itself is not in assigned replica list {replicas}"
             yield "WARN", _ignoring(event, "LeaderAndIsr", state.name, why)
         elif state.name in event.unavailable:
-            yield "ERROR", (
-                f"Received LeaderAndIsrRequest with correlation id {event.correlation_id} from controller {event.controller_id}"
-                f" epoch {event.controller_epoch} for partition {state.topic}-{state.partition} (last update controller epoch"
-                f" {state.controller_epoch}) but cannot become follower since the new leader {state.leader} is unavailable."
+            yield (
+                "ERROR",
+                (
+                    f"Received LeaderAndIsrRequest with correlation id {event.correlation_id} from controller {event.controller_id}"
+                    f" epoch {event.controller_epoch} for partition {state.topic}-{state.partition} (last update controller epoch"
+                    f" {state.controller_epoch}) but cannot become follower since the new leader {state.leader} is unavailable."
+                ),
             )
     for start in sorted(event.starts, key=lambda start: not start.leads):
         yield "INFO", _start(start, release)
@@ -281,7 +289,9 @@ def _decision(event: Decision, release: Release) -> Line:
     isr = ", ".join(map(str, state.isr))
     if _since(release, 3, 6):
         members = ", ".join(f"BrokerState(brokerId={member}, brokerEpoch=-1)" for member in state.isr)
-        rest = f"isrWithBrokerEpoch=List({members}), leaderRecoveryState=RECOVERED, partitionEpoch={state.partition_epoch}"
+        rest = (
+            f"isrWithBrokerEpoch=List({members}), leaderRecoveryState=RECOVERED, partitionEpoch={state.partition_epoch}"
+        )
     elif _since(release, 3, 3):
         rest = f"isr=List({isr}), leaderRecoveryState=RECOVERED, partitionEpoch={state.partition_epoch}"
     else:
@@ -390,7 +400,11 @@ def _query(event: Query, release: Release) -> str:
         request, response = _fetch(event)
     elif event.api == LIST_OFFSETS:
         asked = {"partitionIndex": event.partition, "currentLeaderEpoch": event.current_leader_epoch, "timestamp": -1}
-        request = {"replicaId": event.replica_id, "isolationLevel": 0, "topics": [{"name": event.topic, "partitions": [asked]}]}
+        request = {
+            "replicaId": event.replica_id,
+            "isolationLevel": 0,
+            "topics": [{"name": event.topic, "partitions": [asked]}],
+        }
         answered = {
             "partitionIndex": event.partition, "errorCode": event.error_code, "timestamp": -1, "offset": event.end_offset,
             "leaderEpoch": event.answered_epoch,
@@ -439,7 +453,11 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if event.diverging:
         answered["divergingEpoch"] = {"epoch": event.diverging[0], "endOffset": event.diverging[1]}
-    answered |= {"abortedTransactions": None if served else [], "preferredReadReplica": -1, "recordsSizeInBytes": event.records_size}
+    answered |= {
+        "abortedTransactions": None if served else [],
+        "preferredReadReplica": -1,
+        "recordsSizeInBytes": event.records_size,
+    }
     response = {
         "throttleTimeMs": 0, "errorCode": 0, "sessionId": event.session_id,
         "responses": [topic | {"partitions": [answered]}],
@@ -576,7 +594,11 @@ def _alter_partition(event: AlterPartition) -> str:
         | {"leaderRecoveryState": 0, "partitionEpoch": event.partition_epoch}
     )
     topic = {"topicId": event.topic_id} if event.version >= 2 else {"topicName": event.topic}
-    request = {"brokerId": event.broker_id, "brokerEpoch": event.broker_epoch, "topics": [topic | {"partitions": [asked]}]}
+    request = {
+        "brokerId": event.broker_id,
+        "brokerEpoch": event.broker_epoch,
+        "topics": [topic | {"partitions": [asked]}],
+    }
     topics = []
     if event.partition_error is not None:
         answered = {

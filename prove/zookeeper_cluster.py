@@ -283,7 +283,9 @@ class ZooKeeperCluster:
         self.pass_time(1, 5)
         host = self.controller
         self.log(
-            Decision(self._next(), host, self.clock(host), controller_epoch=self.controller_epoch, state=state, before=before)
+            Decision(
+                self._next(), host, self.clock(host), controller_epoch=self.controller_epoch, state=state, before=before
+            )
         )
 
     def publish(self, states: list[State]) -> None:
@@ -674,7 +676,11 @@ class ZooKeeperCluster:
                 continue
             log = leader.disk[state.name]
             log.records += [hosted.leader_epoch] * self.choices.randint(0, 9)
-            followers = [other for other in self.brokers.values() if other.id != leader.id and self._follows(other, leader, state)]
+            followers = [
+                other
+                for other in self.brokers.values()
+                if other.id != leader.id and self._follows(other, leader, state)
+            ]
             for _ in range(2):
                 for follower in followers:
                     if self.choices.random() < 0.15:
