@@ -47,6 +47,8 @@ def main(histories: int, seed: int, batch: int, steps: int, minutes: float | Non
             if output is not None:
                 output.write_text(json.dumps(_figures(total, faults, seed, steps), indent=2) + "\n")
     spark.stop()
+    for kind, count in sorted(_kinds(total).items()):
+        print(f"only {kind[2]} gives {kind[0]} {kind[1]}: {count}")
     for one in total.disagreements[:MOST_PRINTED]:
         print(one)
     for rule, verdicts in by_rule(total.agreed).items():
@@ -60,8 +62,12 @@ def _batches(seed: int, histories: int, batch: int) -> Iterator[range]:
         yield range(first, min(first + batch, end))
 
 
+def _kinds(total: Comparison) -> Counter[tuple[str, str, str]]:
+    """(rule, verdict, side) of the disagreements, and how many of each there are."""
+    return Counter((one.verdict[0], one.verdict[1], one.side) for one in total.disagreements)
+
+
 def _figures(total: Comparison, faults: Counter[str], seed: int, steps: int) -> dict[str, object]:
-    sides = Counter((one.verdict[0], one.verdict[1], one.side) for one in total.disagreements)
     return {
         "histories": total.histories,
         "first_seed": seed,
@@ -69,7 +75,7 @@ def _figures(total: Comparison, faults: Counter[str], seed: int, steps: int) -> 
         "verdicts": sum(total.agreed.values()),
         "agreed": by_rule(total.agreed),
         "faults": dict(sorted(faults.items())),
-        "disagreements": [[*key, count] for key, count in sorted(sides.items())],
+        "disagreements": [[*key, count] for key, count in sorted(_kinds(total).items())],
         "examples": [str(one) for one in total.disagreements[:MOST_PRINTED]],
     }
 

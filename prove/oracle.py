@@ -6,7 +6,6 @@ show, not what the simulator knows: an epoch is held from the line that it start
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -168,6 +167,28 @@ def sr05(history: History) -> Judged:
             yield (VIOLATION if code == 11 else PASS), place(event, stop)
 
 
+def sr08(history: History) -> Judged:
+    """Each accepted StopReplica above all leader epochs that the broker was told of counts as one pass."""
+    for event, _ in controls(history, STOP_REPLICA):
+        for stop, code in partitions(event):
+            if code or stop.leader_epoch < 0:
+                continue
+            told = [*_leader_epochs(history, event.node, stop.name)]
+            if any(epoch >= stop.leader_epoch for _, epoch in told):
+                continue
+            yield (PASS if any(id > event.id for id, _ in told) else UNVERIFIABLE), place(event, stop)
+
+
+def _leader_epochs(history: History, node: int, name: TopicPartition) -> Iterator[tuple[int, int]]:
+    """(event's id, leader epoch) of all that a broker was told of a partition and accepted."""
+    for event in history.of(node):
+        if isinstance(event, Control) and not event.error_code and event.api != STOP_REPLICA:
+            codes = event.codes or tuple(0 for _ in event.partitions)
+            for state, code in zip(event.partitions, codes, strict=True):
+                if state.name == name and code == 0 and getattr(state, "leader", None) != LEADER_DURING_DELETE:
+                    yield event.id, state.leader_epoch
+
+
 # -- LeaderAndIsr
 
 
@@ -255,6 +276,8 @@ def _told_later(history: History, event: Control, state: State) -> str:
             break
         if not isinstance(later, Control) or later.api == UPDATE_METADATA:
             continue
+        if any(start.name == state.name and start.leader_epoch > state.leader_epoch for start in later.starts):
+            break  # what is refused from here on is older
         for one, code in partitions(later):
             if one.name != state.name:
                 continue
@@ -350,27 +373,6 @@ def ti01(history: History) -> Judged:
                 yield (VIOLATION if code == 103 else PASS), place(event, state)
             else:
                 yield (FENCED if code == 103 else VIOLATION), place(event, state)
-
-
-# -- leadership
-
-
-def ld04(history: History) -> Judged:
-    """All statements about the leader of a leader epoch agree."""
-    leaders: dict[tuple[str | None, str, int, int], set[int]] = defaultdict(set)
-    for name, epoch, leader, topic_id in _statements(history):
-        leaders[topic_id, *name, epoch].add(leader)
-    for (topic_id, topic, partition, epoch), named in leaders.items():
-        yield (PASS if len(named) == 1 else VIOLATION), (topic_id, topic, partition, epoch)
-
-
-def _statements(history: History) -> Iterator[tuple[TopicPartition, int, int, str | None]]:
-    for event in history.events:
-        if not isinstance(event, Control) or event.error_code or event.api != LEADER_AND_ISR:
-            continue
-        for state, code in partitions(event):
-            if code == 0:
-                yield state.name, state.leader_epoch, state.leader, state.topic_id
 
 
 # -- fences of clients and followers
@@ -472,6 +474,27 @@ def oe02(history: History) -> Judged:
     return _fence(history, OFFSET_FOR_LEADER_EPOCH, _BEFORE_EPOCH, newer=True)
 
 
+def ff04(history: History) -> Judged:
+    """A replica that does not lead refuses followers with 6."""
+    leads: dict[tuple[int, TopicPartition], bool] = {}
+    for event, memory in replayed(history):
+        if isinstance(event, Control):
+            for start in event.starts:
+                leads[event.node, start.name] = start.leads
+        if not isinstance(event, Query) or event.api != FETCH or event.error_code not in (0, 6):
+            continue
+        held = memory.held.get(event.name)
+        leading = held is not None and leads[event.node, event.name]
+        if event.error_code == 6:
+            yield (PASS if leading else FENCED), _of_query(event)
+        elif leading or event.replica_id < 0:  # consumers of these releases may read from followers
+            yield PASS, _of_query(event)
+        elif held is None or _lacks_a_line(history, event, held):
+            yield UNVERIFIABLE, _of_query(event)
+        else:
+            yield VIOLATION, _of_query(event)
+
+
 # -- the whole
 
 
@@ -516,6 +539,7 @@ RULES: Final[dict[str, OracleRule]] = {
     "SR-01": OracleRule(sr01),
     "SR-02": OracleRule(sr02),
     "SR-05": OracleRule(sr05),
+    "SR-08": OracleRule(sr08),
     "LI-01": OracleRule(li01),
     "LI-02": OracleRule(li02),
     "LI-04": OracleRule(li04),
@@ -528,6 +552,7 @@ RULES: Final[dict[str, OracleRule]] = {
     "TI-01": OracleRule(ti01),
     "FF-01": OracleRule(ff01, key_of_fetch),
     "FF-02": OracleRule(ff02, key_of_fetch),
+    "FF-04": OracleRule(ff04, key_of_fetch),
     "LO-01": OracleRule(lo01),
     "LO-02": OracleRule(lo02),
     "OE-01": OracleRule(oe01),
@@ -548,6 +573,7 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "LD-01": OracleRule(quorum.ld01),
     "LD-02": OracleRule(quorum.ld02),
     "LD-03": OracleRule(quorum.ld03),
+    "LD-04": OracleRule(quorum.ld04, key_of_leader_epoch),
     "EP-01": OracleRule(quorum.ep01),
     "EP-02": OracleRule(quorum.ep02),
     "EP-03": OracleRule(quorum.ep03),

@@ -106,6 +106,7 @@ class QuorumCluster:
     topics_made: int = 0
     correlation: int = 0
     fault: str | None = None
+    ended: bool = False
     unclean: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -367,6 +368,7 @@ class QuorumCluster:
             partition.partition_epoch -= 1
             partition.leader_epoch = max(0, partition.leader_epoch - 1)
             self.write(("PARTITION_RECORD", 0, self._absolute(partition)))
+            self.ended = True  # one partition epoch would stand for two states, and answers for either
         elif fenced and self._takes("fenced broker elected"):
             self.write(self.change(partition, leader=fenced[0], isr=[*{*partition.isr, fenced[0]}]))
         elif self._takes("member that is no replica"):
@@ -556,6 +558,8 @@ class QuorumCluster:
                 self.fault = self.choices.choice((*REQUEST_FAULTS, *RECORD_FAULTS))
             self._step()
             self.pass_time(1500, 2500)
+            if self.ended:
+                break
         self.write(("NO_OP_RECORD", 0, {}))
         return self.history
 

@@ -414,6 +414,21 @@ def ld03(history: History) -> Judged:
         yield (PASS if permitted and marked else VIOLATION), of_change(change)
 
 
+def ld04(history: History) -> Judged:
+    """Records and answers name one leader per leader epoch of a topic id."""
+    leaders: dict[tuple[str, str, int, int], set[int]] = {}
+    for change in changes(history):
+        state = change.after
+        leaders.setdefault((state.topic_id, state.topic, state.number, state.leader_epoch), set()).add(state.leader)
+    for one in asked(history):
+        request, partition = one.request, one.partition
+        if partition is not None and request.partition_error == 0:
+            epoch = partition.topic_id, partition.topic, partition.number, request.leader_epoch_after
+            leaders.setdefault(epoch, set()).add(request.leader_after)
+    for key, named in leaders.items():
+        yield (PASS if len(named) == 1 else VIOLATION), key
+
+
 def ep01(history: History) -> Judged:
     """The leader epoch of a topic id does not fall."""
     for change in changes(history):

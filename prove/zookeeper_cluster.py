@@ -64,7 +64,7 @@ CONTROL_FAULTS: Final = (
 )
 """What a broker does wrong with one request of the controller."""
 
-QUERY_FAULTS: Final = ("fence is open", "wrong way round", "current epoch refused")
+QUERY_FAULTS: Final = ("fence is open", "wrong way round", "current epoch refused", "follower serves a follower")
 """What a broker does wrong with one request of a client or a follower."""
 
 CONTROLLER_FAULTS: Final = (
@@ -764,8 +764,10 @@ class ZooKeeperCluster:
             code = 149 - code
         elif epoch == current and current >= 0 and self._takes("current epoch refused"):
             code = 74
-        if not code and hosted.leader != broker.id and (query.api != FETCH or query.replica_id >= 0):
-            code = 6
+        plain = query.api != FETCH or query.replica_id >= 0
+        if not code and hosted.leader != broker.id and plain:
+            serves = query.api == FETCH and hosted.leader is not None and self._takes("follower serves a follower")
+            code = 0 if serves else 6
         if not code and hosted.leader is None:
             code = 6
         query.error_code = code

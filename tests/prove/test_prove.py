@@ -38,6 +38,7 @@ FOUND_BY = {
     "fence is open": {"FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02"},
     "wrong way round": {"FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02"},
     "current epoch refused": {"FF-01", "LO-01", "OE-01"},
+    "follower serves a follower": {"FF-04"},
     "state of a newer controller": {"CE-03"},
     "ineligible member accepted": {"IS-01", "IS-02", "IS-03", "IS-04"},
     "stale partition epoch accepted": {"IS-12"},
