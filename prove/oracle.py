@@ -435,7 +435,7 @@ def _lacks_a_line(history: History, event: Query, held: int) -> bool:
         if not isinstance(later, Control):
             continue
         for start in later.starts:
-            if start.name == event.name:
+            if start.name == event.name and start.leader_epoch > held:
                 told = start.leads or not _since(history.release.version, 3, 6)
                 return min(others) < start.leader_epoch and not (told and start.previous_epoch == held)
     return True

@@ -269,7 +269,12 @@ def is12(history: History) -> Judged:
         members = [member.broker_id for member in request.new_isr]
         invalid = not {*members} <= {*partition.replicas} or partition.leader not in members
         if code == 0:
-            yield (PASS if current else VIOLATION), one.subject
+            # what was current at any moment until the answer passes: a request that its own change makes current is one for that state
+            after = request.leader_epoch_after, request.partition_epoch_after
+            yield (
+                (PASS if current or after == (request.leader_epoch, request.partition_epoch) else VIOLATION),
+                one.subject,
+            )
         elif code == 42:
             explained = request.broker_id != partition.leader or invalid
             yield (FENCED if explained else UNVERIFIABLE), one.subject
@@ -341,6 +346,9 @@ def is06(history: History) -> Judged:
         elected = change.before is not None and leader != change.before.leader
         if bad and (change.before is None or (bad == [leader] and elected)):
             continue  # IS-08 or LD-02 reports it
+        if bad and change.record.kind == "PARTITION_RECORD":
+            yield UNVERIFIABLE, of_change(change)  # as a partition that was copied from ZooKeeper
+            continue
         yield (VIOLATION if bad and not last_man else PASS), of_change(change)
 
 
