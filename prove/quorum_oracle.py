@@ -283,25 +283,18 @@ def is12(history: History) -> Judged:
 
 
 def is13(history: History) -> Judged:
-    """Only the leader changes the ISR: who led the partition when it had the request's epochs."""
-    leaders = {
-        (
-            change.after.topic_id,
-            change.after.number,
-            change.after.leader_epoch,
-            change.after.partition_epoch,
-        ): change.after.leader
-        for change in changes(history)
-    }
+    """Only the leader changes the ISR. IS-12 judges what was decided in other epochs: whose leader is not looked for."""
     for one in asked(history):
         request, partition = one.request, one.partition
         if partition is None or request.partition_error not in (0, 42):
             continue
         epochs = request.leader_epoch, request.partition_epoch
-        leader = leaders.get((request.topic_id, request.partition, *epochs))
+        current = epochs == (partition.leader_epoch, partition.partition_epoch)
+        leads = request.broker_id == partition.leader
         if request.partition_error == 0:
-            yield (UNVERIFIABLE if leader is None else PASS if leader == request.broker_id else VIOLATION), one.subject
-        elif epochs == (partition.leader_epoch, partition.partition_epoch) and leader != request.broker_id:
+            made_current = epochs == (request.leader_epoch_after, request.partition_epoch_after)
+            yield (UNVERIFIABLE if not (current or made_current) else PASS if leads else VIOLATION), one.subject
+        elif current and not leads:
             yield FENCED, one.subject
 
 
