@@ -211,15 +211,16 @@ def held_epochs(events: DataFrame) -> DataFrame:
 def _deletions(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic, partition) that a StopReplica deleted. A broker forgets the epochs of such a replica.
 
-    Adds deletions and creations, arrays of struct(arrival_ms, time_ms): the accepted requests that deleted it, and those that
-    may have created it again. A broker has no epoch of a replica that it created for a leader that was not alive.
+    Adds deletions and creations, arrays of struct(arrival_ms, time_ms): the requests that deleted it, and those that created it
+    again. A LeaderAndIsr creates the partition before it is checked: the broker has no epoch of it if it is then refused, or
+    if the leader is not alive (ReplicaManager.becomeLeaderOrFollower).
     """
-    accepted = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
     creates = F.col("event_type") == "LEADER_AND_ISR"
+    deletes = (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
     request = F.struct("arrival_ms", "time_ms")
     gathered = (
         of_types(events, "STOP_REPLICA", "LEADER_AND_ISR")
-        .where(accepted & F.col("topic").isNotNull() & (creates | F.col("delete_partition")))
+        .where((F.col("request_error_code") == Errors.NONE) & F.col("topic").isNotNull() & (creates | deletes))
         .groupBy("cluster", "node", "topic", "partition")
         .agg(
             F.collect_list(F.when(~creates, request)).alias("deletions"),
