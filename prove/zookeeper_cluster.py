@@ -589,7 +589,7 @@ class ZooKeeperCluster:
             if other_id and self._takes("foreign topic id accepted"):
                 broker.disk[state.name] = Log(state.topic_id)
                 hosted.topic_id, newer = state.topic_id, True
-            elif other_id and not newer and self._takes("foreign topic id refused by the epoch"):
+            elif other_id and self._takes("foreign topic id refused by the epoch"):
                 codes.append(11)
                 continue
             elif other_id:

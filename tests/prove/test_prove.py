@@ -89,6 +89,7 @@ def test_a_verdict_that_is_given_twice_is_noticed() -> None:
     assert len(compared(history.name, true, true + Counter([next(iter(true))])).disagreements) == 1
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(choices=st.randoms(use_true_random=False), release=st.sampled_from(sorted(RELEASES)), steps=st.integers(1, 30))
 def test_what_follows_the_protocol_has_no_violation(choices: Random, release: str, steps: int) -> None:
@@ -97,18 +98,31 @@ def test_what_follows_the_protocol_has_no_violation(choices: Random, release: st
     assert [verdict for verdict in given if verdict[1] == "violation"] == []
 
 
-@pytest.mark.parametrize(
-    "fault", sorted({*CONTROL_FAULTS, *CONTROLLER_FAULTS, *QUERY_FAULTS, *REQUEST_FAULTS, *RECORD_FAULTS} & {*FOUND_BY})
-)
-def test_the_oracle_finds_each_planted_breach(fault: str) -> None:
-    missed = []
-    for seed in range(4000):
+@pytest.mark.slow
+def test_the_oracle_finds_each_planted_breach() -> None:
+    missing = dict(FOUND_BY)
+    for seed in range(12_000):
         history = history_of(seed, 24)
-        if fault in history.faults:
-            if breaches(history) & FOUND_BY[fault]:
-                return
-            missed.append(history.name)
-    pytest.fail(f"no history shows it; planted in {missed}")
+        shown = missing.keys() & {*history.faults}
+        reported = breaches(history) if shown else set()
+        for fault in shown:
+            if reported & missing[fault]:
+                del missing[fault]
+        if not missing:
+            break
+    assert not missing
+
+
+def test_each_planted_breach_has_its_rules() -> None:
+    planted = {*CONTROL_FAULTS, *CONTROLLER_FAULTS, *QUERY_FAULTS, *REQUEST_FAULTS, *RECORD_FAULTS}
+    # epochaudit reports these by rules that have no oracle in ZooKeeper mode, or can only say that it does not know
+    assert planted - FOUND_BY.keys() == {
+        "leader epoch falls",
+        "records lost by an election",
+        "refused without reason",
+        "two controllers in one epoch",
+        "two leaders in one epoch",
+    }
 
 
 def test_a_seed_gives_the_same_files(tmp_path: Path) -> None:
