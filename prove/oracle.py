@@ -25,6 +25,7 @@ from prove.history import (
     Key,
     ProcessStarts,
     Query,
+    Start,
     State,
     Stop,
     TopicPartition,
@@ -475,19 +476,28 @@ def oe02(history: History) -> Judged:
 
 
 def ff04(history: History) -> Judged:
-    """A replica that does not lead refuses followers with 6."""
-    leads: dict[tuple[int, TopicPartition], bool] = {}
+    """A replica that does not lead refuses followers with 6.
+
+    The last line tells the role, until the process ends or the replica is created again: a refusal of a leader passes.
+    """
+    roles: dict[tuple[int, TopicPartition], Start] = {}
     for event, memory in replayed(history):
-        if isinstance(event, Control):
-            for start in event.starts:
-                leads[event.node, start.name] = start.leads
+        if isinstance(event, ProcessStarts):
+            roles = {key: start for key, start in roles.items() if key[0] != event.node}
+        elif isinstance(event, Control) and not event.error_code:
+            for one in event.partitions if event.api == LEADER_AND_ISR else ():
+                if one.name in memory.deleted:
+                    roles.pop((event.node, one.name), None)
+            roles |= {(event.node, start.name): start for start in event.starts}
         if not isinstance(event, Query) or event.api != FETCH or event.error_code not in (0, 6):
             continue
+        start = roles.get((event.node, event.name))
+        if start and event.version >= 13 and start.topic_id != event.topic_id:
+            start = None
         held = memory.held.get(event.name)
-        leading = held is not None and leads[event.node, event.name]
         if event.error_code == 6:
-            yield (PASS if leading else FENCED), _of_query(event)
-        elif leading or event.replica_id < 0:  # consumers of these releases may read from followers
+            yield (PASS if start and start.leads else FENCED), _of_query(event)
+        elif event.replica_id < 0 or (start and start.leads):  # consumers of these releases may read from followers
             yield PASS, _of_query(event)
         elif held is None or _lacks_a_line(history, event, held):
             yield UNVERIFIABLE, _of_query(event)
