@@ -2,14 +2,17 @@
 # quick: what needs no Spark, in half a minute      test: everything that must hold
 # lint: style, types, architecture      wheel: the package      docs: the documentation site
 # lab: checks reports of real Kafka clusters, in minutes      lab-full: on all releases, in hours
+# prove: compares verdicts with an oracle's on random histories, HISTORIES of them, in hours
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_CAPTURE := zk-unclean-truncation-3.9
 DEMO := build/demo
+HISTORIES ?= 50000
+SEED ?= 1
 
-.PHONY: setup demo quick test lint format docs wheel lab lab-full clean
+.PHONY: setup demo quick test lint format docs wheel lab lab-full prove clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -64,6 +67,9 @@ lab: setup
 
 lab-full: setup
 	@$(BIN)/python -m lab
+
+prove: setup
+	@$(BIN)/python -m prove --histories $(HISTORIES) --seed $(SEED)
 
 clean:
 	@rm -rf $(VENV) build dist

@@ -185,6 +185,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
       releases   of the node, as in `releases`
     """
     keyed = replica_starts(events).withColumn("following", _next_start())
+    keyed = keyed.join(F.broadcast(_deletions(events)), ["cluster", "node", "topic", "partition"], "left")
     keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
     keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition", "leader_epoch"], "left")
     entry = F.struct(
@@ -194,7 +195,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "topic_id",
         "from_ms",
         "settled_ms",
-        "until_ms",
+        F.least("until_ms", _created_again_ms()).alias("until_ms"),  # least passes over a null
         "successor",
         F.col("own_ref").alias("ref"),
         _outdated().alias("outdated"),
@@ -205,6 +206,36 @@ def held_epochs(events: DataFrame) -> DataFrame:
         .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
     return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+
+
+def _deletions(events: DataFrame) -> DataFrame:
+    """One row per (cluster, node, topic, partition) that a StopReplica deleted. A broker forgets the epochs of such a replica.
+
+    Adds deletions and creations, arrays of struct(arrival_ms, time_ms): the requests that deleted it, and those that created it
+    again. A LeaderAndIsr creates the partition before it is checked: the broker has no epoch of it if it is then refused, or
+    if the leader is not alive (ReplicaManager.becomeLeaderOrFollower).
+    """
+    creates = F.col("event_type") == "LEADER_AND_ISR"
+    deletes = (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+    request = F.struct("arrival_ms", "time_ms")
+    gathered = (
+        of_types(events, "STOP_REPLICA", "LEADER_AND_ISR")
+        .where((F.col("request_error_code") == Errors.NONE) & F.col("topic").isNotNull() & (creates | deletes))
+        .groupBy("cluster", "node", "topic", "partition")
+        .agg(
+            F.collect_list(F.when(~creates, request)).alias("deletions"),
+            F.collect_list(F.when(creates, request)).alias("creations"),
+        )
+    )
+    return gathered.where(F.size("deletions") > 0)
+
+
+def _created_again_ms() -> Column:
+    """When a replica was created again after a deletion that certainly arrived after the replica's line; null: never."""
+    after = F.filter("deletions", lambda d: d["arrival_ms"] - LATE_MS >= F.col("from_ms"))
+    deleted_ms = F.array_min(F.transform(after, lambda d: d["arrival_ms"]))
+    created = F.filter("creations", lambda c: c["arrival_ms"] >= deleted_ms)
+    return F.array_min(F.transform(created, lambda c: c["time_ms"]))
 
 
 def _next_start() -> Column:

@@ -108,7 +108,8 @@ class StaleLeaderAndIsrAccepted(Rule):
         code, epoch, installed = col("error_code"), col("leader_epoch"), col("installed_leader_epoch")
         refused = code == Errors.STALE_CONTROLLER_EPOCH
         forgotten = col("forgotten_leader_epoch")
-        goes_back = installed.isNull() & (epoch < forgotten)
+        another_topic = F.coalesce(col("topic_id") != col("forgotten_topic_id"), F.lit(False))  # its epochs start at 0
+        goes_back = installed.isNull() & (epoch < forgotten) & ~another_topic
         topic_exists = (col("topic_id") == col("forgotten_topic_id")) | (
             (col("alive_leader_epoch") >= forgotten) & ~col("topic_deletion_seen")
         )

@@ -1,0 +1,17 @@
+"""An oracle and a simulator: epochaudit's verdicts are compared with those of a plain replay, on random histories.
+
+    simulator ──► history ──► rendering ──► epochaudit ──► verdicts ─┐
+                     │                                               ├─► comparison
+                     └──────────────► oracle ───────────► verdicts ──┘
+
+* `history.py`: events of one cluster as dataclasses, each with its host's own clock.
+* `zookeeper_cluster.py`, `quorum_cluster.py`: state machines of controllers, brokers and clients. A `Random` makes every choice, so
+  a seed, or Hypothesis, decides which elections, restarts, re-creations, delays, duplicates and planted breaches there are.
+* `histories.py`: a seed's history.
+* `rendering.py`: the lines that Kafka would have written, in the layout of the history's release.
+* `oracle.py`, `quorum_oracle.py`: one function per rule, sequential, without Spark, sharing no code with frames and rules.
+* `comparison.py`: one audit of many histories, each a cluster of its own; every verdict of both sides, subject by subject.
+* `__main__.py`: `python -m prove`, which `make prove` runs.
+
+A disagreement is an error of the oracle, of the simulator (lines that Kafka never writes) or of epochaudit. Kafka's source decides.
+"""

@@ -1,0 +1,30 @@
+"""The history of a seed: which kind of cluster, which release, how many steps, and whether breaches are planted."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from prove import quorum_cluster, zookeeper_cluster
+from prove.history import History, Release
+
+KINDS: Final = (zookeeper_cluster.RELEASES, quorum_cluster.RELEASES)
+RELEASES: Final = {
+    release.version: release for releases in KINDS for release in releases if release.family != "kraft"
+} | {f"KRaft {release.version}": release for release in quorum_cluster.RELEASES}
+"""Name -> release, of all kinds of clusters."""
+
+
+def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
+    """A history of this release's kind of cluster."""
+    if release.family == "kraft":
+        return quorum_cluster.simulate(name, release, choices, steps, faulty=faulty)
+    return zookeeper_cluster.simulate(name, release, choices, steps, faulty=faulty)
+
+
+def history_of(seed: int, most_steps: int) -> History:
+    """The history of a seed. Half of them have breaches."""
+    choices = Random(seed)
+    release = choices.choice(choices.choice(KINDS))
+    steps = choices.randint(3, most_steps)
+    return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)

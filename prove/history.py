@@ -1,0 +1,292 @@
+"""What a history consists of: the events that hosts logged, each in the order of its host.
+
+A simulator makes histories, `rendering` writes them as the lines that Kafka would have written, and the oracles judge them.
+All times are milliseconds of the host's own clock. Fields have Kafka's names in snake_case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+LEADER_AND_ISR: Final = "LEADER_AND_ISR"
+STOP_REPLICA: Final = "STOP_REPLICA"
+UPDATE_METADATA: Final = "UPDATE_METADATA"
+FETCH: Final = "FETCH"
+LIST_OFFSETS: Final = "LIST_OFFSETS"
+OFFSET_FOR_LEADER_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+
+NO_LEADER: Final = -1
+LEADER_DURING_DELETE: Final = -2
+EPOCH_DURING_DELETE: Final = -2
+NO_EPOCH: Final = -1
+
+TopicPartition = tuple[str, int]
+Verdict = tuple[str, str, "Key"]
+"""(rule, verdict, subject): what the oracle and the product are compared by."""
+Key = tuple[object, ...]
+"""A subject: (id of its own event, topic, partition) where it has a line of its own, or the values that name it."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A partition's state as a ZooKeeper controller knows it. replicas, isr: broker ids."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    is_new: bool = False
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A partition of a StopReplica. leader_epoch: -2 while the topic is deleted."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    delete: bool
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
+class Start:
+    """The line with which a replica starts at a leader epoch. offset: its log end. previous_epoch: the epoch that it held."""
+
+    leads: bool
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    offset: int
+    high_watermark: int
+    isr: tuple[int, ...]
+    previous_epoch: int
+    previous_leader: int | None
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
+@dataclass
+class Event:
+    """Something that a host logged. id: unique in the history. node: the host's id. at: when its own line was written."""
+
+    id: int
+    node: int
+    at: int
+
+
+@dataclass
+class ProcessStarts(Event):
+    """A broker's process starts and registers. version: Kafka's. broker_epoch: czxid of its znode."""
+
+    version: str = ""
+    broker_epoch: int = -1
+
+
+@dataclass
+class Control(Event):
+    """A request of a ZooKeeper controller that a broker handled and answered.
+
+    `at` is the time of the request log's line. arrived, handled, finished: milliseconds. error_code: of the whole response.
+    codes: error code of each partition, in the order of `partitions`; empty if the response lists none. starts: replicas
+    that started while it was handled. unavailable: partitions whose new leader was not alive. seen: it has lines in state-change.log.
+    """
+
+    api: str = ""
+    version: int = 0
+    correlation_id: int = 0
+    controller_id: int = 0
+    controller_epoch: int = 0
+    broker_epoch: int = -1
+    partitions: tuple[State | Stop, ...] = ()
+    live_brokers: tuple[int, ...] = ()
+    error_code: int = 0
+    codes: tuple[int, ...] = ()
+    starts: tuple[Start, ...] = ()
+    unavailable: tuple[TopicPartition, ...] = ()
+    arrived: int = 0
+    handled: int = 0
+    finished: int = 0
+    seen: bool = True
+    connection: int = 0
+    latest_controller_epoch: int = 0
+    held_epochs: tuple[int, ...] = ()
+
+
+@dataclass
+class Query(Event):
+    """A Fetch, ListOffsets or OffsetForLeaderEpoch for one partition, answered by a broker.
+
+    replica_id: -1 of a consumer. current_leader_epoch: which the requester knows, -1: none. epoch: which an
+    OffsetForLeaderEpoch asks about, or the last fetched epoch of a Fetch. offset: fetch offset. answered_epoch, end_offset: of the
+    answer. diverging: (epoch, end offset) or None. high_watermark: of a Fetch's answer. Of a Fetch with a new session.
+    """
+
+    api: str = FETCH
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    replica_id: int = -1
+    topic: str = ""
+    topic_id: str | None = None
+    partition: int = 0
+    current_leader_epoch: int = -1
+    epoch: int = -1
+    offset: int = 0
+    error_code: int = 0
+    answered_epoch: int = -1
+    end_offset: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = 0
+    records_size: int = 0
+    diverging: tuple[int, int] | None = None
+    session_id: int = 0
+    arrived: int = 0
+    connection: int = 0
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
+@dataclass
+class Decision(Event):
+    """A controller's line: a partition's state has changed. target: the state's name. uncommitted: the kind of state before."""
+
+    controller_epoch: int = 0
+    state: State | None = None
+    before: str = "OnlinePartition"
+
+
+@dataclass
+class Elected(Event):
+    """A controller's line: it was elected under a controller epoch."""
+
+    controller_epoch: int = 0
+
+
+@dataclass
+class Record(Event):
+    """A record of the KRaft metadata log. offset: its place. epoch: of the quorum. batch: base offset of its batch.
+
+    kind: Kafka's name of the record type. data: its fields in Kafka's JSON names; defaults are left out.
+    """
+
+    offset: int = 0
+    epoch: int = 1
+    batch: int = 0
+    kind: str = ""
+    version: int = 0
+    data: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class IsrMember:
+    """A member of a requested ISR. broker_epoch: -1 if the request states none."""
+
+    broker_id: int
+    broker_epoch: int = -1
+
+
+@dataclass
+class AlterPartition(Event):
+    """A leader's request for a new ISR, of one partition, answered by the KRaft controller.
+
+    partition_epoch_after: of the answer. records_until: the first metadata offset that was written after the decision.
+    """
+
+    version: int = 3
+    correlation_id: int = 0
+    broker_id: int = 0
+    broker_epoch: int = 0
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = 0
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    new_isr: tuple[IsrMember, ...] = ()
+    error_code: int = 0
+    partition_error: int | None = None
+    leader_after: int = 0
+    leader_epoch_after: int = 0
+    isr_after: tuple[int, ...] = ()
+    partition_epoch_after: int = 0
+    arrived: int = 0
+    decided_at_offset: int = 0
+
+
+@dataclass
+class Heartbeat(Event):
+    """A BrokerHeartbeat, answered by the KRaft controller. decided_at_offset: the metadata log's end when it was answered."""
+
+    correlation_id: int = 0
+    broker_id: int = 0
+    broker_epoch: int = 0
+    want_fence: bool = False
+    want_shut_down: bool = False
+    error_code: int = 0
+    is_fenced: bool = False
+    should_shut_down: bool = False
+    arrived: int = 0
+    decided_at_offset: int = 0
+
+
+Family = Literal["text", "json", "kraft"]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks."""
+
+    version: str
+    family: Family
+    leader_and_isr: int = 0
+    stop_replica: int = 0
+    update_metadata: int = 0
+    fetch: int = 0
+    list_offsets: int = 0
+    offset_for_leader_epoch: int = 0
+    refuses_equal_stop: bool = False
+    metadata_version: int = 0
+    alter_partition: int = 3
+
+
+@dataclass
+class History:
+    """Events of one cluster, in the order in which they happened. faults: names of the breaches that were planted."""
+
+    name: str
+    release: Release
+    events: list[Event] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def of(self, node: int) -> list[Event]:
+        """The events that a host logged, in the order in which it handled them."""
+        return [event for event in self.events if event.node == node]
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of the hosts that logged something."""
+        return sorted({event.node for event in self.events})

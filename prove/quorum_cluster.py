@@ -1,0 +1,599 @@
+"""A simulated KRaft cluster: its controller, the metadata log that it writes, and the requests of its brokers.
+
+The state machine follows ReplicationControlManager (alterPartition, validateAlterPartitionData, handleBrokerFenced,
+handleBrokerUnfenced, handleBrokerInControlledShutdown), PartitionChangeBuilder, PartitionRegistration.merge and
+ClusterControlManager, without eligible leader replicas. A fault makes the controller break one rule, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from prove.history import AlterPartition, Heartbeat, History, IsrMember, ProcessStarts, Record, Release
+
+CONTROLLER: Final = 100
+BROKERS: Final = (1, 2, 3, 4)
+BEGIN_MS: Final = 1_770_000_000_000
+NO_BUMP_ON_SHRINK: Final = 12
+DIRECTORIES: Final = 17
+REPLICA_EPOCHS: Final = 10
+
+RELEASES: Final = (
+    Release("3.3.2", "kraft", metadata_version=7, alter_partition=2),
+    Release("3.5.2", "kraft", metadata_version=11, alter_partition=3),
+    Release("3.6.2", "kraft", metadata_version=14, alter_partition=3),
+    Release("3.9.1", "kraft", metadata_version=21, alter_partition=3),
+    Release("4.1.2", "kraft", metadata_version=25, alter_partition=3),
+)
+
+REQUEST_FAULTS: Final = (
+    "ineligible member accepted",
+    "stale leader epoch accepted",
+    "stale partition epoch accepted",
+    "epoch ahead accepted",
+    "follower accepted",
+    "former incarnation obeyed",
+    "current leader refused",
+    "foreign code",
+    "refused without reason",
+)
+"""What the controller does wrong with one request."""
+
+RECORD_FAULTS: Final = (
+    "kept in the ISR",
+    "fenced broker elected",
+    "leader outside the ISR",
+    "created on a fenced broker",
+    "unclean election not allowed",
+    "leader epoch raised without reason",
+    "leader epoch not raised",
+    "states set back",
+    "old broker epoch registered",
+    "member that is no replica",
+)
+"""What the controller writes wrongly."""
+
+
+@dataclass
+class Registration:
+    """A broker's registration. alive: its process runs. incarnation: number of its processes so far."""
+
+    broker_epoch: int
+    incarnation: int
+    fenced: bool = True
+    shutting_down: bool = False
+    alive: bool = True
+
+    @property
+    def active(self) -> bool:
+        """It may be a member of ISRs."""
+        return not self.fenced and not self.shutting_down
+
+
+@dataclass
+class Partition:
+    """A partition's registration."""
+
+    topic: str
+    topic_id: str
+    number: int
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    recovering: bool = False
+
+
+@dataclass
+class QuorumCluster:
+    """The cluster and its history so far. choices decides all that is not determined."""
+
+    name: str
+    release: Release
+    choices: Random
+    faulty: bool
+    now: int = BEGIN_MS
+    skew: int = 0
+    end: int = 0
+    registrations: dict[int, Registration] = field(default_factory=dict)
+    former: dict[int, int] = field(default_factory=dict)
+    incarnations: int = 0
+    partitions: list[Partition] = field(default_factory=list)
+    gone: list[Partition] = field(default_factory=list)
+    topics_made: int = 0
+    correlation: int = 0
+    fault: str | None = None
+    ended: bool = False
+    unclean: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin the history."""
+        self.history = History(self.name, self.release)
+
+    def pass_time(self, low: int, high: int) -> None:
+        """Let some milliseconds pass."""
+        self.now += self.choices.randint(low, high)
+
+    def _takes(self, fault: str) -> bool:
+        if self.fault != fault:
+            return False
+        self.fault = None
+        self.history.faults.append(fault)
+        return True
+
+    def _next(self) -> int:
+        return len(self.history.events)
+
+    # -- records
+
+    def write(self, *records: tuple[str, int, dict[str, Any]]) -> int:
+        """Append one batch to the metadata log, and return its base offset."""
+        base = self.end
+        for kind, version, data in records:
+            shown = dict(data)
+            if self.end == base:
+                shown["__count"] = len(records)
+            self.history.events.append(
+                Record(
+                    self._next(),
+                    CONTROLLER,
+                    self.now,
+                    offset=self.end,
+                    batch=base,
+                    kind=kind,
+                    version=version,
+                    data=shown,
+                )
+            )
+            self.end += 1
+        return base
+
+    def change(self, partition: Partition, **fields: Any) -> tuple[str, int, dict[str, Any]]:
+        """A PartitionChangeRecord, which is applied to the partition. fields: isr, leader, replicas, leaderRecoveryState."""
+        data: dict[str, Any] = {"partitionId": partition.number, "topicId": partition.topic_id}
+        shrinks = "isr" in fields and not set(partition.isr) <= set(fields["isr"])
+        removes = "replicas" in fields and not set(partition.replicas) <= set(fields["replicas"])
+        old = self.release.metadata_version < NO_BUMP_ON_SHRINK
+        raises = (removes or (shrinks and old)) and "leader" not in fields
+        without_reason = not raises and "leader" not in fields and "isr" in fields
+        if (raises and not self._takes("leader epoch not raised")) or (
+            without_reason and self._takes("leader epoch raised without reason")
+        ):
+            fields["leader"] = partition.leader
+        data |= fields
+        partition.isr = list(fields.get("isr", partition.isr))
+        partition.replicas = list(fields.get("replicas", partition.replicas))
+        if "leader" in fields:
+            partition.leader = fields["leader"]
+            partition.leader_epoch += 1
+        if "leaderRecoveryState" in fields:
+            partition.recovering = fields["leaderRecoveryState"] == 1
+        partition.partition_epoch += 1
+        version = 1 if self.release.metadata_version >= DIRECTORIES else 0
+        return "PARTITION_CHANGE_RECORD", version, data
+
+    # -- brokers
+
+    def register(self, broker: int) -> None:
+        """A new process of a broker registers, after the former one has been fenced."""
+        before = self.registrations.get(broker)
+        if before is not None and not before.fenced:
+            return
+        self.incarnations += 1
+        epoch = self.end
+        if before is not None:
+            self.former[broker] = before.broker_epoch
+            if self._takes("old broker epoch registered"):
+                epoch = before.broker_epoch
+        self.registrations[broker] = Registration(epoch, self.incarnations)
+        data: dict[str, Any] = {
+            "brokerId": broker,
+            "incarnationId": f"incarnation{self.incarnations:06d}AAAAA"[:21] + "A",
+            "brokerEpoch": epoch,
+            "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
+            "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
+        }  # fmt: skip
+        self.write(("REGISTER_BROKER_RECORD", 1, data))
+
+    def _registration_change(self, broker: int, **fields: int) -> tuple[str, int, dict[str, Any]]:
+        data = {"brokerId": broker, "brokerEpoch": self.registrations[broker].broker_epoch} | fields
+        return "BROKER_REGISTRATION_CHANGE_RECORD", 1 if "inControlledShutdown" in fields else 0, data
+
+    def unfence(self, broker: int) -> None:
+        """A registered broker has caught up: it is unfenced, and may lead what nobody leads."""
+        registration = self.registrations[broker]
+        registration.fenced = False
+        records = [self._registration_change(broker, fenced=-1)]
+        for partition in self.partitions:
+            if partition.leader == -1 and broker in partition.replicas:
+                records += self._elected_when_unfenced(broker, partition)
+        self.write(*records)
+
+    def _elected_when_unfenced(self, broker: int, partition: Partition) -> list[tuple[str, int, dict[str, Any]]]:
+        if broker in partition.isr:
+            return [self.change(partition, leader=broker)]
+        if self.unclean[partition.topic_id] or self._takes("unclean election not allowed"):
+            return [self.change(partition, isr=[broker], leader=broker, leaderRecoveryState=1)]
+        return []
+
+    def leave(self, broker: int) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that take a broker out of the ISRs and move its leaderships."""
+        records = []
+        for partition in self.partitions:
+            if broker not in partition.isr:
+                continue
+            if len(partition.isr) > 1 and self._takes("kept in the ISR"):
+                continue
+            isr = [member for member in partition.isr if member != broker]
+            active = [m for m in isr if m in self.registrations and self.registrations[m].active]
+            if not isr:
+                if partition.leader != -1:
+                    records.append(self.change(partition, leader=-1))
+                continue
+            fields: dict[str, Any] = {"isr": isr}
+            if partition.leader == broker:
+                leader = self.choices.choice(active) if active else -1
+                if leader != -1 and self._takes("leader outside the ISR"):
+                    isr.remove(leader)
+                    fields["isr"] = isr or [member for member in partition.replicas if member != leader][:1]
+                fields["leader"] = leader
+            records.append(self.change(partition, **fields))
+        return records
+
+    def fence(self) -> None:
+        """A broker's session expires."""
+        active = [broker for broker, one in self.registrations.items() if not one.fenced]
+        if len(active) < 2:
+            return
+        broker = self.choices.choice(active)
+        registration = self.registrations[broker]
+        records = self.leave(broker)
+        registration.fenced, registration.alive = True, False
+        self.write(*records, self._registration_change(broker, fenced=1))
+
+    def shut_down(self) -> None:
+        """A broker asks for its controlled shutdown, and later stops."""
+        active = [broker for broker, one in self.registrations.items() if one.active]
+        if len(active) < 2:
+            return
+        broker = self.choices.choice(active)
+        registration = self.registrations[broker]
+        registration.shutting_down = True
+        self.write(self._registration_change(broker, inControlledShutdown=1), *self.leave(broker))
+        self.heartbeat(broker, registration.broker_epoch, want_shut_down=True)
+
+    def finish_shut_down(self) -> None:
+        """A broker in controlled shutdown stops: it is fenced."""
+        for broker, registration in self.registrations.items():
+            if registration.shutting_down and not registration.fenced:
+                records = self.leave(broker)
+                registration.fenced, registration.alive = True, False
+                self.write(*records, self._registration_change(broker, fenced=1))
+                return
+
+    def unregister(self) -> None:
+        """An administrator removes a fenced broker."""
+        fenced = [broker for broker, one in self.registrations.items() if one.fenced]
+        if not fenced:
+            return
+        broker = self.choices.choice(fenced)
+        records = self.leave(broker)
+        registration = self.registrations.pop(broker)
+        self.former[broker] = registration.broker_epoch
+        data = {"brokerId": broker, "brokerEpoch": registration.broker_epoch}
+        self.write(*records, ("UNREGISTER_BROKER_RECORD", 0, data))
+
+    def heartbeat(self, broker: int, epoch: int, *, want_shut_down: bool = False) -> None:
+        """A BrokerHeartbeat and its answer. It writes no record itself."""
+        self.pass_time(250, 600)
+        arrived = self.now + self.skew
+        registration = self.registrations.get(broker)
+        current = registration is not None and registration.broker_epoch == epoch
+        code = 0 if current else 77
+        if code and self._takes("former incarnation obeyed"):
+            code = 0
+        self.correlation += 1
+        self.pass_time(2, 8)
+        self.history.events.append(
+            Heartbeat(
+                self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
+                broker_epoch=epoch, want_shut_down=want_shut_down, error_code=code,
+                is_fenced=True if code or registration is None else registration.fenced, arrived=arrived,
+                decided_at_offset=self.end,
+            )
+        )  # fmt: skip
+        self.pass_time(250, 600)
+
+    # -- topics
+
+    def create_topic(self) -> None:
+        """Create a topic. Names come back."""
+        names = [name for name in ("orders", "pay.eu-1") if all(p.topic != name for p in self.partitions)]
+        active = [broker for broker, one in self.registrations.items() if one.active]
+        if not names or not active:
+            return
+        name = self.choices.choice(names)
+        self.topics_made += 1
+        topic_id = f"topic{self.topics_made:06d}AAAAAAAAAAA"[:21] + "A"
+        self.unclean[topic_id] = self.choices.random() < 0.4
+        records: list[tuple[str, int, dict[str, Any]]] = [("TOPIC_RECORD", 0, {"name": name, "topicId": topic_id})]
+        config = {"resourceType": 2, "resourceName": name, "name": "unclean.leader.election.enable"}
+        records.append(("CONFIG_RECORD", 0, config | {"value": str(self.unclean[topic_id]).lower()}))
+        for number in range(self.choices.choice((1, 2))):
+            registered = sorted(self.registrations)
+            replicas = self.choices.sample(registered, min(len(registered), self.choices.choice((2, 3, 3))))
+            isr = [broker for broker in replicas if broker in active]
+            if not isr:
+                isr = replicas = [active[0]]
+            fenced = [broker for broker in replicas if broker not in active]
+            if fenced and self._takes("created on a fenced broker"):
+                isr = [*isr, fenced[0]]
+            partition = Partition(name, topic_id, number, replicas, isr, isr[0])
+            self.partitions.append(partition)
+            records.append(("PARTITION_RECORD", 0, self._absolute(partition)))
+        self.write(*records)
+
+    def _absolute(self, partition: Partition) -> dict[str, Any]:
+        return {
+            "partitionId": partition.number, "topicId": partition.topic_id, "replicas": [*partition.replicas],
+            "isr": [*partition.isr], "removingReplicas": [], "addingReplicas": [], "leader": partition.leader,
+            "leaderEpoch": partition.leader_epoch, "partitionEpoch": partition.partition_epoch,
+        }  # fmt: skip
+
+    def delete_topic(self) -> None:
+        """Delete a topic."""
+        if not self.partitions:
+            return
+        topic_id = self.choices.choice(self.partitions).topic_id
+        self.gone += [one for one in self.partitions if one.topic_id == topic_id]
+        self.partitions = [one for one in self.partitions if one.topic_id != topic_id]
+        self.write(("REMOVE_TOPIC_RECORD", 0, {"topicId": topic_id}))
+
+    def elect(self) -> None:
+        """A preferred leader election, or one that breaks a rule."""
+        led = [one for one in self.partitions if one.leader != -1]
+        if not led:
+            return
+        partition = self.choices.choice(led)
+        others = [
+            m
+            for m in partition.isr
+            if m != partition.leader and m in self.registrations and self.registrations[m].active
+        ]
+        fenced = [r for r in partition.replicas if r not in self.registrations or not self.registrations[r].active]
+        if self.fault == "states set back" and partition.partition_epoch > 1 and self._takes("states set back"):
+            partition.partition_epoch -= 1
+            partition.leader_epoch = max(0, partition.leader_epoch - 1)
+            self.write(("PARTITION_RECORD", 0, self._absolute(partition)))
+            self.ended = True  # one partition epoch would stand for two states, and answers for either
+        elif fenced and self._takes("fenced broker elected"):
+            self.write(self.change(partition, leader=fenced[0], isr=[*{*partition.isr, fenced[0]}]))
+        elif self._takes("member that is no replica"):
+            stranger = next(iter({*BROKERS} - {*partition.replicas}), 9)
+            self.write(self.change(partition, isr=[*partition.isr, stranger]))
+        elif others:
+            self.write(self.change(partition, leader=self.choices.choice(others)))
+
+    def reassign(self) -> None:
+        """Replace the replicas: remove one that does not lead."""
+        candidates = [one for one in self.partitions if one.leader != -1 and len(one.isr) > 1]
+        if not candidates:
+            return
+        partition = self.choices.choice(candidates)
+        removed = self.choice_but(partition.replicas, partition.leader)
+        if removed is None:
+            return
+        fields: dict[str, Any] = {"replicas": [broker for broker in partition.replicas if broker != removed]}
+        if removed in partition.isr:
+            fields["isr"] = [member for member in partition.isr if member != removed]
+        self.write(self.change(partition, **fields))
+
+    def choice_but(self, values: list[int], excluded: int) -> int | None:
+        """One of the values, but not the excluded one."""
+        left = [value for value in values if value != excluded]
+        return self.choices.choice(left) if left else None
+
+    # -- AlterPartition
+
+    def alter_partition(self, kind: str | None = None) -> None:
+        """A leader asks for a new ISR; or a broker that may not, or in other epochs."""
+        led = [one for one in self.partitions if one.leader != -1 and one.leader in self.registrations]
+        if not led:
+            return
+        partition = self.choices.choice(led)
+        kind = kind or self.choice_of_request()
+        # the first one writes a record: by it the log's clock is known
+        wanted = [partition.leader] if kind == "first" else self._wanted(partition)
+        members = [self._member(broker) for broker in wanted]
+        request = AlterPartition(
+            0, CONTROLLER, 0, version=self.release.alter_partition, broker_id=partition.leader,
+            broker_epoch=self.registrations[partition.leader].broker_epoch, topic=partition.topic, topic_id=partition.topic_id,
+            partition=partition.number, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch,
+            new_isr=tuple(members),
+        )  # fmt: skip
+        if kind == "stale leader epoch" and partition.leader_epoch:
+            request.leader_epoch -= 1
+        elif kind == "stale partition epoch" and partition.partition_epoch:
+            request.partition_epoch -= 1
+        elif kind == "ahead":
+            if self.choices.random() < 0.5:
+                request.leader_epoch += 1
+            else:
+                request.partition_epoch += 1
+        elif kind == "follower" and (other := self.choice_but(sorted(self.registrations), partition.leader)):
+            request.broker_id, request.broker_epoch = other, self.registrations[other].broker_epoch
+        elif kind == "former incarnation" and partition.leader in self.former:
+            request.broker_epoch = self.former[partition.leader]
+        elif kind == "unknown topic":
+            request.topic_id = self.gone[-1].topic_id if self.gone else "unknownunknownunknowAA"[:21] + "A"
+        elif kind == "stranger in the ISR":
+            request.new_isr = (*members, IsrMember(77))
+        elif kind == "without the leader":
+            request.new_isr = tuple(m for m in members if m.broker_id != partition.leader) or (IsrMember(77),)
+        self._answer(partition, request)
+
+    def choice_of_request(self) -> str:
+        """What kind of request it is."""
+        return self.choices.choice(
+            ("right",) * 10
+            + (
+                "stale leader epoch", "stale partition epoch", "ahead", "follower", "former incarnation", "unknown topic",
+                "stranger in the ISR", "without the leader",
+            )
+        )  # fmt: skip
+
+    def _wanted(self, partition: Partition) -> list[int]:
+        """The ISR that a leader may ask for: it may know less than the controller of who is fenced."""
+        wanted = list(partition.isr)
+        for replica in partition.replicas:
+            registration = self.registrations.get(replica)
+            if replica in wanted or replica == partition.leader:
+                continue
+            if registration is not None and registration.active:
+                if self.choices.random() < 0.7:
+                    wanted.append(replica)
+            elif self.choices.random() < 0.25:
+                wanted.append(replica)
+        if len(wanted) > 1 and self.choices.random() < 0.25:
+            wanted.remove(self.choice_but(wanted, partition.leader) or wanted[-1])
+        return wanted
+
+    def _member(self, broker: int) -> IsrMember:
+        if self.release.alter_partition < 3:
+            return IsrMember(broker)
+        registration = self.registrations.get(broker)
+        epoch = registration.broker_epoch if registration else self.former.get(broker, 5)
+        if broker in self.former and self.choices.random() < 0.2:
+            epoch = self.former[broker]
+        return IsrMember(broker, self.choices.choice((epoch, epoch, epoch, -1)))
+
+    def _answer(self, partition: Partition, request: AlterPartition) -> None:
+        self.pass_time(250, 600)
+        request.arrived = self.now + self.skew
+        self.correlation += 1
+        request.correlation_id = self.correlation
+        registration = self.registrations.get(request.broker_id)
+        stale = registration is None or registration.broker_epoch != request.broker_epoch
+        self.pass_time(3, 9)
+        request.decided_at_offset = self.end
+        if stale and not self._takes("former incarnation obeyed"):
+            request.error_code = 77
+        else:
+            code = self._validated(partition, request)
+            if code == 0:
+                self._applied(partition, request)
+            request.partition_error = code
+        self.pass_time(3, 9)
+        request.id, request.at = self._next(), self.now + self.skew
+        self.history.events.append(request)
+        self.pass_time(250, 600)
+
+    def _applied(self, partition: Partition, request: AlterPartition) -> None:
+        isr = [member.broker_id for member in request.new_isr]
+        if isr != partition.isr or partition.recovering:
+            fields: dict[str, Any] = {"isr": isr} if isr != partition.isr else {}
+            if partition.recovering:
+                fields["leaderRecoveryState"] = 0
+            self.write(self.change(partition, **fields))
+        request.leader_after, request.leader_epoch_after = partition.leader, partition.leader_epoch
+        request.isr_after, request.partition_epoch_after = tuple(partition.isr), partition.partition_epoch
+
+    def _validated(self, partition: Partition, request: AlterPartition) -> int:
+        """ReplicationControlManager.validateAlterPartitionData, and one fault."""
+        if request.topic_id != partition.topic_id:
+            return 100
+        if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
+            self.fault = None  # what changes nothing breaks nothing
+        if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
+            if not self._takes("epoch ahead accepted"):
+                return 41
+        elif request.leader_epoch < partition.leader_epoch:
+            if not self._takes("stale leader epoch accepted"):
+                return 74
+        elif request.broker_id != partition.leader:
+            if not self._takes("follower accepted"):
+                return 42
+        elif request.partition_epoch < partition.partition_epoch and not self._takes("stale partition epoch accepted"):
+            return 95
+        members = [member.broker_id for member in request.new_isr]
+        if not {*members} <= {*partition.replicas} or partition.leader not in members:
+            return 42
+        if any(map(self._ineligible, request.new_isr)) and not self._takes("ineligible member accepted"):
+            return 55 if self._takes("foreign code") else 107
+        if self._takes("current leader refused"):
+            return 74
+        return 107 if self._takes("refused without reason") else 0
+
+    def _ineligible(self, member: IsrMember) -> bool:
+        registration = self.registrations.get(member.broker_id)
+        if registration is None or not registration.active:
+            return True
+        return member.broker_epoch not in (-1, registration.broker_epoch)
+
+    # -- the whole
+
+    def run(self, steps: int) -> History:
+        """Let the cluster start, and take steps."""
+        self.skew = self.choices.choice((0, 0, 90))
+        self.history.events.append(
+            ProcessStarts(self._next(), CONTROLLER, self.now + self.skew, version=self.release.version)
+        )
+        self.pass_time(500, 900)
+        level = {"name": "metadata.version", "featureLevel": self.release.metadata_version}
+        self.write(("FEATURE_LEVEL_RECORD", 0, level))
+        for broker in BROKERS[: self.choices.choice((3, 3, 4))]:
+            self.pass_time(500, 900)
+            self.register(broker)
+            self.pass_time(500, 900)
+            self.unfence(broker)
+        self.pass_time(500, 900)
+        self.create_topic()
+        self.pass_time(500, 900)
+        self.alter_partition("first")
+        for _ in range(steps):
+            if self.faulty and self.fault is None and self.choices.random() < 0.5:
+                self.fault = self.choices.choice((*REQUEST_FAULTS, *RECORD_FAULTS))
+            self._step()
+            self.pass_time(1500, 2500)
+            if self.ended:
+                break
+        self.write(("NO_OP_RECORD", 0, {}))
+        return self.history
+
+    def _step(self) -> None:
+        step = self.choices.choices(
+            (
+                self.alter_partition, self.fence, self.shut_down, self.finish_shut_down, self._come_back, self.unregister,
+                self.create_topic, self.delete_topic, self.elect, self.reassign, self._beat,
+            ),
+            (40, 9, 6, 6, 18, 2, 6, 3, 10, 4, 8),
+        )[0]  # fmt: skip
+        step()
+
+    def _come_back(self) -> None:
+        """A fenced broker registers anew, or is unfenced."""
+        fenced = [broker for broker, one in self.registrations.items() if one.fenced]
+        missing = [broker for broker in BROKERS if broker not in self.registrations]
+        if not fenced and not missing:
+            return
+        broker = self.choices.choice(fenced or missing)
+        if broker in missing or not self.registrations[broker].alive:
+            self.register(broker)
+        else:
+            self.unfence(broker)
+
+    def _beat(self) -> None:
+        broker = self.choices.choice(BROKERS)
+        registration = self.registrations.get(broker)
+        if registration is None:
+            return
+        stale = broker in self.former and self.choices.random() < 0.6
+        self.heartbeat(broker, self.former[broker] if stale else registration.broker_epoch)
+
+
+def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
+    """A history of a KRaft cluster. faulty: breaches are planted."""
+    return QuorumCluster(name, release, choices, faulty).run(steps)
