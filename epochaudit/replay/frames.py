@@ -35,6 +35,7 @@ from epochaudit.replay.data_plane.fetch_sessions import fetch_sessions
 from epochaudit.replay.data_plane.fetches import fetches
 from epochaudit.replay.data_plane.follower_answers import binds, follower_answers
 from epochaudit.replay.data_plane.follower_epochs import follower_epochs, in_an_epoch
+from epochaudit.replay.data_plane.group_generations import group_generations
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
@@ -99,6 +100,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "fetches": Frame(fetches, _has_types("FETCH")),
     "follower_answers": Frame(follower_answers, binds),
     "follower_epochs": Frame(follower_epochs, in_an_epoch),
+    "group_generations": Frame(group_generations, _has_types(*COMMITS)),
     "high_watermarks": Frame(high_watermarks, _has_types("FETCH")),
     "isr_changes": Frame(isr_changes, _has_types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _has_types(*JOINS, "PARTITION_CHANGE_RECORD")),

@@ -40,6 +40,7 @@ FAMILIES: Final = {
     "HW": "high watermark",
     "AW": "acknowledged writes",
     "PE": "producer epochs",
+    "GE": "group generations",
 }
 
 

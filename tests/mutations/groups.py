@@ -170,3 +170,19 @@ def _answer_again(name: str, commit: Request, partition: dict[str, Any], answer:
     ]
     answer.write_behind(later)
     return place_of(answer, name, 0, group["groupId"])
+
+
+@mutation("GE-01", ZOOKEEPER, fetches=False)
+def zombie_consumer_commits(copy: Copy) -> Place:
+    """A coordinator answers 0 to a commit in the generation before, of a member that had joined that one."""
+    for join in copy.requests("JOIN_GROUP", lambda r: r.answered["errorCode"] == 0):
+        group, generation = join.asked["groupId"], join.answered["generationId"]
+        for sync in copy.requests("SYNC_GROUP", lambda r: r.answered["errorCode"] == 0, join.node):
+            if sync.asked["groupId"] == group and sync.asked["generationId"] > generation:
+                for commit in copy.requests(COMMIT, node=join.node):
+                    if commit.asked["groupId"] == group and commit.arrived_at > sync.answered_at + _APART:
+                        commit.asked["memberId"] = join.answered["memberId"]
+                        commit.asked["generationIdOrMemberEpoch"] = generation
+                        commit.write()
+                        return Place(node=commit.node, client=commit.client, group=group)
+    raise NotThereError("no group that committed a second after it had synchronised in a newer generation")
