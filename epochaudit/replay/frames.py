@@ -14,6 +14,7 @@ from epochaudit.replay.control_plane.broker_records import broker_records
 from epochaudit.replay.control_plane.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
 from epochaudit.replay.control_plane.control import REQUESTS, SKIPPED, control
 from epochaudit.replay.control_plane.eligible_replicas import eligible_replicas, names_eligible
+from epochaudit.replay.control_plane.heartbeats import HEARTBEAT, heartbeats
 from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
@@ -101,6 +102,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "follower_answers": Frame(follower_answers, binds),
     "follower_epochs": Frame(follower_epochs, in_an_epoch),
     "group_generations": Frame(group_generations, _has_types(*COMMITS)),
+    "heartbeats": Frame(heartbeats, _has_types(HEARTBEAT)),
     "high_watermarks": Frame(high_watermarks, _has_types("FETCH")),
     "isr_changes": Frame(isr_changes, _has_types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _has_types(*JOINS, "PARTITION_CHANGE_RECORD")),

@@ -21,6 +21,7 @@ PLUG_INS: Final = "epochaudit.rules"
 FAMILIES: Final = {
     "CE": "controller epoch",
     "BE": "broker epoch",
+    "UF": "unfencing",
     "SR": "StopReplica",
     "LI": "LeaderAndIsr",
     "UM": "UpdateMetadata",

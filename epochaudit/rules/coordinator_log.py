@@ -11,7 +11,9 @@ from epochaudit.rules.rule import Branch, exposed, violation
 
 def breaches(condition: Column, topic: str, observed: str, *because: str) -> tuple[Branch, ...]:
     """A violation if the topic, the coordinators' log, cannot have lost records, else exposed."""
-    lost = f"an election for {topic} was unclean or from an ISR of one, and may have lost what the coordinator had written"
+    lost = (
+        f"an election for {topic} was unclean or from an ISR of one, and may have lost what the coordinator had written"
+    )
     unknown = f"whether an election for {topic} was unclean is not in the evidence"
     return (
         violation(condition & (col("coordinator_log") == KEPT), observed=observed, because=because),

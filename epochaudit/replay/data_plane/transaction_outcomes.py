@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.producer_requests import END_TXN
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
+from epochaudit.replay.data_plane.producer_requests import END_TXN
 
 WRITE_TXN_MARKERS: Final = "WRITE_TXN_MARKERS"
 

@@ -13,7 +13,9 @@ from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
-_GIVEN_BY_COORDINATOR: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
+_GIVEN_BY_COORDINATOR: Final = (
+    "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
+)
 
 _ASKED = "{event_type} {correlation_id} of {client_id} commits for member {member_id} of group {group_id} in generation {generation_id}"
 _NEWER = "coordinator {node} had answered generation {newer_generation} of the group before the commit arrived"
@@ -102,6 +104,9 @@ class StaleGenerationAccepted(Rule):
             *breaches(replaced, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER),
             otherwise=passed(
                 expected=_ANY_NEWER,
-                because=(_ASKED, "coordinator {node} had answered no newer generation a second before the commit arrived"),
+                because=(
+                    _ASKED,
+                    "coordinator {node} had answered no newer generation a second before the commit arrived",
+                ),
             ),
         )

@@ -80,6 +80,11 @@ class ProducerEpochGivenTwice(Rule):
                 "epoch {response_producer_epoch}, after the same coordinator had given {given_epoch}",
                 _GIVEN,
             ),
-            *breaches(col("first_ref").isNotNull(), TRANSACTION_STATE, "another answer has epoch {response_producer_epoch}, too", _GIVEN),
+            *breaches(
+                col("first_ref").isNotNull(),
+                TRANSACTION_STATE,
+                "another answer has epoch {response_producer_epoch}, too",
+                _GIVEN,
+            ),
             otherwise=passed(observed="no other recorded answer has epoch {response_producer_epoch}"),
         )

@@ -609,12 +609,20 @@ def test_elections_with_their_type() -> None:
 
 def test_who_joined_a_group() -> None:
     request = {"groupId": "g", "memberId": "", "protocols": []}
-    joined = {"errorCode": 0, "generationId": 3, "memberId": "m", "members": []}
-    assert row("JOIN_GROUP", 9, request, joined) == {
+    joined = {"errorCode": 0, "generationId": 3, "leader": "n", "memberId": "m", "members": []}
+    of_member = {"group_id": "g", "member_id": "m", "generation_id": 3, "request_error_code": 0}
+    assert row("JOIN_GROUP", 9, request, joined) == {**of_member, "group_leader": "n"}
+    assert row("JOIN_GROUP", 9, request, joined | {"leader": ""}) == of_member
+
+
+@pytest.mark.parametrize("code", [0, 27])
+def test_who_was_given_partitions(code: int) -> None:
+    request = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None, "assignments": []}
+    assert row("SYNC_GROUP", 5, request, {"errorCode": code, "assignment": ""}) == {
         "group_id": "g",
         "member_id": "m",
         "generation_id": 3,
-        "request_error_code": 0,
+        "request_error_code": code,
     }
 
 
