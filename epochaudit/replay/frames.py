@@ -38,6 +38,7 @@ from epochaudit.replay.data_plane.follower_answers import binds, follower_answer
 from epochaudit.replay.data_plane.follower_epochs import follower_epochs, in_an_epoch
 from epochaudit.replay.data_plane.group_generations import group_generations
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
+from epochaudit.replay.data_plane.leader_hints import is_refused_with_hint, leader_hints
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
 from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
@@ -49,8 +50,10 @@ from epochaudit.replay.data_plane.producer_ids import (
     producer_ids,
 )
 from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTIONS, producer_requests
+from epochaudit.replay.data_plane.record_deletions import DELETE_RECORDS, record_deletions
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
+from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
 from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
@@ -106,6 +109,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "high_watermarks": Frame(high_watermarks, _has_types("FETCH")),
     "isr_changes": Frame(isr_changes, _has_types("ALTER_PARTITION")),
     "isr_expansions": Frame(isr_expansions, _has_types(*JOINS, "PARTITION_CHANGE_RECORD")),
+    "leader_hints": Frame(leader_hints, is_refused_with_hint),
     "leadership": Frame(leadership, _is_event),
     "lineage": Frame(lineage, _is_event),
     "log_copies": Frame(log_copies, _is_metadata_record),
@@ -121,9 +125,11 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "quorum_answers": Frame(quorum_answers, is_quorum_request),
     "quorum_votes": Frame(quorum_votes, _has_types(VOTE)),
     "raft_epochs": Frame(raft_epochs, states_raft_epoch),
+    "record_deletions": Frame(record_deletions, _has_types(DELETE_RECORDS)),
     "refusals": Frame(refusals, refused),
     "replica_logs": Frame(replica_logs, _has_types(LOG_BATCHES)),
     "strays": Frame(strays, _may_find_strays),
+    "tiered_fetches": Frame(tiered_fetches, is_sent_away),
     "topics": Frame(topics, _is_event),
     "transaction_outcomes": Frame(transaction_outcomes, _has_types(END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, _has_types(*TRUNCATION_LINES)),

@@ -42,6 +42,8 @@ FAMILIES: Final = {
     "AW": "acknowledged writes",
     "PE": "producer epochs",
     "GE": "group generations",
+    "LH": "leader hints",
+    "LS": "log start offsets",
 }
 
 
