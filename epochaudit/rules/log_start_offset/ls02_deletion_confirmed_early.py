@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, violation
+from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _REFUSED: Final = (Errors.OFFSET_OUT_OF_RANGE, Errors.REQUEST_TIMED_OUT)
 
@@ -30,7 +30,8 @@ class DeletionConfirmedEarly(Rule):
 
     ## What is allowed
     A deletion up to the high watermark (offset -1): the answer does not state which offset that was, so any low watermark passes.
-    Other error codes are no verdict. The leader does not wait for replicas on brokers that are not live.
+    Other error codes are no verdict, and a request whose answer is not recorded is unverifiable. The leader does not wait for
+    replicas on brokers that are not live.
 
     ## What to do
     Send the deletion again with kafka-delete-records.sh, and compare the low watermark that it prints with the offset. Then compare the
@@ -53,10 +54,13 @@ class DeletionConfirmedEarly(Rule):
     )
 
     def applies(self) -> Column:
-        return col("error_code").isin(Errors.NONE, *_REFUSED)
+        return col("error_code").isNull() | col("error_code").isin(Errors.NONE, *_REFUSED)
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
+            unverifiable(
+                col("error_code").isNull(), "the answer is not recorded", observed="no answer", because=self.because
+            ),
             fenced(
                 col("error_code") == Errors.OFFSET_OUT_OF_RANGE,
                 expected="error {OFFSET_OUT_OF_RANGE} if offset {offset} is above the high watermark",

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, violation
+from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
 @rule("LS-04", frame="tiered_fetches", kip="KIP-405", severity=LOW, since="3.6")
@@ -24,7 +24,7 @@ class ConsumerSentToTieredStorage(Rule):
     The brokers' request logs.
 
     ## What is allowed
-    The answer to a follower.
+    The answer to a follower. If the request does not show who asked, it is unverifiable.
 
     ## What to do
     Compare the consumer's next position with `fetch_offset` of the request: what lies between was skipped, and can be read again after
@@ -52,5 +52,6 @@ class ConsumerSentToTieredStorage(Rule):
                 col("replica_id") >= 0,
                 expected="error {OFFSET_MOVED_TO_TIERED_STORAGE}, as replica {replica_id} is to build its log from tiered storage",
             ),
+            unverifiable(col("replica_id").isNull(), "whether a follower or a consumer asked is not in the evidence"),
             otherwise=violation(),
         )
