@@ -9,6 +9,7 @@ FOLLOWER_FETCH_VERSION: Final = 11  # consumers may read from followers (KIP-392
 DIVERGING_EPOCH_FETCH_VERSION: Final = 12  # lastFetchedEpoch; divergingEpoch and currentLeader of the answer (KIP-595)
 TOPIC_ID_FETCH_VERSION: Final = 13  # topic ids in place of names (KIP-516)
 REPLICA_STATE_FETCH_VERSION: Final = 15  # replicaState, with the broker epoch, in place of replicaId (KIP-903)
+HINTING_FETCH_VERSION: Final = 16  # currentLeader of answers 6 and 74 to clients (KIP-951)
 
 OFFSET_NOT_AVAILABLE_LIST_OFFSETS_VERSION: Final = 5  # OFFSET_NOT_AVAILABLE while a new leader catches up (KIP-207)
 

@@ -14,6 +14,7 @@ from epochaudit.replay.control_plane.broker_records import broker_records
 from epochaudit.replay.control_plane.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
 from epochaudit.replay.control_plane.control import REQUESTS, SKIPPED, control
 from epochaudit.replay.control_plane.eligible_replicas import eligible_replicas, names_eligible
+from epochaudit.replay.control_plane.heartbeats import HEARTBEAT, heartbeats
 from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
@@ -38,7 +39,9 @@ from epochaudit.replay.data_plane.fetch_sessions import fetch_sessions
 from epochaudit.replay.data_plane.fetches import fetches
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, binds, follower_answers
 from epochaudit.replay.data_plane.follower_epochs import follower_epochs, in_an_epoch
+from epochaudit.replay.data_plane.group_generations import group_generations
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
+from epochaudit.replay.data_plane.leader_hints import is_refused_with_hint, leader_hints
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
 from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
@@ -50,8 +53,10 @@ from epochaudit.replay.data_plane.producer_ids import (
     producer_ids,
 )
 from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTIONS, producer_requests
+from epochaudit.replay.data_plane.record_deletions import DELETE_RECORDS, record_deletions
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
+from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
 from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
@@ -101,9 +106,12 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "fetches": Frame(fetches, ("FETCH",)),
     "follower_answers": Frame(follower_answers, TO_FOLLOWERS, binds),
     "follower_epochs": Frame(follower_epochs, TO_FOLLOWERS, in_an_epoch),
+    "group_generations": Frame(group_generations, COMMITS),
+    "heartbeats": Frame(heartbeats, (HEARTBEAT,)),
     "high_watermarks": Frame(high_watermarks, ("FETCH",)),
     "isr_changes": Frame(isr_changes, ("ALTER_PARTITION",)),
     "isr_expansions": Frame(isr_expansions, (*JOINS, "PARTITION_CHANGE_RECORD")),
+    "leader_hints": Frame(leader_hints, ("FETCH",), is_refused_with_hint),
     "leadership": Frame(leadership),
     "lineage": Frame(lineage),
     "log_copies": Frame(log_copies, has_rows=_is_metadata_record),
@@ -119,9 +127,11 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
     "quorum_votes": Frame(quorum_votes, (VOTE,)),
     "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
+    "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
     "refusals": Frame(refusals, ("FETCH",), refused),
     "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
     "strays": Frame(strays, ("STRAY_PARTITION", "LEADER_AND_ISR"), _is_full_if_request),
+    "tiered_fetches": Frame(tiered_fetches, ("FETCH",), is_sent_away),
     "topics": Frame(topics),
     "transaction_outcomes": Frame(transaction_outcomes, (END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, TRUNCATION_LINES),

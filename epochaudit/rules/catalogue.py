@@ -21,6 +21,7 @@ PLUG_INS: Final = "epochaudit.rules"
 FAMILIES: Final = {
     "CE": "controller epoch",
     "BE": "broker epoch",
+    "UF": "unfencing",
     "SR": "StopReplica",
     "LI": "LeaderAndIsr",
     "UM": "UpdateMetadata",
@@ -40,6 +41,9 @@ FAMILIES: Final = {
     "HW": "high watermark",
     "AW": "acknowledged writes",
     "PE": "producer epochs",
+    "GE": "group generations",
+    "LH": "leader hints",
+    "LS": "log start offsets",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.mutations.editing import STATE_CHANGE_LOG, Copy, NotThereError, Request
 from tests.mutations.fetching import ZOOKEEPER
+from tests.mutations.metadata_records import HEALTHY
 from tests.mutations.offsets import BY_EPOCH
 from tests.mutations.planting import Place, mutation
 
@@ -170,3 +171,26 @@ def _answer_again(name: str, commit: Request, partition: dict[str, Any], answer:
     ]
     answer.write_behind(later)
     return place_of(answer, name, 0, group["groupId"])
+
+
+@mutation("GE-01", HEALTHY, fetches=False)
+def zombie_consumer_commits(copy: Copy) -> Place:
+    """A coordinator answers 0 to a commit in the generation before, of a member that had joined that one."""
+    for join in copy.requests("JOIN_GROUP", lambda r: r.answered["errorCode"] == 0):
+        group, generation = join.asked["groupId"], join.answered["generationId"]
+        newer = (r for r in copy.requests("SYNC_GROUP", node=join.node) if r.answered["errorCode"] == 0)
+        for sync in (r for r in newer if r.asked["groupId"] == group and r.asked["generationId"] > generation):
+            for commit, _, partition in committed(copy):
+                of_group = (commit.node, commit.asked["groupId"]) == (join.node, group)
+                late = commit.arrived_at > sync.answered_at + _APART
+                if of_group and late and _is_accepted(commit, partition):
+                    commit.asked["memberId"] = join.answered["memberId"]
+                    commit.asked["generationIdOrMemberEpoch"] = generation
+                    commit.write()
+                    return Place(node=commit.node, client=commit.client, group=group)
+    raise NotThereError("no group that committed a second after it had synchronised in a newer generation")
+
+
+def _is_accepted(commit: Request, partition: dict[str, Any]) -> bool:
+    answers = [p for topic in commit.answered["topics"] for p in topic["partitions"]]
+    return {"partitionIndex": partition["partitionIndex"], "errorCode": 0} in answers

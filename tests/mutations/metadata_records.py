@@ -277,3 +277,17 @@ def rename_broker_epoch(copy: Copy, old: int, new: int) -> None:
     stated = rf'("(?:brokerEpoch|replicaEpoch|previousBrokerEpoch)":){old}\b'
     for line in list(copy.lines(REQUEST_LOG, stated)):
         line.replace(re.sub(stated, rf"\g<1>{new}", line.text))
+
+
+@mutation("UF-01", HEALTHY, fetches=False)
+def unfenced_before_registration(copy: Copy) -> Place:
+    """A broker that has reached the offset before its registration is answered that it is not fenced."""
+    registration = copy.metadata.record(REGISTRATION)
+    epoch = registration.data["brokerEpoch"]
+    beat = copy.request(
+        "BROKER_HEARTBEAT",
+        lambda r: r.asked["brokerEpoch"] == epoch and r.answered["errorCode"] == 0 and not r.answered["isFenced"],
+    )
+    beat.asked["currentMetadataOffset"] = registration.offset - 1
+    beat.write()
+    return Place(node=beat.node, correlation_id=beat.correlation_id)

@@ -16,7 +16,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
-from epochaudit.replay.data_plane.transaction_log import with_transaction_log
+from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 
 INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
 ADD_PARTITIONS_TO_TXN: Final = "ADD_PARTITIONS_TO_TXN"
@@ -50,7 +50,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
       replaced           it had given the request's producer id before that one
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded
-      transaction_log    see `with_transaction_log`
+      coordinator_log    see `with_coordinator_log`: of __transaction_state
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
         F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))
@@ -63,7 +63,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
         F.lit(None).cast("int").alias("leader_epoch"),
     )  # fmt: skip
     rows = _with_given(rows).join(F.broadcast(_given_again(rows)), [*_PRODUCER, "request_ref"], "left")
-    return with_transaction_log(rows, events)
+    return with_coordinator_log(rows, events, TRANSACTION_STATE)
 
 
 def _gives() -> Column:

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 from epochaudit.replay.data_plane.producer_requests import END_TXN
-from epochaudit.replay.data_plane.transaction_log import with_transaction_log
 
 WRITE_TXN_MARKERS: Final = "WRITE_TXN_MARKERS"
 
@@ -37,7 +37,7 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
       committed_marker_ref, aborted_marker_ref   a coordinator's marker that a leader accepted. Administrators' markers are left out
       committed_marker_version, aborted_marker_version   the lowest transaction version of these markers; null: a request states none
       ended_otherwise    an EndTxn below 5 with marker_epoch was answered 0: then another transaction has the same markers' epoch
-      transaction_log    see `with_transaction_log`
+      coordinator_log    see `with_coordinator_log`: of __transaction_state
     """
     kinds = (_ended(events), _marked(events))
     rows = reduce(DataFrame.unionByName, kinds).groupBy(*_KEY).agg(
@@ -60,7 +60,7 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
         *(F.nullif(F.col(f"{way}_version"), F.lit(-1)).alias(f"{name}_version")
           for way, name in zip(_WAYS[2:], ("committed_marker", "aborted_marker"), strict=True)),
     )  # fmt: skip
-    return with_transaction_log(rows, events)
+    return with_coordinator_log(rows, events, TRANSACTION_STATE)
 
 
 _REFS: Final = ("committed_ref", "aborted_ref", "committed_marker_ref", "aborted_marker_ref")

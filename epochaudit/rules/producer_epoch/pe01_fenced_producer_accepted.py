@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
 from epochaudit.replay.data_plane.producer_requests import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     INIT_PRODUCER_ID,
 )
-from epochaudit.rules.producer_epoch.transaction_log import breaches
+from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH, Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -101,12 +102,12 @@ class FencedProducerAccepted(Rule):
                 expected="error {PRODUCER_FENCED}, or another producer id",
                 observed="producer id {response_producer_id} in place of {producer_id}",
             ),
-            *breaches(is_replaced, _ACCEPTED, _ASKED, _GAVE),
+            *breaches(is_replaced, TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE),
             passed(
                 col("replaced") & last_of_id,
                 expected="the retry of a request that used up the epochs of the producer id",
             ),
-            *breaches(col("replaced"), _ACCEPTED, _ASKED, _GAVE_ID),
+            *breaches(col("replaced"), TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE_ID),
             passed(
                 col("given_epoch").isNull() & (col("lowest_epoch") <= col("producer_epoch")),
                 expected=_ANY_NEWER,

@@ -6,8 +6,9 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
 from epochaudit.replay.data_plane.producer_requests import INIT_PRODUCER_ID
-from epochaudit.rules.producer_epoch.transaction_log import breaches
+from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable
 
 _GIVEN = (
@@ -75,9 +76,15 @@ class ProducerEpochGivenTwice(Rule):
             ),
             *breaches(
                 col("given_epoch") >= col("response_producer_epoch"),
+                TRANSACTION_STATE,
                 "epoch {response_producer_epoch}, after the same coordinator had given {given_epoch}",
                 _GIVEN,
             ),
-            *breaches(col("first_ref").isNotNull(), "another answer has epoch {response_producer_epoch}, too", _GIVEN),
+            *breaches(
+                col("first_ref").isNotNull(),
+                TRANSACTION_STATE,
+                "another answer has epoch {response_producer_epoch}, too",
+                _GIVEN,
+            ),
             otherwise=passed(observed="no other recorded answer has epoch {response_producer_epoch}"),
         )

@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import EPOCH_BUMP_TRANSACTION_VERSION
-from epochaudit.rules.producer_epoch.transaction_log import breaches
+from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
+from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 _PRODUCER = "transactional id {transactional_id}, producer id {producer_id}"
@@ -88,19 +89,19 @@ class TransactionOutcomeContradicted(Rule):
             F.lit(False),
         )
         return first_of(
-            *breaches(commits & aborts, _TWO_ENDS, _PRODUCER),
+            *breaches(commits & aborts, TRANSACTION_STATE, _TWO_ENDS, _PRODUCER),
             unverifiable(
                 differ & (col("ended_otherwise") | below),
                 "a transaction of version 1 has the same epoch: they cannot be told apart",
                 because=(_PRODUCER,),
             ),
-            *breaches(certain, _DIFFERS, _PRODUCER, _EPOCH),
+            *breaches(certain, TRANSACTION_STATE, _DIFFERS, _PRODUCER, _EPOCH),
             exposed(
                 differ,
                 "the marker's request does not state whether it is of a transaction of version 1 with the same epoch",
                 because=(_PRODUCER,),
             ),
-            *breaches(self._stated("committed") & self._stated("aborted"), _TWO_MARKERS, _EPOCH),
+            *breaches(self._stated("committed") & self._stated("aborted"), TRANSACTION_STATE, _TWO_MARKERS, _EPOCH),
             otherwise=passed(
                 observed="no EndTxn that was answered {NONE} and no accepted marker in the evidence differs", because=()
             ),

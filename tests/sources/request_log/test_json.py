@@ -607,14 +607,32 @@ def test_elections_with_their_type() -> None:
     assert row("ELECT_LEADERS", 2, {"electionType": 0, "topicPartitions": None}, results)["in_request"] is False
 
 
+def test_which_records_were_deleted() -> None:
+    asked = [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": 7}, {"partitionIndex": 1, "offset": -1}]}]
+    low = {"partitionIndex": 0, "lowWatermark": 5, "errorCode": 7}
+    request, response = {"topics": asked, "timeoutMs": 1}, {"topics": [{"name": "t", "partitions": [low]}]}
+    first, second = rows("DELETE_RECORDS", 2, request, response)
+    assert first == {"topic": "t", "partition": 0, **BOTH, "offset": 7, "low_watermark": 5, "error_code": 7}
+    assert second == {"topic": "t", "partition": 1, **ASKED, "offset": -1}
+    assert rows("DELETE_RECORDS", 0, {"topics": []}, {"topics": []}) == [{"in_request": False, "in_response": False}]
+
+
 def test_who_joined_a_group() -> None:
     request = {"groupId": "g", "memberId": "", "protocols": []}
-    joined = {"errorCode": 0, "generationId": 3, "memberId": "m", "members": []}
-    assert row("JOIN_GROUP", 9, request, joined) == {
+    joined = {"errorCode": 0, "generationId": 3, "leader": "n", "memberId": "m", "members": []}
+    of_member = {"group_id": "g", "member_id": "m", "generation_id": 3, "request_error_code": 0}
+    assert row("JOIN_GROUP", 9, request, joined) == {**of_member, "group_leader": "n"}
+    assert row("JOIN_GROUP", 9, request, joined | {"leader": ""}) == of_member
+
+
+@pytest.mark.parametrize("code", [0, 27])
+def test_who_was_given_partitions(code: int) -> None:
+    request = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None, "assignments": []}
+    assert row("SYNC_GROUP", 5, request, {"errorCode": code, "assignment": ""}) == {
         "group_id": "g",
         "member_id": "m",
         "generation_id": 3,
-        "request_error_code": 0,
+        "request_error_code": code,
     }
 
 

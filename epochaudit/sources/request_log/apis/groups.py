@@ -1,4 +1,4 @@
-"""Members that join a consumer group: JOIN_GROUP 0-9. Printed as text (Kafka 1.0 to 2.7), it is only counted."""
+"""Members that join a consumer group: JOIN_GROUP 0-9, SYNC_GROUP 0-5. Printed as text (Kafka 1.0 to 2.7), they are only counted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,39 @@ class JoinRequest(Json):
 class JoinResponse(Json):
     error_code: Int32
     generation_id: Int32 | None = None
+    leader: str | None = None
     member_id: str | None = None
 
 
-JOIN_COLUMNS: Final = ("group_id", "member_id", "generation_id")
+JOIN_COLUMNS: Final = ("group_id", "member_id", "generation_id", "group_leader")
 
 
 def join_group(_: int, request: JoinRequest, response: JoinResponse | None) -> Iterable[Row]:
-    """One row: the member and the generation that the coordinator's answer names, -1 with an error."""
-    answer = (None, None) if response is None else (response.member_id, response.generation_id)
-    return [(request.group_id, *answer)]
+    """One row: the member and the generation that the coordinator's answer names, -1 with an error, and the group's leader."""
+    if response is None:
+        return [(request.group_id, None, None, None)]
+    return [(request.group_id, response.member_id, response.generation_id, response.leader or None)]
 
 
-APIS: Final = (Api("JOIN_GROUP", 9, Completed[JoinRequest, JoinResponse], JOIN_COLUMNS, join_group),)
+class SyncRequest(Json):
+    group_id: str
+    generation_id: Int32
+    member_id: str
+
+
+class SyncResponse(Json):
+    error_code: Int32
+
+
+SYNC_COLUMNS: Final = ("group_id", "member_id", "generation_id")
+
+
+def sync_group(_: int, request: SyncRequest, __: SyncResponse | None) -> Iterable[Row]:
+    """One row: the member and its generation as the request states them."""
+    return [(request.group_id, request.member_id, request.generation_id)]
+
+
+APIS: Final = (
+    Api("JOIN_GROUP", 9, Completed[JoinRequest, JoinResponse], JOIN_COLUMNS, join_group),
+    Api("SYNC_GROUP", 5, Completed[SyncRequest, SyncResponse], SYNC_COLUMNS, sync_group),
+)

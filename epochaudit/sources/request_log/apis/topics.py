@@ -1,6 +1,6 @@
 """An administrator's requests.
 
-CREATE_TOPICS 0-7, DELETE_TOPICS 0-6, ELECT_LEADERS 0-2, ALTER_CONFIGS 0-2, INCREMENTAL_ALTER_CONFIGS 0-1.
+CREATE_TOPICS 0-7, DELETE_TOPICS 0-6, DELETE_RECORDS 0-2, ELECT_LEADERS 0-2, ALTER_CONFIGS 0-2, INCREMENTAL_ALTER_CONFIGS 0-1.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Json, Row, named_id
+from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 from epochaudit.sources.request_log.apis.joining import joined
 
 
@@ -91,6 +91,52 @@ def delete_topics(_: int, request: DeleteRequest, response: DeleteResponse | Non
         else:
             found.append((name or answer.name, named_id(answer.topic_id) or topic_id, True, True, answer.error_code))
     return found or [(None, None, False, False, None)]
+
+
+class RecordDeletion(Json):
+    partition_index: Int32
+    offset: Int64
+
+
+class RecordDeletions(Json):
+    name: str
+    partitions: list[RecordDeletion]
+
+
+class DeleteRecordsRequest(Json):
+    topics: list[RecordDeletions]
+
+
+class LowWatermark(Json):
+    partition_index: Int32
+    low_watermark: Int64
+    error_code: Int32
+
+
+class LowWatermarks(Json):
+    name: str
+    partitions: list[LowWatermark]
+
+
+class DeleteRecordsResponse(Json):
+    topics: list[LowWatermarks]
+
+
+DELETE_RECORDS_COLUMNS: Final = (
+    "topic", "partition", "in_request", "in_response", "offset", "low_watermark", "error_code",
+)  # fmt: skip
+
+
+def delete_records(_: int, request: DeleteRecordsRequest, response: DeleteRecordsResponse | None) -> Iterable[Row]:
+    """One row per partition."""
+    topics = () if response is None else response.topics
+    asked = (((t.name, p.partition_index), (p.offset,)) for t in request.topics for p in t.partitions)
+    answered = (((t.name, p.partition_index), (p.low_watermark, p.error_code)) for t in topics for p in t.partitions)
+    found = [
+        (*key, question is not None, answer is not None, *(question or (None,)), *(answer or (None, None)))
+        for key, question, answer in joined(asked, answered)
+    ]
+    return found or [(None, None, False, False, None, None, None)]
 
 
 class ElectedTopic(Json):
@@ -196,6 +242,13 @@ def alter_configs(_: int, request: ConfigureRequest, response: ConfigureResponse
 APIS: Final = (
     Api("CREATE_TOPICS", 7, Completed[CreateRequest, CreateResponse], CREATE_COLUMNS, create_topics),
     Api("DELETE_TOPICS", 6, Completed[DeleteRequest, DeleteResponse], DELETE_COLUMNS, delete_topics),
+    Api(
+        "DELETE_RECORDS",
+        2,
+        Completed[DeleteRecordsRequest, DeleteRecordsResponse],
+        DELETE_RECORDS_COLUMNS,
+        delete_records,
+    ),
     Api("ELECT_LEADERS", 2, Completed[ElectRequest, ElectResponse], ELECT_COLUMNS, elect_leaders),
     *(
         Api(name, highest, Completed[ConfigureRequest, ConfigureResponse], CONFIGURE_COLUMNS, alter_configs)

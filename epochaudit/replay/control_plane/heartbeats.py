@@ -1,0 +1,65 @@
+"""Frame `heartbeats`: what controllers answered to the heartbeats of each broker incarnation, and where it had registered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.quorum import quorum_restarts
+
+HEARTBEAT: Final = "BROKER_HEARTBEAT"
+REGISTRATION: Final = "REGISTER_BROKER_RECORD"
+
+_INCARNATION: Final = ("cluster", "broker_id", "broker_epoch")
+_LOWEST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "current_metadata_offset")
+
+
+def heartbeats(events: DataFrame) -> DataFrame:
+    """One row per (controller, broker id, broker epoch, fenced): of these answers that with the lowest offset the broker had reached.
+
+    Needs: the events table. Heartbeats are aggregated where they are read. Left out are refused ones, and those of brokers that want
+    to be fenced or to shut down. Clock: none: a broker epoch belongs to one incarnation, which only moves forward in the metadata log.
+    Columns: the subject columns (node = the controller; client_id and correlation_id of the heartbeat), broker_id, broker_epoch, and
+      fenced            isFenced of the answers
+      current_metadata_offset   the lowest offset of the metadata log that the broker had reached; heartbeat_ref: that heartbeat
+      registered_offset   the offset of the first record that registers the broker with this epoch; null: not in the evidence, or
+                        only in a snapshot; registered_ref: that record
+      registered_unfenced   a record with this epoch registers the broker as not fenced: it already was a live broker
+      begins_again      as in `quorum_restarts`
+    """
+    rows = of_types(events, HEARTBEAT).where(
+        (F.col("request_error_code") == Errors.NONE)
+        & F.col("fenced").isNotNull()
+        & F.col("current_metadata_offset").isNotNull()
+        & ~F.col("want_fence")
+        & ~F.col("want_shut_down")
+    )
+    rows = rows.withColumn("lowest", F.struct("current_metadata_offset", at().alias("at")))
+    found = rows.groupBy("node", *_INCARNATION, "fenced").agg(
+        *(F.min_by(name, "lowest").alias(f"heartbeat_{name}") for name in _LOWEST)
+    )
+    found = with_refs(found, events, "heartbeat")
+    records = of_types(events, REGISTRATION).where(F.col("broker_epoch").isNotNull())
+    offset = F.when(~F.coalesce("in_snapshot", F.lit(False)), F.col("metadata_offset"))
+    registered = records.groupBy(*_INCARNATION).agg(
+        F.min(offset).alias("registered_offset"),
+        F.min_by(ref(), offset).alias("registered_ref"),
+        F.max(F.col("fenced") == F.lit(False)).alias("registered_unfenced"),
+    )
+    found = found.join(F.broadcast(registered), list(_INCARNATION), "left")
+    found = found.join(F.broadcast(quorum_restarts(events)), "cluster", "left")
+    return found.select(
+        "node", *_INCARNATION, "fenced", "heartbeat_ref", "registered_offset",
+        F.col("heartbeat_current_metadata_offset").alias("current_metadata_offset"),
+        F.col("heartbeat_client_id").alias("client_id"), F.col("heartbeat_correlation_id").alias("correlation_id"),
+        F.coalesce("registered_ref", no_ref()).alias("registered_ref"),
+        F.coalesce("registered_unfenced", F.lit(False)).alias("registered_unfenced"),
+        F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "group_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Frame `group_generations`: commits of group members, with the generations that their coordinator had answered before.
+
+A coordinator raises a group's generation with each rebalance, and writes it to __consumer_offsets before it answers the first SyncGroup
+of that generation. From then on it must refuse commits of lower ones. Clock: the coordinator's host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import SLACK_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.commits import COMMITS
+from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+
+JOIN_GROUP: Final = "JOIN_GROUP"
+SYNC_GROUP: Final = "SYNC_GROUP"
+
+_GROUP: Final = ("cluster", "node", "group_id")
+_GENERATION: Final = (*_GROUP, "generation_id")
+_COMMIT: Final = (*_GENERATION, "member_id", "event_type", "error_code", "after_sync", "after_join")
+_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id")
+
+
+def group_generations(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, generation, API, error code): the first such commit, before and after a newer generation.
+
+    Needs: the events table. Commits are OffsetCommit and TxnOffsetCommit that state a generation or, in groups of KIP-848, a member
+    epoch. They are aggregated where they are read.
+    Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first commit), event_type, error_code,
+    member_id, generation_id, commit_ref, and
+      given_ref        the coordinator's first answer to JoinGroup of a classic group with this generation; null: none is recorded
+      joined_ref       its last such answer to the member
+      newer_generation   the next higher generation that it answered after the last answer with this one; null: none is recorded, or it
+                       was answered less than a second before the commit arrived
+      newer_ref        the first answer to JoinGroup with newer_generation, or to SyncGroup, if after_sync
+      after_sync       newer_generation was answered to SyncGroup, too: it is written
+      coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+    """
+    generations = _generations(events)
+    times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")
+    rows = of_types(events, *COMMITS).where(
+        (F.col("generation_id") >= 0)
+        & F.col("group_id").isNotNull()
+        & F.col("member_id").isNotNull()
+        & F.col("error_code").isNotNull()
+    )
+    rows = rows.join(F.broadcast(times), list(_GENERATION), "left").withColumns(
+        {
+            f"after_{which}": F.coalesce(F.col("arrival_ms") > F.col(f"newer_{which}ed_ms") + SLACK_MS, F.lit(False))
+            for which in ("join", "sync")
+        }
+        | {"at": at()}
+    )
+    found = rows.groupBy(*_COMMIT).agg(*(F.min_by(name, "at").alias(f"commit_{name}") for name in _FIRST))
+    found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
+    found = found.join(F.broadcast(_members(events)), [*_GENERATION, "member_id"], "left")
+    newer = F.when(F.col("after_sync"), F.col("synced")).when(F.col("after_join"), F.col("joined"))
+    found = found.withColumn("newer", newer).select(
+        *_GENERATION, "member_id", "event_type", "error_code", "after_sync", "commit_ref", "given_ref", "joined_ref",
+        F.col("commit_client_id").alias("client_id"), F.col("commit_correlation_id").alias("correlation_id"),
+        F.col("newer.generation_id").alias("newer_generation"), F.col("newer.ref").alias("newer_ref"),
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
+    )  # fmt: skip
+    return with_coordinator_log(found, events, CONSUMER_OFFSETS)
+
+
+def _answers(events: DataFrame) -> DataFrame:
+    """One row per answer of a coordinator that states a generation of a group. Columns: those of events, ref."""
+    accepted = (F.col("request_error_code") == Errors.NONE) & (F.col("generation_id") >= 0)
+    return of_types(events, JOIN_GROUP, SYNC_GROUP).where(accepted).withColumn("ref", ref())
+
+
+def _joins(events: DataFrame) -> DataFrame:
+    """The answers to JoinGroup of classic groups. In groups of KIP-848 each member has an epoch of its own, and none leads."""
+    return _answers(events).where((F.col("event_type") == JOIN_GROUP) & F.col("group_leader").isNotNull())
+
+
+def _members(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, generation, member) that joined: joined_ref, the last answer."""
+    members = _joins(events).where(F.col("member_id").isNotNull())
+    return members.groupBy(*_GENERATION, "member_id").agg(F.max_by("ref", "time_ms").alias("joined_ref"))
+
+
+def _generations(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, generation) that it answered to JoinGroup.
+
+    Columns: given_ref; joined and synced, structs of the next higher generation that was answered to JoinGroup, and of the next that
+    was answered to SyncGroup as well; null if that was before the last answer with this generation: then the group was created anew.
+    newer_joined_ms and newer_synced_ms are their times.
+    """
+    given = _joins(events).groupBy(*_GENERATION).agg(
+        F.min_by("ref", "time_ms").alias("given_ref"), F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms")
+    )  # fmt: skip
+    synced = _answers(events).where(F.col("event_type") == SYNC_GROUP)
+    synced = synced.groupBy(*_GENERATION).agg(
+        F.min_by("ref", "time_ms").alias("synced_ref"), F.min("time_ms").alias("synced_ms")
+    )
+    higher = Window.partitionBy(*_GROUP).orderBy("generation_id").rowsBetween(1, Window.unboundedFollowing)
+    joined = F.struct(F.col("since_ms").alias("at_ms"), "generation_id", F.col("given_ref").alias("ref"))
+    written = F.struct(F.col("synced_ms").alias("at_ms"), "generation_id", F.col("synced_ref").alias("ref"))
+    rows = given.join(synced, list(_GENERATION), "left").withColumns(
+        {
+            "next_joined": F.first(joined).over(higher),
+            "next_synced": F.first(F.when(F.col("synced_ms").isNotNull(), written), ignorenulls=True).over(higher),
+        }
+    )
+    rows = rows.select(
+        *_GENERATION,
+        "given_ref",
+        *(
+            F.when(F.col(f"next_{which}.at_ms") > F.col("until_ms"), F.col(f"next_{which}")).alias(which)
+            for which in ("joined", "synced")
+        ),
+    )
+    return rows.withColumns({f"newer_{which}_ms": F.col(f"{which}.at_ms") for which in ("joined", "synced")})

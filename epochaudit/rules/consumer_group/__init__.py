@@ -1,0 +1,1 @@
+"""Generations of consumer groups."""

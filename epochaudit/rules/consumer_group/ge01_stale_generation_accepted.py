@@ -1,0 +1,112 @@
+"""GE-01."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql.functions import col
+
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
+from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
+
+FENCING: Final = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
+_GIVEN_BY_COORDINATOR: Final = (
+    "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
+)
+
+_ASKED = "{event_type} {correlation_id} of {client_id} commits for member {member_id} of group {group_id} in generation {generation_id}"
+_NEWER = "coordinator {node} had answered generation {newer_generation} of the group before the commit arrived"
+_ACCEPTED = "the commit in generation {generation_id} was answered {error_code}"
+_ANY_NEWER = "a generation that the coordinator has not replaced"
+
+
+@rule("GE-01", frame="group_generations", kip="KIP-447", severity=HIGH, since="1.0")
+class StaleGenerationAccepted(Rule):
+    """A group's coordinator accepted a commit of a generation that it had replaced: a zombie consumer.
+
+    ## What it checks
+    Each rebalance gives a classic consumer group a new generation. Once a coordinator has answered SyncGroup in it, commits of lower
+    generations must be refused: with 22 (ILLEGAL_GENERATION), with 25 (UNKNOWN_MEMBER_ID) if the member is no longer in the group, or
+    with 82 (FENCED_INSTANCE_ID) if another took its group.instance.id. Judged are OffsetCommit, and TxnOffsetCommit from version 3 on.
+
+    ## Why it matters
+    The partitions of a former generation belong to other members. A commit of a zombie puts the group back to where the zombie was, and
+    records are processed twice; or it puts the group ahead, and records are skipped.
+
+    ## Evidence needed
+    The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out. All
+    answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. For a
+    violation, the elections of __consumer_offsets: state-change.log or the metadata log.
+
+    ## What is allowed
+    A commit in the group's generation while the next rebalance is still gathering members. Commits of consumers that are in no group
+    (generation -1). A lower generation, if the group was deleted and created again: the member must have joined the generation before
+    the newer one was answered, as nobody but a member can commit, and a new group has no member of the old one. A newer generation that was
+    answered to JoinGroup only: it is not written yet, and a new election for __consumer_offsets may undo it. Other error codes are no
+    verdict: 27 (REBALANCE_IN_PROGRESS), and 14 to 16 of a coordinator that moves.
+
+    Groups of KIP-848 are not judged: their members have epochs of their own, which JoinGroup does not tell.
+
+    ## What to do
+    Look at the consumer named by its client id and `connection`: it was frozen, or away for longer than `session.timeout.ms` or
+    `max.poll.interval.ms`. Compare the group's offsets with what the members of the newer generation had processed, and reset them with
+    kafka-consumer-groups.sh --reset-offsets while the group is stopped. Exposed points to __consumer_offsets: set
+    `offsets.topic.replication.factor=3`, `min.insync.replicas=2` for it, and `unclean.leader.election.enable=false`.
+
+    ## Example
+    A consumer of group billing in generation 4 is frozen past its session. The others rebalance to generation 5, and go on. The first
+    wakes up and commits the offset where it stopped, in generation 4: it is answered 0.
+
+    ## References
+    ClassicGroup.validateOffsetCommit; GroupCoordinator.validateOffsetCommit and doSyncGroup up to 3.9; KIP-345; KIP-447.
+    """
+
+    evidence = {
+        "the commit and its answer": "commit_ref",
+        "the answer with the newer generation": "newer_ref",
+        "the last answer that gave the member its generation": "joined_ref",
+    }
+    caused_by = ("TR-06", "AW-01")
+    expected = "error {ILLEGAL_GENERATION}, {UNKNOWN_MEMBER_ID} or {FENCED_INSTANCE_ID}"
+    observed = _ACCEPTED
+    because = (_ASKED,)
+
+    def applies(self) -> Column:
+        classic = col("member_id").rlike(_GIVEN_BY_COORDINATOR)
+        return classic & col("error_code").isin(Errors.NONE, *FENCING)
+
+    def verdict(self) -> tuple[Branch, ...]:
+        refused = col("error_code").isin(*FENCING)
+        replaced = col("newer_generation").isNotNull()
+        return first_of(
+            fenced(refused & replaced, because=(_ASKED, _NEWER)),
+            fenced(refused, expected=f"{_ANY_NEWER}, or one of these errors"),
+            unverifiable(
+                col("given_ref").isNull(),
+                "no answer to JoinGroup in which this coordinator gave the generation is in the evidence",
+                expected=_ANY_NEWER,
+            ),
+            unverifiable(
+                replaced & col("joined_ref").isNull(),
+                "that the member joined the generation before the newer one was answered is not in the evidence",
+                expected=_ANY_NEWER,
+                because=(_ASKED, _NEWER),
+            ),
+            unverifiable(
+                replaced & ~col("after_sync"),
+                "no answer to SyncGroup of the newer generation is in the evidence: it may not have been written",
+                expected=_ANY_NEWER,
+                because=(_ASKED, _NEWER),
+            ),
+            *breaches(replaced, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER),
+            otherwise=passed(
+                expected=_ANY_NEWER,
+                because=(
+                    _ASKED,
+                    "coordinator {node} had answered no newer generation a second before the commit arrived",
+                ),
+            ),
+        )

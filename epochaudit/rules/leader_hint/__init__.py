@@ -1,0 +1,1 @@
+"""Hints at leaders in answers (KIP-951)."""

@@ -1,0 +1,1 @@
+"""Deleted records and records in tiered storage."""

@@ -1,0 +1,1 @@
+"""How brokers leave the fenced state."""
