@@ -53,7 +53,8 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "|left the offset|no leader epoch to compare|may have advanced|lines of one client alone|may have been copied"
         "|was copied from|was refused in the end|not certain|clocks cannot|clock relates|state no broker epoch|states who"
         "|restarted since|started anew|below metadata.version|of a type or version|at another coordinator|evidence ends"
-        "|a follower or a consumer asked|on another disk|between log directories|between the copies|segments were copied|beside the segment",
+        "|a follower or a consumer asked|on another disk|between log directories|between the copies"
+        "|segments were copied|beside the segment",
     ),
     (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer was told"),
     (
