@@ -1,7 +1,7 @@
 """Rows of Produce: the base offsets that leaders acknowledged, in runs.
 
 Produce is a third of a busy log, and only a loss needs its answers. A row is a run of answers that one connection got for a partition
-within one second. Where runs of a large log are folded, a row stands for those of up to five minutes, between which nothing changed.
+within one second. Where runs of a large log are folded, a row stands for those of up to a minute, between which nothing changed.
 Answers with an error code or without a base offset, and requests without an answer (acks=0), are only counted.
 """
 
@@ -25,7 +25,7 @@ _TIME: Final = COLUMNS.index("time_ms")
 _ARRIVAL: Final = COLUMNS.index("arrival_ms")
 SPAN_MS: Final = 1_000
 """The longest run. A run counts for the newest leader epoch in it, and leaders may change every few seconds."""
-FOLDED_MS: Final = 300_000
+FOLDED_MS: Final = 60_000
 """The longest time of runs that are folded into one row: a multiple of SPAN_MS."""
 
 Values = tuple[Any, ...]

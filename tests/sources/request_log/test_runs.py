@@ -25,7 +25,7 @@ from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.sink import NO_EDGES, Edges
 
 CAPTURES = ["zk-healthy-3.9", "kraft-k1-healthy", "zk-unclean-truncation-2.0", "zk-unclean-truncation-3.9"]
-SPAN_OF_RUN_MS = 300_000
+SPAN_OF_RUN_MS = 60_000
 PLACE = ("file", "byte_offset", "partition_row")
 STRINGS = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
 LIKE = (
