@@ -8,7 +8,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -35,6 +35,7 @@ SHORT: Final = (
 )
 PASSED, FAILED, NOT_RUN = 0, 1, 2
 INTERRUPTED: Final = 130
+SECONDS: Final = 60.0  # of a scenario that goes on as long as it is asked to
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Run:
     scenario: Scenario
     release: Release
     mode: str
+    seed: int = 1
+    seconds: float = SECONDS
 
     @property
     def name(self) -> str:
@@ -128,7 +131,8 @@ def record(run: Run, folder: Path, jars: Sequence[Path], classes: Path) -> Recor
     shutil.rmtree(folder, ignore_errors=True)
     began = monotonic()
     with Processes() as processes:
-        cluster = Cluster(processes, run.release, run.mode, folder, jars, classes, run.scenario.layout(run.mode))
+        layout = run.scenario.layout(run.mode)
+        cluster = Cluster(processes, run.release, run.mode, folder, jars, classes, layout, run.seed, run.seconds)
         cluster.start()
         expected = run.scenario.run(cluster)
         for client in cluster.clients[1:]:  # the first is the administrator
@@ -263,6 +267,8 @@ def _listed(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     show_default=True,
     help="auto: Maven if it is installed.",
 )
+@click.option("--seed", default=1, show_default=True, help="Chooses what the scenario `soak` does.")
+@click.option("--seconds", default=SECONDS, show_default=True, help="How long the scenario `soak` goes on.")
 @click.option(
     "--keep", is_flag=True, help="Keep the nodes' files of runs that pass, too. Those of others are always kept."
 )
@@ -274,6 +280,8 @@ def main(
     cache: Path,
     repository: str,
     resolver: str,
+    seed: int,
+    seconds: float,
     keep: bool,
 ) -> None:
     """Run scenarios on real Kafka clusters, and compare what epochaudit reports with what the clients were told.
@@ -285,6 +293,7 @@ def main(
     for version in versions:
         _check_version(version)
     chosen = short_runs() if short else runs(versions, modes, names)
+    chosen = [replace(one, seed=seed, seconds=seconds) for one in chosen]
     if not chosen:
         raise click.UsageError("no scenario can run there: see --list")
     cache = cache.resolve()

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from time import monotonic, strftime
 from typing import Any, Final
 
@@ -250,6 +251,8 @@ class Cluster:
 
     nodes: logs and data of each node, and the clients' logs: what is collected and audited.
     told: what the clients were told, and the time line of the run. The audit does not see it.
+
+    random, seconds: the choices of a scenario that makes any, and for how long it goes on.
     """
 
     def __init__(
@@ -261,8 +264,11 @@ class Cluster:
         jars: Sequence[Path],
         classes: Path,
         layout: Layout,
+        seed: int,
+        seconds: float,
     ) -> None:
         self.processes, self.release, self.mode, self.folder, self.layout = processes, release, mode, folder, layout
+        self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
         self.class_path = os.pathsep.join(map(str, [classes, *jars]))
         self.output, self.told = folder / "output", folder / "told"
         self._client_logs = folder / "nodes" / "clients"
