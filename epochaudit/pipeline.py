@@ -130,7 +130,7 @@ class Audit:
         counts = groups.agg(
             F.count("*").alias("count"), F.min(time_ms).alias("first_time_ms"), F.max(time_ms).alias("last_time_ms")
         )
-        most = counts.orderBy(F.desc("count")).limit(REPEATED).collect()
+        most = counts.orderBy(F.desc("count"), *grain).limit(REPEATED).collect()
         return [row.asDict() | {"verdict": self.messages[row["rule"]].branches[row["branch"]].verdict} for row in most]
 
     def listed(self) -> list[dict[str, object]]:

@@ -53,9 +53,7 @@ def repeated_in(
         rows.append(Repeated(rule, verdict, cluster, subject, *who, len(at), first, last))
     rows += [_counted(row) for row in counted]
     frequent = [one for one in rows if one.count >= FEWEST]
-    return tuple(
-        sorted(frequent, key=lambda one: (-one.count, one.rule, one.subject, one.client or "", one.node or 0))[:MOST]
-    )
+    return tuple(sorted(frequent, key=lambda one: (-one.count, one.rule, *_in_order(one)))[:MOST])
 
 
 def fetch_loops(events: DataFrame) -> DataFrame:
@@ -67,16 +65,22 @@ def fetch_loops(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     refused = events.where((F.col("event_type") == "FETCH") & (F.col("error_code") != Errors.NONE))
-    groups = refused.groupBy("cluster", "node", "client_id", "topic", "topic_id", "partition", "error_code")
+    grain = ("cluster", "node", "client_id", "topic", "topic_id", "partition", "error_code")
+    groups = refused.groupBy(*grain)
     times = F.min("time_ms").alias("first_time_ms"), F.max("time_ms").alias("last_time_ms")
     loops = groups.agg(F.count("*").alias("count"), *times).where(F.col("count") >= FEWEST_IN_A_LOOP)
-    return loops.orderBy(F.desc("count")).limit(LONGEST)
+    return loops.orderBy(F.desc("count"), *grain).limit(LONGEST)
 
 
 def loops_in(rows: Iterable[Row]) -> tuple[Repeated, ...]:
     """The rows of `fetch_loops`, the longest first."""
     loops = (_counted({**row, "rule": "FETCH", "verdict": f"error {error_text(row['error_code'])}"}) for row in rows)
-    return tuple(sorted(loops, key=lambda one: (-one.count, one.subject, one.client or "", one.node or 0)))
+    return tuple(sorted(loops, key=lambda one: (-one.count, *_in_order(one))))
+
+
+def _in_order(one: Repeated) -> tuple[str | int, ...]:
+    times = one.first_time or "", one.last_time or ""
+    return one.subject, one.client or "", one.node or 0, one.cluster, one.verdict, *times
 
 
 def _counted(row: Row) -> Repeated:

@@ -36,7 +36,8 @@ def stuck_members_of(events: DataFrame, inventory: Inventory, recording: Evidenc
     if not whole:
         return ()
     of_whole_clusters = unanswered_members(events).where(F.col("cluster").isin(*whole))
-    asking = of_whole_clusters.limit(LISTED).toArrow().to_pylist()
+    in_order = of_whole_clusters.orderBy("cluster", "group_id", "topic", "partition", "client_id", "node", "first_at")
+    asking = in_order.limit(LISTED).toArrow().to_pylist()
     if not asking:
         return ()
     reads = reads_of_clients(events, sorted({row["client_id"] for row in asking})).toArrow().to_pylist()

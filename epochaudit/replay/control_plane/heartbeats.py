@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, then_by_place, with_refs
 from epochaudit.replay.state.quorum import quorum_restarts
 
 HEARTBEAT: Final = "BROKER_HEARTBEAT"
@@ -39,16 +39,14 @@ def heartbeats(events: DataFrame) -> DataFrame:
         & ~F.col("want_fence")
         & ~F.col("want_shut_down")
     )
-    rows = rows.withColumn("lowest", F.struct("current_metadata_offset", at().alias("at")))
-    found = rows.groupBy("node", *_INCARNATION, "fenced").agg(
-        *(F.min_by(name, "lowest").alias(f"heartbeat_{name}") for name in _LOWEST)
-    )
+    lowest = then_by_place(F.col("current_metadata_offset"))
+    found = rows.groupBy("node", *_INCARNATION, "fenced").agg(*of_first(_LOWEST, lowest, "heartbeat_"))
     found = with_refs(found, events, "heartbeat")
     records = of_types(events, REGISTRATION).where(F.col("broker_epoch").isNotNull())
     offset = F.when(~F.coalesce("in_snapshot", F.lit(False)), F.col("metadata_offset"))
     registered = records.groupBy(*_INCARNATION).agg(
         F.min(offset).alias("registered_offset"),
-        F.min_by(ref(), offset).alias("registered_ref"),
+        F.min(F.when(offset.isNotNull(), F.struct(offset, ref().alias("ref"))))["ref"].alias("registered_ref"),
         F.max(F.col("fenced") == F.lit(False)).alias("registered_unfenced"),
     )
     found = found.join(F.broadcast(registered), list(_INCARNATION), "left")

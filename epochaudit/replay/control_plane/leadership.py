@@ -14,6 +14,7 @@ from epochaudit.replay.control_plane.control import REQUESTS
 from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, key_of_name, topic_incarnations, with_identity
 from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.places import at, of_first
 
 CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
 
@@ -127,7 +128,7 @@ def _metadata_answers(events: DataFrame) -> DataFrame:
     )
     fact = ("topic", "topic_id", "partition", "response_leader", "response_leader_epoch")
     answers = rows.where(F.col("response_leader_epoch") >= 0).groupBy("cluster", "node", "file", "event_type", *fact)
-    first = answers.agg(*(F.min_by(name, "byte_offset").alias(f"first_{name}") for name in PLACE))
+    first = answers.agg(*of_first(PLACE, at(), "first_"))
     return with_identity(first, topic_incarnations(events)).select(
         "cluster", "topic", "topic_id", "ambiguous_name", "partition", F.col("response_leader_epoch").alias("leader_epoch"),
         F.col("response_leader").alias("leader"), "event_type", carried_ref("first").alias("own_ref"),

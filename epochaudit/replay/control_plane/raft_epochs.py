@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import PLACE, carried_ref, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import SOURCE
+from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
 from epochaudit.replay.state.quorum import (
     FETCH_SNAPSHOT,
     OF_LEADERS,
@@ -80,14 +81,14 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
     leader = F.when(~maybe_parked() & F.col("error_code").isin(*_KNOWS_LEADER), F.col("hinted_leader"))
     rows = of_types(events, "FETCH").where(is_raft_fetch() & F.col("in_response")).select(
         "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("told_leader"),
-        watermark.alias("watermark"), *PLACE,
+        watermark.alias("watermark"), "file_order", *PLACE,
     )  # fmt: skip
     return rows.groupBy("cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", "told_leader").agg(
         F.min("watermark").alias("low"),
         F.max("watermark").alias("high"),
-        *(F.min_by(name, "watermark").alias(f"low_{name}") for name in PLACE),
-        *(F.max_by(name, "watermark").alias(f"high_{name}") for name in PLACE),
-        *(F.min_by(name, "byte_offset").alias(f"told_{name}") for name in PLACE),
+        *of_last(PLACE, then_by_place(-F.col("watermark")), "low_"),
+        *of_last(PLACE, then_by_place(F.col("watermark")), "high_"),
+        *of_first(PLACE, at(), "told_"),
     )
 
 

@@ -17,6 +17,7 @@ from epochaudit.events.views import PLACE, carried_ref, client_host, of_types, r
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import topic_key
+from epochaudit.replay.state.places import of_last, then_by_place
 
 PRODUCE: Final = "PRODUCE"
 _KEY: Final = ("cluster", "topic_key", "partition")
@@ -31,13 +32,13 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     """
     rows = of_types(events, PRODUCE).select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
-        F.element_at("base_offsets", -1).alias("base_offset"), "file", "split", "byte_offset", "line_in_split",
+        F.element_at("base_offsets", -1).alias("base_offset"), "file", "file_order", "split", "byte_offset", "line_in_split",
     )  # fmt: skip
     placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
-    places = (F.max_by(name, "base_offset").alias(f"own_{name}") for name in PLACE)
     found = placed.groupBy("node", "file", *_KEY, "acks", "leader_epoch").agg(
         F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
-        F.max("time_ms").alias("last_ms"), *places,
+        F.max("time_ms").alias("last_ms"),
+        *of_last(PLACE, then_by_place(F.col("base_offset")), "own_"),
     )  # fmt: skip
     found = found.select(
         *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", "last_ms",
@@ -210,5 +211,5 @@ def removed_writes(
         F.count("*").alias("batches"),
         F.min("base_offset").alias("first_offset"),
         F.max("base_offset").alias("last_offset"),
-        F.max_by("own_ref", "base_offset").alias("own_ref"),
+        F.max(F.struct("base_offset", "own_ref"))["own_ref"].alias("own_ref"),
     )

@@ -122,7 +122,9 @@ def _log_starts(events: DataFrame) -> DataFrame:
     rows = of_types(events, LOG_START_MOVED).where(F.col("offset").isNotNull()).withColumn("own_ref", ref())
     named = with_identity(rows, topic_incarnations(events)).withColumn("topic_key", topic_key())
     begun = F.struct("offset", F.col("own_ref").alias("ref"))
-    return named.groupBy("cluster", "topic_key", "partition").agg(F.collect_list(begun).alias("log_starts"))
+    return named.groupBy("cluster", "topic_key", "partition").agg(
+        F.array_sort(F.collect_list(begun)).alias("log_starts")
+    )
 
 
 def _hints(events: DataFrame) -> DataFrame:

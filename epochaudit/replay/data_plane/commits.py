@@ -19,7 +19,7 @@ from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
 COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 OFFSET_FETCH: Final = "OFFSET_FETCH"
@@ -79,8 +79,8 @@ def _by_epoch(events: DataFrame) -> DataFrame:
     rows = events.where(_ok(*COMMITS) & F.col("committed_leader_epoch").isNotNull())
     rows = rows.withColumn("at", at())
     found = rows.groupBy(*_OF_GROUP, *_ENTRY).agg(
-        *(F.min_by(name, "at").alias(f"first_{name}") for name in (*PLACE_OF_NODE, "offset")),
-        *(F.max_by(name, "at").alias(f"last_{name}") for name in _LAST),
+        *of_first((*PLACE_OF_NODE, "offset"), "at", "first_"),
+        *of_last(_LAST, "at", "last_"),
     )
     last = (F.col(f"last_{name}").alias(name) for name in ("offset", "arrival_ms", "correlation_id", "api_version"))
     return with_refs(found, events, "first", "last").select(
@@ -105,7 +105,7 @@ def _metadata(events: DataFrame) -> DataFrame:
     last = ("response_leader_epoch", "arrival_ms", *PLACE_OF_NODE)
     by_node = rows.groupBy("cluster", "node", "topic", "topic_id", "partition").agg(
         F.max("response_leader_epoch").alias("highest"),
-        *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in last),
+        *of_last(last, then_by_place(F.col("arrival_ms")), "last_"),
     )
     by_node = with_refs(by_node, events, "last")
     answer = F.struct(
@@ -187,8 +187,7 @@ def _returned(events: DataFrame) -> DataFrame:
     by_offset = named.groupBy(
         "cluster", "node", "file", "group_id", "topic", "partition", "offset", is_offset_fetch.alias("is_offset_fetch"), "sightings",
     ).agg(
-        *(F.max_by(name, "byte_offset").alias(f"last_{name}") for name in (*PLACE, "arrival_ms", "response_leader_epoch",
-                                                                           "correlation_id")),
+        *of_last((*PLACE, "arrival_ms", "response_leader_epoch", "correlation_id"), at(), "last_"),
     )  # fmt: skip
     place = F.struct("last_time_ms", "node", carried_ref("last").alias("ref"))
     per_group = by_offset.groupBy("cluster", "group_id", "topic", "partition", "offset", "sightings").agg(

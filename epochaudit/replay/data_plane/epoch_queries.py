@@ -23,6 +23,7 @@ from epochaudit.replay.state.incarnations import (
     topic_keys,
     with_identity,
 )
+from epochaudit.replay.state.places import of_last, then_by_place
 
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
@@ -134,9 +135,9 @@ def _log_starts(events: DataFrame) -> DataFrame:
     keys = keys.unionByName(asked.withColumn("topic_key", key_of_name(F.col("topic"))).drop("topic"))
     keys = F.broadcast(keys.distinct())
     answers = of_types(events, BY_FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
-    answers = answers.withColumn("topic_key", topic_key()).join(keys, of_replica)
+    answers = answers.withColumns({"topic_key": topic_key(), "ref": ref()}).join(keys, of_replica)
     answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
-        F.max("arrival_ms").alias("until_ms"), F.max_by(ref(), "arrival_ms").alias("ref")
+        F.max("arrival_ms").alias("until_ms"), *of_last(["ref"], then_by_place(F.col("arrival_ms")))
     )
     lines = of_types(events, "LOG_START_INCREMENTED").withColumn("topic_key", topic_key()).join(keys, of_replica)
     lines = lines.select(
@@ -230,7 +231,7 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
             {
                 "latest_reached_before": F.exists("witnesses", lambda a: a["offset"] >= F.col("held_start")),
                 "latest_behind_after": F.exists("witnesses", lambda a: a["offset"] < F.col("held_start")),
-                "witness_ref": F.get("witnesses", F.lit(0))["ref"],
+                "witness_ref": F.array_min(F.transform("witnesses", lambda a: a["ref"])),
                 "answered_start": F.col("answered.start_offset"),
                 "answered_start_ref": F.col("answered.ref"),
                 "shown": F.col("highest.offset"),

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import of_types, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic
+from epochaudit.replay.state.places import of_last, then_by_place
 
 _PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "client_id")
 
@@ -41,7 +42,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
         F.max(F.when(F.col("forgotten"), epoch)).alias("forgotten_at"),
         F.min(unlisted).alias("answered_from"),
         F.max(unlisted).alias("answered_until"),
-        *(F.max_by(name, unlisted).alias(name) for name in _PLACE),
+        *of_last(_PLACE, then_by_place(unlisted)),
         F.coalesce(F.sum(F.when(F.col("partition_row") == 0, run_rows())), F.lit(0)).alias("requests"),
         F.min(epoch).alias("first"),
         F.max(epoch).alias("last"),

@@ -129,7 +129,7 @@ def _assigned(events: DataFrame) -> DataFrame:
         states.withColumn("topic_key", F.explode(topic_keys()))
         .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))
         .agg(
-            F.array_distinct(F.flatten(F.collect_set("replicas"))).alias("assigned"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("replicas")))).alias("assigned"),
             F.max(F.col("scope") == LEADER_AND_ISR).alias("requested"),
         )
     )

@@ -15,6 +15,7 @@ from epochaudit.events.views import PLACE, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.places import of_first
 
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
 BY_FETCH: Final = "FETCH"
@@ -122,7 +123,7 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
         .agg(
             F.max(F.when(before, F.col("current_leader_epoch"))).alias("listed_epoch"),
             F.min(after).alias("position"),
-            *(F.min_by(name, after).alias(name) for name in _NEXT),
+            *of_first(_NEXT, after),
         )
     )
     next_request = F.struct(

@@ -17,6 +17,7 @@ from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, TO
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.places import of_first, of_last, then_by_place
 
 _CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
 _STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id", "leader_epoch")
@@ -119,8 +120,8 @@ def _steps(events: DataFrame) -> DataFrame:
         F.max(F.col("asked")).alias("asked_epoch"),
         F.max(F.greatest("asked", "last_fetched_epoch")).alias("stated"),
         F.max(excess).alias("excess"),
-        *(F.min_by(name, at).alias(f"first_{name}") for name in _FIRST),
-        *(F.max_by(name, excess).alias(f"ahead_{name}") for name in _AHEAD),
+        *of_first(_FIRST, at, "first_"),
+        *of_last(_AHEAD, then_by_place(excess), "ahead_"),
     )
     first = F.struct("position", *(F.col(f"first_{name}").alias(name) for name in _FIRST if name not in PLACE),
                      carried_ref("first").alias("ref"))  # fmt: skip

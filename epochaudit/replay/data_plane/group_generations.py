@@ -16,7 +16,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
 JOIN_GROUP: Final = "JOIN_GROUP"
 SYNC_GROUP: Final = "SYNC_GROUP"
@@ -57,7 +57,7 @@ def group_generations(events: DataFrame) -> DataFrame:
         }
         | {"at": at()}
     )
-    found = rows.groupBy(*_COMMIT).agg(*(F.min_by(name, "at").alias(f"commit_{name}") for name in _FIRST))
+    found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
     found = found.join(F.broadcast(_members(events)), [*_GENERATION, "member_id"], "left")
     newer = F.when(F.col("after_sync"), F.col("synced")).when(F.col("after_join"), F.col("joined"))
@@ -85,7 +85,7 @@ def _joins(events: DataFrame) -> DataFrame:
 def _members(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, generation, member) that joined: joined_ref, the last answer."""
     members = _joins(events).where(F.col("member_id").isNotNull())
-    return members.groupBy(*_GENERATION, "member_id").agg(F.max_by("ref", "time_ms").alias("joined_ref"))
+    return members.groupBy(*_GENERATION, "member_id").agg(*of_last(["ref"], then_by_place(F.col("time_ms")), "joined_"))
 
 
 def _generations(events: DataFrame) -> DataFrame:
@@ -96,11 +96,12 @@ def _generations(events: DataFrame) -> DataFrame:
     newer_joined_ms and newer_synced_ms are their times.
     """
     given = _joins(events).groupBy(*_GENERATION).agg(
-        F.min_by("ref", "time_ms").alias("given_ref"), F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms")
+        *of_first(["ref"], then_by_place(F.col("time_ms")), "given_"),
+        F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms"),
     )  # fmt: skip
     synced = _answers(events).where(F.col("event_type") == SYNC_GROUP)
     synced = synced.groupBy(*_GENERATION).agg(
-        F.min_by("ref", "time_ms").alias("synced_ref"), F.min("time_ms").alias("synced_ms")
+        *of_first(["ref"], then_by_place(F.col("time_ms")), "synced_"), F.min("time_ms").alias("synced_ms")
     )
     higher = Window.partitionBy(*_GROUP).orderBy("generation_id").rowsBetween(1, Window.unboundedFollowing)
     joined = F.struct(F.col("since_ms").alias("at_ms"), "generation_id", F.col("given_ref").alias("ref"))

@@ -16,7 +16,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
 from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
 
 SPAN_MS: Final = 10_000
 
@@ -42,9 +42,10 @@ def high_watermarks(events: DataFrame) -> DataFrame:
       earlier, earlier_epoch, earlier_ref   the highest high watermark that leaders of lower epochs gave out
     """
     replica = ("cluster", "node", "topic", "topic_id", "partition")
-    of_epoch = Window.partitionBy(*replica, "leader_epoch", "process").orderBy("span", "low_ms")
-    of_process = Window.partitionBy(*replica, "process").orderBy("span", "low_ms")
-    of_replica = Window.partitionBy(*replica).orderBy("span", "low_ms")
+    in_order = ("span", "low_ms", "low_file_order", "low_byte_offset")
+    of_epoch = Window.partitionBy(*replica, "leader_epoch", "process").orderBy(*in_order)
+    of_process = Window.partitionBy(*replica, "process").orderBy(*in_order)
+    of_replica = Window.partitionBy(*replica).orderBy(*in_order)
     before_in_epoch = F.max("top").over(of_epoch.rowsBetween(Window.unboundedPreceding, -1))
     before_in_process = F.max("top").over(of_process.rowsBetween(Window.unboundedPreceding, -1))
     next_high = F.lead("high").over(of_epoch)
@@ -88,7 +89,7 @@ def _spans(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "error_code", "session_epoch", "current_leader_epoch",
         *_BOUNDS, *PLACE_OF_NODE,
     )  # fmt: skip
-    served = with_held_epochs(rows, events)
+    served, high = with_held_epochs(rows, events), F.col("high_watermark")
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
     served = served.withColumns(
@@ -97,9 +98,10 @@ def _spans(events: DataFrame) -> DataFrame:
             "line": F.when(certain | passed, F.col("held_ref")),
             "leads": F.when(certain, F.col("held_leader")).otherwise(passed & F.col("leads_in_highest")),
             "span": F.floor(F.col("time_ms") / SPAN_MS),
+            "by_high": then_by_place(high),
+            "by_low": then_by_place(-high),
         }
     )
-    high = F.col("high_watermark")
     excess = F.greatest(F.col("last_stable_offset") - high, F.col("log_start_offset") - high, -high)
     excess = F.when(excess > 0, excess)
     spans = served.groupBy(
@@ -108,10 +110,9 @@ def _spans(events: DataFrame) -> DataFrame:
         F.max(high).alias("high"),
         F.min(high).alias("low"),
         F.max("log_start_offset").alias("log_start"),
-        F.min_by("arrival_ms", high).alias("low_arrival_ms"),
-        *(F.max_by(name, high).alias(f"high_{name}") for name in PLACE_OF_NODE),
-        *(F.min_by(name, high).alias(f"low_{name}") for name in PLACE_OF_NODE),
-        *(F.max_by(name, excess).alias(f"outside_{name}") for name in (*_BOUNDS, *PLACE_OF_NODE)),
+        *of_last(PLACE_OF_NODE, "by_high", "high_"),
+        *of_last((*PLACE_OF_NODE, "arrival_ms"), "by_low", "low_"),
+        *of_last((*_BOUNDS, *PLACE_OF_NODE), then_by_place(excess), "outside_"),
     )
     return with_refs(spans, events, "high", "low", "outside").withColumns(
         {

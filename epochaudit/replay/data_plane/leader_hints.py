@@ -12,7 +12,7 @@ from epochaudit.kafka.api_versions import HINTING_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import HISTORY_COLUMNS, cluster_history, of_the_node
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 
 _ANSWER: Final = (
     "cluster", "node", "topic", "topic_id", "partition", "current_leader_epoch", "hinted_leader", "hinted_leader_epoch",
@@ -42,7 +42,7 @@ def leader_hints(events: DataFrame) -> DataFrame:
       kraft         the broker gets its metadata from the metadata log
     """
     rows = of_types(events, "FETCH").where(is_refused_with_hint() & is_user_topic()).withColumn("at", at())
-    found = rows.groupBy(*_ANSWER).agg(*(F.min_by(name, "at").alias(f"answer_{name}") for name in _FIRST))
+    found = rows.groupBy(*_ANSWER).agg(*of_first(_FIRST, "at", "answer_"))
     found = with_refs(found, events, "answer")
     found = with_identity(found, topic_incarnations(events), "recreated")
     history = cluster_history(events).select(

@@ -18,6 +18,7 @@ from epochaudit.replay.state.filtered_logs import answering_nodes
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
 from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
+from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
 from epochaudit.spark.memo import checkpointed
 
@@ -210,7 +211,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     lost = candidates.withColumns({"reach": reach, "some_open": F.max("open").over(of_line)}).where(
         (F.col("start_offset") < F.col("reach")) & (F.col("start_offset") >= F.coalesce("truncated_to", F.lit(0)))
     )
-    first = of_line.orderBy("start_offset", "leader_epoch")
+    first = of_line.orderBy("start_offset", "leader_epoch", "kind", "since", "until", "reach")
     lost = lost.withColumns({"rank": F.row_number().over(first), "possible": F.count("*").over(of_line)})
     stated, checkpointed = F.col("kind") == STATED_BY_REPLICA, F.col("kind") == CHECKPOINTED
     lost = lost.where((F.col("rank") == 1) & (stated | (F.col("possible") == 1)) & ~(checkpointed & F.col("some_open")))
@@ -335,6 +336,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
     )
     last_state = F.struct("partition_epoch", "elr", recovery, "isr")
     recovers = F.col("leader_recovery_state") == RECOVERING
+    in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
     exposure = _exposure(
         F.col("high_watermark"), F.col("leader_epoch"), F.lit(STATED_BY_LEADER), F.col("node"), F.col("own_ref")
@@ -349,10 +351,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
         F.min(F.when(starts, F.struct("start_offset", "own_ref"))).alias("lowest"),
         F.min(F.when(has_state, first_state)).alias("first_state"),
         F.max(F.when(has_state, last_state)).alias("last_state"),
-        F.min_by("own_ref", F.when(recovers, F.col("own_ref.time_ms"))).alias("recovering_ref"),
-        F.min_by("own_ref", F.when(F.col("event_type") == UNCLEAN_ELECTION, F.col("own_ref.time_ms"))).alias(
-            "unclean_ref"
-        ),
+        F.min(F.when(recovers, in_time))["own_ref"].alias("recovering_ref"),
+        F.min(F.when(F.col("event_type") == UNCLEAN_ELECTION, in_time))["own_ref"].alias("unclean_ref"),
         F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
         F.collect_set(F.when(skips, F.struct("node", F.col("previous_epoch").alias("after")))).alias("skipped"),
     )
@@ -485,21 +485,20 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     """One row per (serving node, file, partition, leader epoch): the highest high watermark it gave out as leader.
 
     Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
-    stays a hash aggregation; `max_by` picks the same row for each field of the reference.
+    stays a hash aggregation.
     """
     rows = of_types(events, "FETCH").where(
         (F.col("error_code") == Errors.NONE) & (F.col("high_watermark") >= 0) & is_user_topic()
     )
     rows = rows.select(
-        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "split",
-        "byte_offset", "line_in_split",
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "file_order",
+        "split", "byte_offset", "line_in_split",
     )  # fmt: skip
     served = with_held_epochs(rows, events).where(
         F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
     )
-    place = (F.max_by(name, "high_watermark").alias(name) for name in PLACE)
     exposed = served.groupBy(
         "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
-    ).agg(F.max("high_watermark").alias("high_watermark"), *place)
+    ).agg(F.max("high_watermark").alias("high_watermark"), *of_last(PLACE, then_by_place(F.col("high_watermark"))))
     given_out = _exposure(F.col("high_watermark"), F.col("leader_epoch"), F.lit(GIVEN_OUT), F.col("node"), ref())
     return exposed.select("cluster", "topic", "topic_id", "partition", "leader_epoch", given_out.alias("exposure"))

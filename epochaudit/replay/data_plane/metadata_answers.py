@@ -13,7 +13,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, of_last, then_by_place, with_refs
 
 METADATA: Final = "METADATA"
 
@@ -95,7 +95,7 @@ def _by_epoch(events: DataFrame) -> DataFrame:
     )
     key = ("cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "process")
     answers = answered.groupBy(*key, "reliable", "published", "deltas").agg(
-        *(F.min_by(name, "time_ms").alias(f"first_{name}") for name in PLACE_OF_NODE),
-        *(F.max_by(name, "arrival_ms").alias(f"last_{name}") for name in _LAST),
+        *of_first(PLACE_OF_NODE, then_by_place(F.col("time_ms")), "first_"),
+        *of_last(_LAST, then_by_place(F.col("arrival_ms")), "last_"),
     )
     return with_refs(answers, events, "first", "last")

@@ -23,7 +23,7 @@ from epochaudit.replay.data_plane.carried_positions import carried_positions, in
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
 from epochaudit.spark.memo import checkpointed
 
 _CLIENT: Final = (
@@ -115,7 +115,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     An incremental Fetch whose answer omits the partition was accepted and had nothing to deliver. read_from is the lowest offset that
     was answered with records, -1 where the request left it to the session.
     Fetches are aggregated where they are read, over all files of a node. All buffers have a fixed width, so that it stays a hash
-    aggregation. `min_by` and `max_by` over the place in the node's logs pick the same line for each field.
+    aggregation.
     """
     rows = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
         F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
@@ -158,10 +158,10 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     read_at = F.when(F.col("records_size") > 0, F.col("at"))
     unlisted_at = F.when((F.col("records_size") > 0) & F.col("fetch_offset").isNull(), F.col("at"))
     found = served.groupBy(*_CLIENT, "kind", "leader_epoch", "answered_offset", "node", "connection").agg(
-        *(F.min_by(name, listed_at).alias(f"first_{name}") for name in _FIRST),
-        *(F.max_by(name, read_at).alias(f"read_{name}") for name in PLACE_OF_NODE),
-        *(F.max_by(name, listed_at).alias(f"last_{name}") for name in _LAST),
-        *(F.min_by(name, unlisted_at).alias(f"unlisted_{name}") for name in (*PLACE_OF_NODE, *_OF_DELIVERY)),
+        *of_first(_FIRST, listed_at, "first_"),
+        *of_last(PLACE_OF_NODE, read_at, "read_"),
+        *of_last(_LAST, listed_at, "last_"),
+        *of_first((*PLACE_OF_NODE, *_OF_DELIVERY), unlisted_at, "unlisted_"),
         F.min(listed_at).alias("first_at"),
         F.min(unlisted_at).alias("unlisted_at"),
         F.max("at").alias("last_at"),
@@ -248,7 +248,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
             | F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
             "resumed": F.col("resume").isNotNull(),
             "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
-            "group_id": F.coalesce("resume.group_id", F.get("resumes", F.lit(0))["group_id"]),
+            "group_id": F.coalesce("resume.group_id", F.array_min("resumes")["group_id"]),
             "committed_ref": F.col("resume.ref"),
             "committed_with": F.when(F.col("resume").isNotNull(), _in_words(F.col("resume.committed_leader_epoch"))),
             "resumed_offset": F.col("resume.answered_offset"),

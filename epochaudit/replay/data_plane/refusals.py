@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import PLACE, carried_ref, client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.state.places import at, of_first, of_last
 
 REDIRECT_ERRORS: Final = (
     Errors.NOT_LEADER_OR_FOLLOWER,
@@ -95,15 +96,13 @@ def _standstills(events: DataFrame) -> DataFrame:
         .where(refused() & is_user_topic())
         .withColumns({"client_host": client_host(), "span": F.floor(F.col("time_ms") / PAUSE_MS)})
     )
-    at = F.col("byte_offset")
     by_file = rows.groupBy(*_STANDSTILL, "span", "file", "file_order").agg(
         F.count(F.lit(1)).alias("refusals"),
         F.min("time_ms").alias("first_ms"),
         F.max("time_ms").alias("last_ms"),
-        F.min_by("correlation_id", at).alias("correlation_id"),
-        F.min_by("api_version", at).alias("api_version"),
-        *(F.min_by(name, at).alias(f"first_{name}") for name in PLACE),
-        *(F.max_by(name, at).alias(f"last_{name}") for name in PLACE),
+        *of_first(("correlation_id", "api_version"), at()),
+        *of_first(PLACE, at(), "first_"),
+        *of_last(PLACE, at(), "last_"),
     )
     first = F.struct("file_order", F.col("first_byte_offset").alias("byte_offset"), carried_ref("first").alias("ref"))
     last = F.struct("file_order", F.col("last_byte_offset").alias("byte_offset"), carried_ref("last").alias("ref"))
@@ -118,8 +117,7 @@ def _standstills(events: DataFrame) -> DataFrame:
             F.sum("refusals").alias("refusals"),
             F.min("first_ms").alias("first_ms"),
             F.max("last_ms").alias("last_ms"),
-            F.min_by("correlation_id", "first").alias("correlation_id"),
-            F.min_by("api_version", "first").alias("api_version"),
+            *of_first(("correlation_id", "api_version"), "first"),
             F.min("first").alias("first"),
             F.max("last").alias("last"),
         )

@@ -66,7 +66,7 @@ def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
     of_node = [*PARTITION, "node"]
     entry = F.struct("leader_epoch", "start_offset", ref().alias("entry_ref"))
     epochs = of_types(events, "EPOCH_CHECKPOINT").where(F.col("name").isNull() & F.col("topic").isNotNull())
-    epochs = epochs.groupBy(*of_node).agg(F.collect_list(entry).alias("node_entries"))
+    epochs = epochs.groupBy(*of_node).agg(F.array_sort(F.collect_list(entry)).alias("node_entries"))
     marks = of_types(events, "HIGH_WATERMARK_CHECKPOINT").groupBy(*of_node)
     copies = with_checkpoint(copies, events).join(_high_watermarks(events), [*of_node, "log_dir"], "left")
     copies = copies.join(epochs, of_node, "left")
@@ -93,7 +93,7 @@ def _copies(logs: DataFrame) -> DataFrame:
         (F.max("batch_last_offset") + 1).alias("end"),
         F.max("compacted").alias("compacted"),
         F.min("topic_id").alias("topic_id"),
-        F.min_by("own_ref", "batch_base_offset").alias("ref"),
+        F.min(F.struct("batch_base_offset", "own_ref"))["own_ref"].alias("ref"),
     )
 
 

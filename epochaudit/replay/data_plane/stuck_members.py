@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import later_ids, topic_incarnations, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
 
 FEWEST: Final = 3  # during a rebalance a member may request the offset again while no leader is elected
 NONE: Final = -1
@@ -51,14 +51,13 @@ def unanswered_members(events: DataFrame) -> DataFrame:
     known = known.join(F.broadcast(asks.select(*_OF_GROUP).distinct()), list(_OF_GROUP), "left_semi")
     offsets = known.groupBy(*_OF_GROUP).agg(
         F.max("at").alias("known_at"),
-        F.max_by("offset", "at").alias("committed_offset"),
-        *(F.max_by(name, "at").alias(f"committed_{name}") for name in PLACE_OF_NODE),
+        *of_last((*PLACE_OF_NODE, "offset"), "at", "committed_"),
         F.min("node").alias("first_node"),
         F.max("node").alias("last_node"),
     )
     joins = rows.where((F.col("event_type") == _JOINS) & (F.col("request_error_code") == Errors.NONE))
     joins = joins.groupBy("cluster", "node", "group_id", *_CLIENT).agg(
-        F.min("at").alias("joined_at"), *(F.min_by(name, "at").alias(f"joined_{name}") for name in PLACE_OF_NODE)
+        F.min("at").alias("joined_at"), *of_first(PLACE_OF_NODE, "at", "joined_")
     )
     of_client = [F.col(f"asks.{name}").eqNullSafe(F.col(f"joins.{name}")) for name in joins.columns[:5]]
     found = asks.join(offsets, list(_OF_GROUP)).alias("asks").join(joins.alias("joins"), of_client, "left")
@@ -87,8 +86,8 @@ def _asks(answered: DataFrame) -> DataFrame:
     asks = none.groupBy("node", *_OF_GROUP, *_CLIENT).agg(
         F.count("*").alias("asks"),
         F.min("at").alias("first_at"),
-        *(F.min_by(name, "at").alias(f"first_{name}") for name in PLACE_OF_NODE),
-        *(F.max_by(name, "at").alias(f"last_{name}") for name in PLACE_OF_NODE),
+        *of_first(PLACE_OF_NODE, "at", "first_"),
+        *of_last(PLACE_OF_NODE, "at", "last_"),
         F.coalesce(F.max(member), F.lit(False)).alias("states_member"),
     )
     return asks.where(F.col("asks") >= FEWEST)

@@ -93,22 +93,22 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
         F.array_sort(F.collect_set("elr_level")).alias("elr_levels"),
-        F.collect_set("raft_leader").alias("raft_leaders"),
-        F.collect_set("release").alias("releases"),
-        F.collect_set("election").alias("elections"),
+        F.array_sort(F.collect_set("raft_leader")).alias("raft_leaders"),
+        F.array_sort(F.collect_set("release")).alias("releases"),
+        F.array_sort(F.collect_set("election")).alias("elections"),
         F.array_sort(F.collect_list("known_live_brokers")).alias("known_live_brokers"),
         F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
-        F.collect_set("isr_logger").alias("isr_loggers"),
-        F.collect_set("isr_reset").alias("isr_resets"),
-        F.collect_set("unclean_election_settings").alias("unclean_election_settings"),
+        F.array_sort(F.collect_set("isr_logger")).alias("isr_loggers"),
+        F.array_sort(F.collect_set("isr_reset")).alias("isr_resets"),
+        F.array_sort(F.collect_set("unclean_election_settings")).alias("unclean_election_settings"),
         F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
         F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
         _is_whole().alias("log_whole"),
         (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
-        F.collect_set("zookeeper_node").alias("zookeeper_nodes"),
-        F.collect_set("kraft_controller").alias("kraft_controllers"),
+        F.array_sort(F.collect_set("zookeeper_node")).alias("zookeeper_nodes"),
+        F.array_sort(F.collect_set("kraft_controller")).alias("kraft_controllers"),
     )
 
 
@@ -241,7 +241,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
         .otherwise(F.col("fenced"))
     )
     shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
-    in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset")
+    in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset", "partition_row")
     records = of_types(log, *BROKER_RECORDS)
     is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
     is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)

@@ -34,7 +34,7 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
         .where(F.col("topic").isNotNull() & (deletes | creates))
         .groupBy("cluster", "node", "topic", "partition")
         .agg(
-            F.collect_list(F.when(deletes, delete)).alias("deletes"),
+            F.array_sort(F.collect_list(F.when(deletes, delete))).alias("deletes"),
             F.collect_list(F.when(creates, creation)).alias("creations"),
         )
     )

@@ -59,17 +59,17 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
       names              (row of an id) the distinct names that it was stated with
     """
     by_key = Window.partitionBy("cluster", "stated_key")  # a RemoveTopicRecord has no name, most lines have no id
-    names = F.array_distinct(F.flatten(F.collect_list("names").over(by_key)))
+    names = F.array_sort(F.array_distinct(F.flatten(F.collect_list("names").over(by_key))))
     named = _sightings(events).withColumns({"topic": F.min("topic").over(by_key), "names": names})
     sighting = F.struct("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "removed_ms", "names")
     by_name = named.groupBy(
         "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
     ).agg(
-        F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting)).alias("seen"),
+        F.array_sort(F.collect_list(F.when(F.col("topic_id").isNotNull(), sighting))).alias("seen"),
         F.max(F.col("deleted").isNotNull() & F.col("topic_id").isNull()).alias("deleted_by_name"),
-        F.array_distinct(F.flatten(F.collect_list("creations"))).alias("creations"),
-        F.array_distinct(F.flatten(F.collect_list("deletions"))).alias("deletions"),
-        F.array_distinct(F.flatten(F.collect_list("partitions"))).alias("partitions"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_list("creations")))).alias("creations"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_list("deletions")))).alias("deletions"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_list("partitions")))).alias("partitions"),
     )
     return _by_key(by_name)
 

@@ -64,7 +64,7 @@ def _checkpoints(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, copy): entries of leader-epoch-checkpoint in that folder, see `with_checkpoint`."""
     entry = F.struct("leader_epoch", "start_offset", ref().alias("entry_ref"))
     rows = of_types(events, "EPOCH_CHECKPOINT").groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
-    return rows.agg(F.collect_list(entry).alias("entries"))
+    return rows.agg(F.array_sort(F.collect_list(entry)).alias("entries"))
 
 
 def with_checkpoint(rows: DataFrame, events: DataFrame) -> DataFrame:

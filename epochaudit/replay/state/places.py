@@ -6,6 +6,7 @@ buffer of fixed width cannot hold a file name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -26,6 +27,34 @@ def at() -> Column:
     Clock: line order of one source of one node. Values of two nodes or two sources are not comparable.
     """
     return F.shiftleft(F.col("file_order").cast("bigint"), FILE_BITS) + F.col("byte_offset")
+
+
+def then_by_place(value: Column) -> Column:
+    """A whole number of at most 64 bits and `at()` as one number: rows of equal values are in the order of their places.
+
+    Needs: file_order, byte_offset; rows of one source of one node. A decimal has a fixed width, so that an aggregation by it stays
+    a hash aggregation; by a struct it would sort all rows. Over 500,000 rows of Fetch this takes 0.6 s more CPU than the value alone, a
+    struct 1.7 s more.
+    """
+    return value.cast("decimal(19,0)") * F.lit(str(2**63)).cast("decimal(19,0)") + at()
+
+
+def of_first(names: Iterable[str], order: Column | str, prefix: str = "") -> list[Column]:
+    """Aggregates: the columns of the row that is first in this order, as `<prefix><name>`. Rows whose order is null do not count.
+
+    Of rows of equal order Spark takes the one that it reads last, and a warehouse reads in another order than an audit. So
+    `order` must be total among the rows of a group that differ in these columns: `at()`, or `then_by_place`.
+    """
+    return [F.min_by(name, order).alias(prefix + name) for name in names]
+
+
+def of_last(names: Iterable[str], order: Column | str, prefix: str = "") -> list[Column]:
+    """As `of_first`, of the row that is last in this order.
+
+    The last one of the rows with the lowest or the highest value remains when runs of Fetch rows are folded:
+    `then_by_place(-value)` or `then_by_place(value)`.
+    """
+    return [F.max_by(name, order).alias(prefix + name) for name in names]
 
 
 def with_refs(rows: DataFrame, events: DataFrame, *which: str) -> DataFrame:

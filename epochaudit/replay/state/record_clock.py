@@ -15,13 +15,15 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import GRAIN_MS, SLACK_MS
 
 _QUARTER_HOUR_MS: Final = 900_000
+_IN_ORDER: Final = ("arrival_ms", "request_ref", "topic_id", "topic", "partition")
 
 
 def on_record_clock(rows: DataFrame, written_ms: Column, late_ms: int = GRAIN_MS) -> DataFrame:
     """Adds from_ms, to_ms and writes. Grain unchanged. Clock: the node's own.
 
-    Needs: cluster, node, zookeeper, arrival_ms, time_ms of requests. written_ms: CreateTime of the record that the request
-    probably wrote; null: none. late_ms: how long after the answer that record may be stamped.
+    Needs: cluster, node, zookeeper, arrival_ms, time_ms, request_ref, topic, topic_id, partition of requests.
+    written_ms: CreateTime of the record that the request probably wrote; null: none. late_ms: how long after the answer that record
+    may be stamped.
       from_ms, to_ms   arrival and answer on the clock of the records; null: the zone offset is unknown
       writes           the record's time fits the request; null without a record
     """
@@ -32,8 +34,7 @@ def on_record_clock(rows: DataFrame, written_ms: Column, late_ms: int = GRAIN_MS
     zone_of_row = F.when(F.col("writes").isNotNull(), F.struct("own_zone_ms"))
     by_node = Window.partitionBy("cluster", "node")
     before, after = (  # descending: Spark recomputes a window to the end for each row
-        by_node.orderBy(order).rowsBetween(Window.unboundedPreceding, -1)
-        for order in (F.asc("arrival_ms"), F.desc("arrival_ms"))
+        by_node.orderBy(*map(order, _IN_ORDER)).rowsBetween(Window.unboundedPreceding, -1) for order in (F.asc, F.desc)
     )
     rows = rows.withColumns(
         {
