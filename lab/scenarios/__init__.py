@@ -12,6 +12,7 @@ from lab.scenarios.killed_leader import killed_leader
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.rolling_restart import rolling_restart
+from lab.scenarios.share_group import share_group
 from lab.scenarios.stale_requests import stale_requests
 from lab.scenarios.unclean_election import unclean_election
 from lab.scenarios.zombie_leader import zombie_leader
@@ -27,4 +28,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     fenced_producer,
     frozen_controller,
     stale_requests,
+    share_group,
 )
