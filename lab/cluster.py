@@ -441,7 +441,12 @@ class Cluster:
     def share_member(self, name: str, topics: Sequence[str], group: str) -> Client:
         """A member of a share group, which acknowledges records when it is told to."""
         self.note(f"member {name} of share group {group} of {', '.join(topics)}")
-        settings = {"group.id": group, "share.acknowledgement.mode": "explicit", "fetch.max.wait.ms": 200}
+        settings = {
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+            "fetch.max.wait.ms": 200,
+            "request.timeout.ms": 60000,  # a frozen member that gives up a request afterwards loses its connection, and its session
+        }
         client = self._client(name, "ShareMember", [",".join(topics)], settings)
         client.wait("started")
         return client
