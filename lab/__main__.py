@@ -20,7 +20,7 @@ from lab.cluster import Cluster
 from lab.comparison import Check, Expected, Subject, compare, unnoticed
 from lab.maven import CENTRAL, ResolutionError
 from lab.processes import Processes, RunError
-from lab.releases import KRAFT, LISTED, OLDEST, ZOOKEEPER, Release, class_path
+from lab.releases import KRAFT, LISTED, OLDEST, SHARE_GROUPS_FROM, ZOOKEEPER, Release, class_path
 from lab.scenario import Scenario
 from lab.scenarios import SCENARIOS
 from lab.truth import read
@@ -101,6 +101,8 @@ def compiled(release: Release, jars: Sequence[Path], cache: Path) -> Path:
     shutil.rmtree(classes, ignore_errors=True)
     classes.mkdir(parents=True)
     sources = sorted(JAVA_SOURCES.glob("*.java"))
+    if release.number >= SHARE_GROUPS_FROM:
+        sources += sorted((JAVA_SOURCES / "share_groups").glob("*.java"))
     try:
         subprocess.run(
             ["javac", "-d", classes, "-cp", ":".join(map(str, jars)), *sources],

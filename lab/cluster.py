@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from lab.log_settings import client_options, node_options
 from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
-from lab.releases import KRAFT, ZOOKEEPER, Release
+from lab.releases import KRAFT, SHARE_GROUPS_FROM, ZOOKEEPER, Release
 
 NODE_HEAP: Final = "-Xmx256m"
 CLIENT_HEAP: Final = "-Xmx96m"
 SESSION_MS: Final = 6000  # a node that is silent for so long is dead to the controller, and a member to its group
+RECORD_LOCK_MS: Final = 6000  # a member of a share group that does not acknowledge a record for so long has lost it
 NEW_GROUPS_FROM: Final = (4, 0)  # KIP-848: the group coordinator with sessions of its own
 STARTED: Final = {
     KRAFT: "Kafka Server started (kafka.server.KafkaRaftServer)",
@@ -325,6 +326,16 @@ class Cluster:
                 "group.consumer.session.timeout.ms": SESSION_MS,
                 "group.consumer.min.session.timeout.ms": SESSION_MS,
             }
+        if self.release.number >= SHARE_GROUPS_FROM:
+            settings |= {
+                "share.coordinator.state.topic.num.partitions": 1,
+                "share.coordinator.state.topic.replication.factor": factor,
+                "share.coordinator.state.topic.min.isr": 1,
+                "group.share.record.lock.duration.ms": RECORD_LOCK_MS,
+                "group.share.min.record.lock.duration.ms": RECORD_LOCK_MS,
+                "group.share.heartbeat.interval.ms": 1000,
+                "group.share.min.heartbeat.interval.ms": 1000,
+            }
         return settings | {
             "node.id": number,
             "process.roles": ",".join(roles),
@@ -431,6 +442,34 @@ class Cluster:
         fixed = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "fetch.max.wait.ms": 200}
         client = self._client(name, "Consumer", ["group" if group else "follow", ",".join(topics)], {**fixed, **named})
         client.wait("started")
+        return client
+
+    def share_member(self, name: str, topics: Sequence[str], group: str) -> Client:
+        """A member of a share group, which acknowledges records when it is told to."""
+        self.note(f"member {name} of share group {group} of {', '.join(topics)}")
+        settings = {
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+            "fetch.max.wait.ms": 200,
+            "request.timeout.ms": 60000,  # a frozen member that gives up a request afterwards loses its connection, and its session
+        }
+        client = self._client(name, "ShareMember", [",".join(topics)], settings)
+        client.wait("started")
+        return client
+
+    def stale_share_requests(
+        self, name: str, coordinator: int, leader: int, group: str, topic: str, partition: int, leader_epoch: int
+    ) -> Client:
+        """Ask a share coordinator in older epochs, and a leader in used epochs of a share session; returns when all is answered."""
+        self.note(
+            f"{name} asks coordinator {coordinator} about {topic}-{partition} in leader epochs up to {leader_epoch}, and leader {leader}"
+        )
+        topic_id = str(self.admin(f"describe {topic}")["topic_id"])
+        ports = [str(self._broker_ports[coordinator]), str(self._broker_ports[leader])]
+        client = self._client(
+            name, "StaleShareRequests", [*ports, name, group, topic_id, str(partition), str(leader_epoch)], {}
+        )
+        client.wait_until_ended()
         return client
 
     def stale_requests(self, name: str, broker: int, topic: str, partition: int, leader_epoch: int) -> Client:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.releases import KRAFT, ZOOKEEPER, Release
+from lab.releases import KRAFT, OLDEST, ZOOKEEPER, Release
 
 Run = Callable[[Cluster], Expected]
 BOTH = (KRAFT, ZOOKEEPER)
@@ -18,7 +18,8 @@ BOTH = (KRAFT, ZOOKEEPER)
 class Scenario:
     """A function of lab/scenarios, with its docstring as description.
 
-    topics: what is read back at the end. modes: where it can run. layouts: the nodes, where a mode needs others than usual.
+    topics: what is read back at the end. modes, since: where it can run, and from which release on. layouts: the nodes, where a mode needs
+    others than usual.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Scenario:
     topics: tuple[str, ...]
     modes: tuple[str, ...] = BOTH
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    since: tuple[int, int] = OLDEST
 
     @property
     def description(self) -> str:
@@ -39,15 +41,18 @@ class Scenario:
         return self.layouts.get(mode, Layout())
 
     def can_run(self, release: Release, mode: str) -> bool:
-        return mode in self.modes and mode in release.modes
+        return mode in self.modes and mode in release.modes and release.number >= self.since
 
 
 def scenario(
-    *topics: str, modes: tuple[str, ...] = BOTH, layouts: Mapping[str, Layout] | None = None
+    *topics: str,
+    modes: tuple[str, ...] = BOTH,
+    layouts: Mapping[str, Layout] | None = None,
+    since: tuple[int, int] = OLDEST,
 ) -> Callable[[Run], Scenario]:
     """Make a function the scenario of its name."""
 
     def made(run: Run) -> Scenario:
-        return Scenario(run.__name__.replace("_", "-"), run, topics, modes, layouts or {})
+        return Scenario(run.__name__.replace("_", "-"), run, topics, modes, layouts or {}, since)
 
     return made

@@ -22,6 +22,9 @@ EPOCH_BUMP_TRANSACTION_VERSION: Final = (
     2  # TransactionVersion.TV_2: each transaction has its own producer epoch (KIP-890)
 )
 
+FULL_EPOCH: Final = 0  # ShareRequestMetadata.INITIAL_EPOCH: opens a share session
+FINAL_EPOCH: Final = -1  # ShareRequestMetadata.FINAL_EPOCH: closes it
+
 ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
 
 LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four

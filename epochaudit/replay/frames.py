@@ -56,6 +56,8 @@ from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTI
 from epochaudit.replay.data_plane.record_deletions import DELETE_RECORDS, record_deletions
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
+from epochaudit.replay.data_plane.share_sessions import SHARE_SESSION_REQUESTS, share_sessions
+from epochaudit.replay.data_plane.share_states import STATE_REQUESTS, share_states
 from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
 from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
@@ -130,6 +132,8 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
     "refusals": Frame(refusals, ("FETCH",), refused),
     "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
+    "share_sessions": Frame(share_sessions, SHARE_SESSION_REQUESTS),
+    "share_states": Frame(share_states, STATE_REQUESTS),
     "strays": Frame(strays, ("STRAY_PARTITION", "LEADER_AND_ISR"), _is_full_if_request),
     "tiered_fetches": Frame(tiered_fetches, ("FETCH",), is_sent_away),
     "topics": Frame(topics),

@@ -42,6 +42,7 @@ FAMILIES: Final = {
     "AW": "acknowledged writes",
     "PE": "producer epochs",
     "GE": "group generations",
+    "SH": "share groups",
     "LH": "leader hints",
     "LS": "log start offsets",
 }

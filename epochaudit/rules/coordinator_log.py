@@ -6,17 +6,22 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.replay.data_plane.coordinator_logs import KEPT, LOSSY
-from epochaudit.rules.rule import Branch, exposed, violation
+from epochaudit.rules.rule import Branch, OwnSentences, exposed, violation
 
 
-def breaches(condition: Column, topic: str, observed: str, *because: str) -> tuple[Branch, ...]:
-    """A violation if the topic, the coordinators' log, cannot have lost records, else exposed."""
+def breaches(
+    condition: Column, topic: str, observed: str, *because: str, expected: str | None = None
+) -> tuple[Branch, ...]:
+    """A violation if the topic, the coordinators' log, cannot have lost records, else exposed. expected: instead of the rule's own."""
     lost = (
         f"an election for {topic} was unclean or from an ISR of one, and may have lost what the coordinator had written"
     )
     unknown = f"whether an election for {topic} was unclean is not in the evidence"
+    own: OwnSentences = {"observed": observed, "because": because}
+    if expected is not None:
+        own["expected"] = expected
     return (
-        violation(condition & (col("coordinator_log") == KEPT), observed=observed, because=because),
-        exposed(condition & (col("coordinator_log") == LOSSY), lost, observed=observed, because=because),
-        exposed(condition, unknown, observed=observed, because=because),
+        violation(condition & (col("coordinator_log") == KEPT), **own),
+        exposed(condition & (col("coordinator_log") == LOSSY), lost, **own),
+        exposed(condition, unknown, **own),
     )

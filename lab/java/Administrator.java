@@ -7,9 +7,11 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
@@ -59,6 +61,10 @@ public final class Administrator {
                 Map<String, String> configs = new HashMap<>();
                 Commands.settings(command, 3).forEach((name, value) -> configs.put(name.toString(), value.toString()));
                 admin.createTopics(Collections.singleton(new NewTopic(command[1], replicas).configs(configs))).all().get();
+                break;
+            case "upgrade":
+                FeatureUpdate update = new FeatureUpdate(Short.parseShort(command[2]), FeatureUpdate.UpgradeType.UPGRADE);
+                admin.updateFeatures(Collections.singletonMap(command[1], update), new UpdateFeaturesOptions()).all().get();
                 break;
             case "delete":
                 admin.deleteTopics(Collections.singleton(command[1])).all().get();

@@ -1,19 +1,11 @@
-import java.io.DataInputStream;
-import java.net.Socket;
-import java.nio.ByteBuffer;
 import java.util.Collections;
-import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.ListOffsetsRequestData;
 import org.apache.kafka.common.message.ListOffsetsResponseData;
 import org.apache.kafka.common.message.OffsetForLeaderEpochRequestData;
 import org.apache.kafka.common.message.OffsetForLeaderEpochResponseData;
-import org.apache.kafka.common.message.RequestHeaderData;
-import org.apache.kafka.common.message.ResponseHeaderData;
-import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
  * StaleRequests PORT CLIENT TOPIC PARTITION LEADER_EPOCH: asks a leader in the epoch before, in this one and in the next, as consumers ask.
@@ -29,22 +21,17 @@ public final class StaleRequests {
         String topic = arguments[2];
         int partition = Integer.parseInt(arguments[3]);
         int current = Integer.parseInt(arguments[4]);
-        int correlationId = 0;
         Told.event("started").print();
-        try (Socket broker = new Socket("127.0.0.1", Integer.parseInt(arguments[0]))) {
-            broker.setSoTimeout(10000);
+        try (Connection broker = new Connection(Integer.parseInt(arguments[0]), arguments[1])) {
             for (int epoch = current - 1; epoch <= current + 1; epoch++) {
-                ByteBufferAccessor offsets =
-                    answer(broker, arguments[1], ++correlationId, listOffsets(topic, partition, epoch), LIST_OFFSETS_VERSION);
+                ByteBufferAccessor offsets = broker.answer(listOffsets(topic, partition, epoch), LIST_OFFSETS_VERSION);
                 tell("LIST_OFFSETS", epoch - current,
                     new ListOffsetsResponseData(offsets, LIST_OFFSETS_VERSION).topics().get(0).partitions().get(0).errorCode());
-                ByteBufferAccessor end =
-                    answer(broker, arguments[1], ++correlationId, endOffset(topic, partition, epoch), OFFSET_FOR_LEADER_EPOCH_VERSION);
+                ByteBufferAccessor end = broker.answer(endOffset(topic, partition, epoch), OFFSET_FOR_LEADER_EPOCH_VERSION);
                 tell("OFFSET_FOR_LEADER_EPOCH", epoch - current,
                     new OffsetForLeaderEpochResponseData(end, OFFSET_FOR_LEADER_EPOCH_VERSION).topics().iterator().next().partitions().get(0)
                         .errorCode());
-                ByteBufferAccessor records =
-                    answer(broker, arguments[1], ++correlationId, fetch(topic, partition, epoch), FETCH_VERSION);
+                ByteBufferAccessor records = broker.answer(fetch(topic, partition, epoch), FETCH_VERSION);
                 tell("FETCH", epoch - current,
                     new FetchResponseData(records, FETCH_VERSION).responses().get(0).partitions().get(0).errorCode());
             }
@@ -77,30 +64,5 @@ public final class StaleRequests {
             .setTopics(Collections.singletonList(new FetchRequestData.FetchTopic().setTopic(topic).setPartitions(Collections.singletonList(
                 new FetchRequestData.FetchPartition().setPartition(partition).setCurrentLeaderEpoch(epoch).setFetchOffset(0)
                     .setPartitionMaxBytes(100000)))));
-    }
-
-    private static ByteBufferAccessor answer(Socket broker, String client, int correlationId, ApiMessage request, short version)
-        throws Exception {
-        ApiMessageType type = ApiMessageType.fromApiKey(request.apiKey());
-        short headerVersion = type.requestHeaderVersion(version);
-        RequestHeaderData header = new RequestHeaderData().setRequestApiKey(request.apiKey()).setRequestApiVersion(version)
-            .setCorrelationId(correlationId).setClientId(client);
-        ObjectSerializationCache cache = new ObjectSerializationCache();
-        int size = header.size(cache, headerVersion) + request.size(cache, version);
-        ByteBuffer sent = ByteBuffer.allocate(Integer.BYTES + size);
-        sent.putInt(size);
-        ByteBufferAccessor writer = new ByteBufferAccessor(sent);
-        header.write(writer, cache, headerVersion);
-        request.write(writer, cache, version);
-        broker.getOutputStream().write(sent.array());
-        DataInputStream in = new DataInputStream(broker.getInputStream());
-        byte[] received = new byte[in.readInt()];
-        in.readFully(received);
-        ByteBufferAccessor reader = new ByteBufferAccessor(ByteBuffer.wrap(received));
-        int answered = new ResponseHeaderData(reader, type.responseHeaderVersion(version)).correlationId();
-        if (answered != correlationId) {
-            throw new IllegalStateException("the answer to " + correlationId + " has correlation id " + answered);
-        }
-        return reader;
     }
 }

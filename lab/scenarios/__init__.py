@@ -13,6 +13,7 @@ from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.rolling_restart import rolling_restart
 from lab.scenarios.soak import soak
+from lab.scenarios.share_group import share_group
 from lab.scenarios.stale_requests import stale_requests
 from lab.scenarios.unclean_election import unclean_election
 from lab.scenarios.zombie_leader import zombie_leader
@@ -29,4 +30,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     frozen_controller,
     stale_requests,
     soak,
+    share_group,
 )

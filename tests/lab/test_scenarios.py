@@ -71,8 +71,13 @@ def test_without_a_choice_every_scenario_runs_on_every_release() -> None:
         for release in LISTED
         for mode in release.modes
         for one in SCENARIOS
-        if mode in one.modes
+        if one.can_run(release, mode)
     }
+
+
+def test_share_groups_run_from_4_1_on() -> None:
+    found = {one.release.version for one in runs([], [], ["share-group"])}
+    assert found == {one.version for one in LISTED if one.number >= (4, 1)} != set()
 
 
 def test_the_short_runs_are_listed_ones() -> None:

@@ -1,6 +1,7 @@
 """Whether a coordinators' log can have lost records.
 
-Coordinators keep producers' epochs and transactions' outcomes in __transaction_state, groups' generations in __consumer_offsets.
+Coordinators keep producers' epochs and transactions' outcomes in __transaction_state, groups' generations in __consumer_offsets, and
+share groups' states in __share_group_state.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ UNKNOWN: Final = "unknown"
 
 TRANSACTION_STATE: Final = "__transaction_state"
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
+SHARE_GROUP_STATE: Final = "__share_group_state"
 
 
 def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:

@@ -29,6 +29,7 @@ from epochaudit.sources.request_log.apis import (
     offsets,
     produce,
     quorum,
+    share_groups,
     topics,
     transactions,
 )
@@ -62,6 +63,7 @@ APIS: Final[dict[str, Api]] = {
         groups,
         quorum,
         transactions,
+        share_groups,
     )
     for api in module.APIS
 }

@@ -636,6 +636,58 @@ def test_who_was_given_partitions(code: int) -> None:
     }
 
 
+def states(**partition: object) -> dict[str, Any]:
+    return {"groupId": "g", "topics": [{"topicId": ID, "partitions": [{"partition": 2, **partition}]}]}
+
+
+def results(code: int = 0, **partition: object) -> dict[str, Any]:
+    return {"results": [{"topicId": ID, "partitions": [{"partition": 2, "errorCode": code, **partition}]}]}
+
+
+def test_epochs_of_a_share_groups_state() -> None:
+    of_state = {"group_id": "g", "topic_id": ID, "partition": 2, **BOTH, "error_code": 0}
+    write = states(stateEpoch=3, leaderEpoch=5, startOffset=0, deliveryCompleteCount=1, stateBatches=[])
+    assert row("WRITE_SHARE_GROUP_STATE", 1, write, results()) == {**of_state, "leader_epoch": 5, "state_epoch": 3}
+    read, answer = states(leaderEpoch=5), results(stateEpoch=3, startOffset=0, stateBatches=[])
+    assert row("READ_SHARE_GROUP_STATE", 0, read, answer) == {**of_state, "leader_epoch": 5, "state_epoch": 3}
+    refused = results(74, stateEpoch=0, startOffset=0, stateBatches=[])
+    assert row("READ_SHARE_GROUP_STATE", 0, read, refused) == {**of_state, "leader_epoch": 5, "error_code": 74}
+    begin = states(stateEpoch=3, startOffset=-1)
+    assert row("INITIALIZE_SHARE_GROUP_STATE", 0, begin, results()) == {**of_state, "state_epoch": 3}
+    assert row("DELETE_SHARE_GROUP_STATE", 0, states(), results()) == of_state
+
+
+def test_writes_of_one_partition_that_wait_together() -> None:
+    """Their request lists the partition several times, the answer once."""
+    one = {"partition": 2, "stateEpoch": 3, "leaderEpoch": 5, "startOffset": 0, "stateBatches": []}
+    request = {"groupId": "g", "topics": [{"topicId": ID, "partitions": [one, one]}]}
+    assert row("WRITE_SHARE_GROUP_STATE", 0, request, results())["error_code"] == 0
+    request["topics"] = [{"topicId": ID, "partitions": [one, one | {"leaderEpoch": 6}]}]
+    both = rows("WRITE_SHARE_GROUP_STATE", 0, request, results())
+    assert sorted(each["leader_epoch"] for each in both) == [5, 6]
+    assert not any("error_code" in each for each in both)
+
+
+@pytest.mark.parametrize("api", ["SHARE_FETCH", "SHARE_ACKNOWLEDGE"])
+def test_epochs_of_share_sessions(api: str) -> None:
+    """Partitions have rows only if they were refused something."""
+    request = {"groupId": "g", "memberId": "m", "shareSessionEpoch": 4, "topics": [], "forgottenTopicsData": []}
+    served, refused = {"partitionIndex": 0, "errorCode": 0}, {"partitionIndex": 1, "errorCode": 121}
+    response = {"errorCode": 0, "responses": [{"topicId": ID, "partitions": [served, refused]}]}
+    session = {"group_id": "g", "member_id": "m", "session_epoch": 4, "request_error_code": 0}
+    whole, of_partition = rows(api, 1, request, response)
+    assert whole == {**session, "in_response": False}
+    assert of_partition == {**session, "topic_id": ID, "partition": 1, "in_response": True, "error_code": 121}
+    assert row(api, 2, request, {"errorCode": 123, "responses": []})["request_error_code"] == 123
+
+
+def test_a_share_fetch_whose_acknowledgement_was_refused() -> None:
+    request = {"groupId": "g", "memberId": "m", "shareSessionEpoch": 4, "topics": [], "forgottenTopicsData": []}
+    refused = {"partitionIndex": 1, "errorCode": 0, "acknowledgeErrorCode": 121, "acquiredRecords": []}
+    response = {"errorCode": 0, "responses": [{"topicId": ID, "partitions": [refused]}]}
+    assert rows("SHARE_FETCH", 1, request, response)[1]["error_code"] == 121
+
+
 # --- what gives no rows, and what is bad
 
 

@@ -1,0 +1,169 @@
+"""Frame `share_states`: how share coordinators answered to reads and writes of share groups' states, and what they had answered before.
+
+A leader reads a group's state of its partition in its leader epoch before it delivers records, and the group coordinator initializes the
+state in a state epoch. Share coordinators (KIP-932) write both epochs to __share_group_state, and must refuse lower ones from then on,
+until the state is deleted. Clock: the coordinator's host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.times import SLACK_MS
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE, with_coordinator_log
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.spark.memo import checkpointed
+
+INITIALIZE: Final = "INITIALIZE_SHARE_GROUP_STATE"
+READ: Final = "READ_SHARE_GROUP_STATE"
+WRITE: Final = "WRITE_SHARE_GROUP_STATE"
+DELETE: Final = "DELETE_SHARE_GROUP_STATE"
+STATE_REQUESTS: Final = (INITIALIZE, READ, WRITE)
+
+_STATE: Final = ("cluster", "group_id", "topic_id", "partition")
+_AT_NODE: Final = ("node", *_STATE)
+_REQUEST: Final = (*_AT_NODE, "event_type", "leader_epoch", "state_epoch", "error_code")
+_FIRST: Final = (*PLACE_OF_NODE, "arrival_ms", "client_id", "correlation_id")
+_WITHOUT_EFFECT: Final = (
+    Errors.FENCED_STATE_EPOCH,
+    Errors.NOT_COORDINATOR,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.INVALID_REQUEST,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+def share_states(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, partition, API, epochs, error code): the first such request, before and after a higher epoch.
+
+    Needs: the events table. Requests are ReadShareGroupState, WriteShareGroupState and InitializeShareGroupState. They are aggregated
+    where they are read.
+    Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first request), event_type, state_epoch (of
+    a read: as answered), error_code, request_ref, and
+      recorded           the coordinator had answered a read or an initialization of the state before
+      newer_leader_epoch   the highest leader epoch above the row's in which the coordinator had answered a read a second before the
+                         request arrived, and nothing has deleted or initialized the state there since; null: none is recorded
+      newer_read_ref     that answer
+      newer_state_epoch  the highest state epoch above the row's to which it had initialized the state a second before, and nothing has
+                         deleted the state there since; null: none is recorded
+      newer_state_ref    that answer
+      deleted_elsewhere  another coordinator was asked to delete the state
+      changed_elsewhere  the same, or to initialize it in a higher state epoch than newer_read_ref answered
+      coordinator_log    see `with_coordinator_log`: of __share_group_state
+    """
+    histories = F.broadcast(_histories(events))
+    rows = of_types(events, *STATE_REQUESTS).where(
+        F.col("in_request") & F.col("topic_id").isNotNull() & F.col("error_code").isNotNull()
+    )
+    rows = rows.join(histories, list(_AT_NODE), "left").withColumns(
+        {
+            "after_read": _holds(F.col("leader_epoch") < F.col("highest_leader_epoch")) & _newer_read().isNotNull(),
+            "after_state": _holds(F.col("state_epoch") < F.col("highest_state_epoch")) & _newer_state().isNotNull(),
+            "recorded": _holds(F.col("recorded_ms") < F.col("arrival_ms")),
+            "at": at(),
+        }
+    )
+    found = rows.groupBy(*_REQUEST, "after_read", "after_state", "recorded").agg(
+        *(F.min_by(name, "at").alias(f"request_{name}") for name in _FIRST)
+    )
+    first = {name: F.col(f"request_{name}") for name in ("arrival_ms", "time_ms", "client_id", "correlation_id")}
+    found = with_refs(found.withColumns(first), events, "request").join(histories, list(_AT_NODE), "left")
+    found = found.withColumns(
+        {
+            "newer_read": F.when(F.col("after_read"), _newer_read()),
+            "newer_state": F.when(F.col("after_state"), _newer_state()),
+        }
+    )
+    elsewhere = F.filter("changes", lambda c: c["node"] != F.col("node"))
+    found = found.select(
+        *_REQUEST, "client_id", "correlation_id", "recorded", "request_ref", F.lit(None).cast("string").alias("topic"),
+        F.col("newer_read.leader_epoch").alias("newer_leader_epoch"), F.col("newer_read.ref").alias("newer_read_ref"),
+        F.col("newer_state.state_epoch").alias("newer_state_epoch"), F.col("newer_state.ref").alias("newer_state_ref"),
+        _holds(F.exists(elsewhere, lambda c: c["deletes"])).alias("deleted_elsewhere"),
+        _holds(F.exists(elsewhere, lambda c: c["deletes"] | (c["state_epoch"] > F.col("newer_read.state_epoch"))))
+        .alias("changed_elsewhere"),
+    )  # fmt: skip
+    return with_coordinator_log(with_identity(found, topic_incarnations(events)), events, SHARE_GROUP_STATE)
+
+
+def _newer_read() -> Column:
+    """The read with the highest leader epoch above the row's that binds the row's request. Needs: reads, changes, node and the times."""
+    newer = F.filter(
+        "reads",
+        lambda r: (
+            (r["leader_epoch"] > F.col("leader_epoch"))
+            & (r["until_ms"] + SLACK_MS < F.col("arrival_ms"))
+            & ~F.exists("changes", lambda c: _between(c, r["from_ms"]))
+        ),
+    )
+    return F.array_max(newer)
+
+
+def _newer_state() -> Column:
+    """The initialization to the highest state epoch above the row's that binds the row's request. Needs: as `_newer_read`."""
+    newer = F.filter(
+        "states",
+        lambda s: (
+            (s["state_epoch"] > F.col("state_epoch"))
+            & (s["until_ms"] + SLACK_MS < F.col("arrival_ms"))
+            & ~F.exists("changes", lambda c: (c["deletes"] | (c["state_epoch"] < 0)) & _between(c, s["from_ms"]))
+        ),
+    )
+    return F.array_max(newer)
+
+
+def _between(change: Column, from_ms: Column) -> Column:
+    """The coordinator may have made the change after that time and before it answered the row's request."""
+    of_node = change["node"] == F.col("node")
+    return of_node & (change["until_ms"] + SLACK_MS > from_ms) & (change["from_ms"] < F.col("time_ms"))
+
+
+@checkpointed
+def _histories(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, partition) that answered a read or an initialization of the state.
+
+    Columns: reads, the first and the last answered read of each leader epoch; states, the same of initializations by state epoch;
+    highest_leader_epoch and highest_state_epoch of these; recorded_ms, when the first of all was answered; changes, the requests to delete
+    or initialize the state at any coordinator, unless they were refused without effect.
+    """
+    requests = of_types(events, INITIALIZE, READ, DELETE).where(F.col("in_request") & F.col("topic_id").isNotNull())
+    answered = requests.where((F.col("event_type") != DELETE) & (F.col("error_code") == Errors.NONE)).withColumn(
+        "ref", ref()
+    )
+    is_read = F.col("event_type") == READ
+    own = F.when(is_read, F.col("leader_epoch")).otherwise(F.col("state_epoch"))
+    answer = F.struct(
+        "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
+    )
+    by_epoch = answered.withColumn("own_epoch", own).where(F.col("own_epoch") >= 0)
+    by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch").agg(
+        F.min_by(answer, "time_ms").alias("first"), F.max_by(answer, "time_ms").alias("last")
+    )
+    both = F.array_distinct(F.array("first", "last"))
+    at_node = by_epoch.groupBy(*_AT_NODE).agg(
+        F.flatten(F.collect_list(F.when(is_read, both))).alias("reads"),
+        F.flatten(F.collect_list(F.when(~is_read, both))).alias("states"),
+        F.max(F.when(is_read, F.col("own_epoch"))).alias("highest_leader_epoch"),
+        F.max(F.when(~is_read, F.col("own_epoch"))).alias("highest_state_epoch"),
+        F.min("first.until_ms").alias("recorded_ms"),
+    )
+    change = F.struct(
+        "node", (F.col("event_type") == DELETE).alias("deletes"), "state_epoch", F.col("arrival_ms").alias("from_ms"),
+        F.col("time_ms").alias("until_ms"),
+    )  # fmt: skip
+    had_effect = ~F.coalesce(F.col("error_code").isin(*_WITHOUT_EFFECT), F.lit(False))
+    changes = requests.where(~is_read & had_effect).groupBy(*_STATE).agg(F.collect_list(change).alias("changes"))
+    return at_node.join(changes, list(_STATE), "left").withColumn(
+        "changes", F.coalesce("changes", F.array().cast("array<struct<node:int,deletes:boolean,state_epoch:int,"
+                                                       "from_ms:bigint,until_ms:bigint>>"))
+    )  # fmt: skip
+
+
+def _holds(condition: Column) -> Column:
+    return F.coalesce(condition, F.lit(False))
