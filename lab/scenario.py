@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.releases import KRAFT, ZOOKEEPER, Release
+from lab.releases import KRAFT, OLDEST, ZOOKEEPER, Release
 
 Run = Callable[[Cluster], Expected]
 BOTH = (KRAFT, ZOOKEEPER)
@@ -18,7 +18,8 @@ BOTH = (KRAFT, ZOOKEEPER)
 class Scenario:
     """A function of lab/scenarios, with its docstring as description.
 
-    topics: what is read back at the end. modes: where it can run. layouts: the nodes, where a mode needs others than usual.
+    topics: what is read back at the end. modes and since: where it can run. layouts: the nodes, where a mode needs others than usual.
+    settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of Kafka whose classes for tests the nodes need, too.
     """
 
     name: str
@@ -26,6 +27,9 @@ class Scenario:
     topics: tuple[str, ...]
     modes: tuple[str, ...] = BOTH
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    since: tuple[int, int] = OLDEST
+    settings: Mapping[str, object] = field(default_factory=dict)
+    test_jars: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -39,15 +43,21 @@ class Scenario:
         return self.layouts.get(mode, Layout())
 
     def can_run(self, release: Release, mode: str) -> bool:
-        return mode in self.modes and mode in release.modes
+        return mode in self.modes and mode in release.modes and release.number >= self.since
 
 
 def scenario(
-    *topics: str, modes: tuple[str, ...] = BOTH, layouts: Mapping[str, Layout] | None = None
+    *topics: str,
+    modes: tuple[str, ...] = BOTH,
+    layouts: Mapping[str, Layout] | None = None,
+    since: tuple[int, int] = OLDEST,
+    settings: Mapping[str, object] | None = None,
+    test_jars: tuple[str, ...] = (),
 ) -> Callable[[Run], Scenario]:
     """Make a function the scenario of its name."""
 
     def made(run: Run) -> Scenario:
-        return Scenario(run.__name__.replace("_", "-"), run, topics, modes, layouts or {})
+        name = run.__name__.replace("_", "-")
+        return Scenario(name, run, topics, modes, layouts or {}, since, settings or {}, test_jars)
 
     return made
