@@ -20,7 +20,7 @@ from lab.cluster import Cluster
 from lab.comparison import Check, Expected, Subject, compare, unnoticed
 from lab.maven import CENTRAL, ResolutionError
 from lab.processes import Processes, RunError
-from lab.releases import KRAFT, LISTED, OLDEST, SHARE_GROUPS_FROM, ZOOKEEPER, Release, class_path
+from lab.releases import KRAFT, LISTED, OLDEST, SHARE_GROUPS_FROM, ZOOKEEPER, Release, class_path, test_jars
 from lab.scenario import Scenario
 from lab.scenarios import SCENARIOS
 from lab.truth import read
@@ -133,8 +133,10 @@ def record(run: Run, folder: Path, jars: Sequence[Path], classes: Path) -> Recor
     shutil.rmtree(folder, ignore_errors=True)
     began = monotonic()
     with Processes() as processes:
-        layout = run.scenario.layout(run.mode)
-        cluster = Cluster(processes, run.release, run.mode, folder, jars, classes, layout, run.seed, run.seconds)
+        layout, settings = run.scenario.layout(run.mode), run.scenario.settings
+        cluster = Cluster(
+            processes, run.release, run.mode, folder, jars, classes, layout, run.seed, run.seconds, settings
+        )
         cluster.start()
         expected = run.scenario.run(cluster)
         for client in cluster.clients[1:]:  # the first is the administrator
@@ -164,7 +166,7 @@ def judge(recording: Recording) -> Result:
         tuple(checks),
         truth.sent,
         len(truth.acknowledged),
-        len(truth.missing(truth.acknowledged, expected.deleted)),
+        len(truth.missing(truth.acknowledged, expected.deleted, expected.deleted_below)),
         sum(one["records"] for one in report["losses"]),
         sum(one["violation"] + one["exposed"] for one in report["rules"]),
         round(recording.seconds, 1),
@@ -179,9 +181,11 @@ def carried_out(chosen: Sequence[Run], cache: Path, url: str, resolver: str, *, 
         folder = cache / "runs" / run.name
         try:
             if run.release not in prepared:
-                jars = class_path(run.release, cache, url, resolver)
-                prepared[run.release] = jars, compiled(run.release, jars, cache)
-            result = judge(record(run, folder, *prepared[run.release]))
+                resolved = class_path(run.release, cache, url, resolver)
+                prepared[run.release] = resolved, compiled(run.release, resolved, cache)
+            jars, classes = prepared[run.release]
+            extra = test_jars(run.release, run.scenario.test_jars, cache, url)
+            result = judge(record(run, folder, [*jars, *extra], classes))
         except (RunError, ResolutionError) as e:
             result = Result(run.scenario.name, run.release.version, run.mode, error=str(e))
         except Exception:

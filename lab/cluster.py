@@ -55,6 +55,7 @@ PRODUCER_SETTINGS: Final = {
     "max.block.ms": 5000,
     "linger.ms": 0,
 }
+LINGER_MS: Final = 3000  # a batch of several records waits for the client's flush
 
 
 @dataclass(frozen=True)
@@ -201,14 +202,14 @@ class Client:
         return wait_for(f"client {self.name}: {command}", answered, seconds)
 
     def send(self, count: int) -> None:
-        """A producer sends so many records, and has an answer or a failure for each."""
-        answered = len(self.events("acknowledged")) + len(self.events("failed"))
+        """A producer sends so many batches, and has an answer or a failure for each record."""
+
+        def answered() -> int:
+            return len({one["batch"] for one in (*self.events("acknowledged"), *self.events("failed"))})
+
+        before = answered()
         self.tell(f"send {count}")
-        wait_for(
-            f"client {self.name} sends {count}",
-            lambda: len(self.events("acknowledged")) + len(self.events("failed")) >= answered + count,
-            90,
-        )
+        wait_for(f"client {self.name} sends {count}", lambda: answered() >= before + count, 90)
 
     def send_until_acknowledged(self) -> None:
         """A producer sends single records until one is acknowledged: then it knows the new leader."""
@@ -267,9 +268,11 @@ class Cluster:
         layout: Layout,
         seed: int,
         seconds: float,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.processes, self.release, self.mode, self.folder, self.layout = processes, release, mode, folder, layout
         self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
+        self._scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
         self.class_path = os.pathsep.join(map(str, [classes, *jars]))
         self.output, self.told = folder / "output", folder / "told"
         self._client_logs = folder / "nodes" / "clients"
@@ -307,6 +310,7 @@ class Cluster:
             **COMMON,
             "offsets.topic.replication.factor": factor,
             "transaction.state.log.replication.factor": factor,
+            **self._scenario_settings,
         }
         client = f"PLAINTEXT://127.0.0.1:{self._broker_ports.get(number)}"
         if self.mode == ZOOKEEPER:
@@ -416,12 +420,13 @@ class Cluster:
         self.clients.append(client)
         return client
 
-    def producer(self, name: str, partitions: Sequence[str], acks: str, pause_ms: int = 20) -> Client:
-        """A client that sends records one by one, after its commands `run` or `send N`."""
-        self.note(f"producer {name} of {', '.join(partitions)} with acks={acks}")
-        client = self._client(
-            name, "Producer", [",".join(partitions), str(pause_ms)], {**PRODUCER_SETTINGS, "acks": acks}
-        )
+    def producer(self, name: str, partitions: Sequence[str], acks: str, pause_ms: int = 20, records: int = 1) -> Client:
+        """A client that sends batches of so many records, one at a time, after its commands `run` or `send N`."""
+        self.note(f"producer {name} of {', '.join(partitions)} with acks={acks}, batches of {records}")
+        settings = {**PRODUCER_SETTINGS, "acks": acks}
+        if records > 1:
+            settings["linger.ms"] = LINGER_MS
+        client = self._client(name, "Producer", [",".join(partitions), str(pause_ms), str(records)], settings)
         client.wait("started")
         return client
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -28,8 +28,10 @@ class Expected:
 
     losses: partitions of which records must be missing; without a loss there the run itself has failed.
     required, allowed: findings as (rule, topic, partition). All others are false alarms.
-    deleted: producers whose records were deleted on purpose, with their topic.
+    deleted: producers whose records were deleted on purpose, with their topic. deleted_below: the offset below which the records of a
+    partition were deleted on purpose.
     refusals: what clients were refused. fenced: clients whose request a rule must have judged as fenced, as (rule, client).
+    passed: rules that must have judged a subject as pass.
     skipped: consumers that went on in a topic that was created anew, and did not read its first records: (client, topic, partition).
     killed: how often a leader was killed while producers wrote. Kafka logs a request after it has sent the answer, so each time the last
     answer to each producer may not be in the log.
@@ -39,8 +41,10 @@ class Expected:
     required: frozenset[tuple[str, str | None, int | None]] = frozenset()
     allowed: frozenset[tuple[str, str | None, int | None]] = frozenset()
     deleted: frozenset[str] = frozenset()
+    deleted_below: Mapping[Partition, int] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
     fenced: frozenset[tuple[str, str]] = frozenset()
+    passed: frozenset[str] = frozenset()
     skipped: frozenset[tuple[str, str, int]] = frozenset()
     killed: int = 0
 
@@ -71,7 +75,18 @@ class Subject:
 
 def compare(subject: Subject) -> list[Check]:
     """All checks of a run."""
-    checks = (_conclusive, _evidence, _answers, _findings, _lost_writes, _losses, _readers, _refusals, _skipped)
+    checks = (
+        _conclusive,
+        _evidence,
+        _answers,
+        _findings,
+        _lost_writes,
+        _losses,
+        _readers,
+        _refusals,
+        _passed,
+        _skipped,
+    )
     return [check(subject) for check in checks]
 
 
@@ -85,12 +100,24 @@ def _check(name: str, mistakes: list[str], right: str) -> Check:
 
 
 def _missing(subject: Subject, acks: str | None = None) -> list[Told]:
-    gone = subject.truth.missing(subject.truth.acknowledged, subject.expected.deleted)
+    gone = _gone(subject, subject.truth.acknowledged)
     return [one for one in gone if acks in (None, one.acks)]
 
 
+def _batches(records: Iterable[Told]) -> list[Told]:
+    """The first record of each batch."""
+    first: dict[object, Told] = {}
+    for one in sorted(records, key=lambda one: one.offset):
+        first.setdefault(one.batch_key, one)
+    return list(first.values())
+
+
 def _missing_of_consumers(subject: Subject) -> list[Told]:
-    return subject.truth.missing(subject.truth.consumed, subject.expected.deleted)
+    return _gone(subject, subject.truth.consumed)
+
+
+def _gone(subject: Subject, records: Iterable[Told]) -> list[Told]:
+    return subject.truth.missing(records, subject.expected.deleted, subject.expected.deleted_below)
 
 
 def _conclusive(subject: Subject) -> Check:
@@ -104,6 +131,11 @@ def _conclusive(subject: Subject) -> Check:
         mistakes.append(f"not read back at the end: {_named(unread)}")
     gone = {one.place for one in (*_missing(subject), *_missing_of_consumers(subject))}
     mistakes += [f"nothing of {topic}-{partition} is missing" for topic, partition in sorted(expected.losses - gone)]
+    mistakes += [
+        f"{topic}-{partition} still has offset {min(truth.kept[topic, partition])}, which was deleted"
+        for (topic, partition), below in sorted(expected.deleted_below.items())
+        if min(truth.kept.get((topic, partition)) or {below: ""}) < below
+    ]
     if (expected.refusals or expected.fenced) and not truth.refused:
         mistakes.append("no client was refused anything")
     return _check(
@@ -136,7 +168,7 @@ def _evidence(subject: Subject) -> Check:
 
 def _answers(subject: Subject) -> Check:
     """Each acknowledgement that a client counts is an answer that the report counts. Answers may have been lost on their way."""
-    told = len(subject.truth.acknowledged)
+    told = len(_batches(subject.truth.acknowledged))
     counted = subject.report["capture"]["error_codes"].get("PRODUCE", {}).get("0", 0)
     mistakes = (
         [f"clients count {told} acknowledgements, the report {counted}"]
@@ -182,14 +214,14 @@ def _subject(key: tuple[str, str | None, int | None]) -> str:
 
 
 def _lost_writes(subject: Subject) -> Check:
-    """Each producer's missing acknowledged records, by number and offsets.
+    """Each producer's missing acknowledged batches, by number and base offsets.
 
     A record whose answer did not reach its producer may have been acknowledged and lost, too: the report may have as many more as the
     producer had failures. With acks=1 it may lack the last ones before a kill
     (`Expected.killed`).
     """
     told: dict[tuple[str, int, Partition], list[int]] = {}
-    for one in _missing(subject):
+    for one in _batches(_missing(subject)):
         told.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
     reported: dict[tuple[str, int, Partition], list[Mapping[str, Any]]] = {}
     for entry in subject.report["lost_writes"]:
@@ -269,6 +301,14 @@ def _refusals(subject: Subject) -> Check:
     return _check("refusals", mistakes, ", ".join(right) or "none expected")
 
 
+def _passed(subject: Subject) -> Check:
+    """Rules that must have judged something as right: a report without findings of a rule without subjects would prove nothing."""
+    counts = {one["rule"]: one["pass"] for one in subject.report.get("rules", ())}
+    mistakes = [f"{rule} judged nothing as pass" for rule in sorted(subject.expected.passed) if not counts.get(rule)]
+    right = ", ".join(f"{counts.get(rule)} x {rule}" for rule in sorted(subject.expected.passed))
+    return _check("rules that must have a subject", mistakes, right or "none expected")
+
+
 def _skipped(subject: Subject) -> Check:
     """Records of a topic that was created anew, which a consumer of the former one never read, although it went on."""
     reported = {
@@ -319,18 +359,19 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
         del kept[victim.place][victim.offset]
         yield f"{victim.value} is missing", replace(subject, truth=replace(truth, kept=kept))
     for client, place in sorted({(one.client, one.place) for one in _missing(subject)}):
-        gone = [one for one in _missing(subject) if (one.client, one.place) == (client, place)]
+        gone = [one for one in _batches(_missing(subject)) if (one.client, one.place) == (client, place)]
         noticed_from = truth.failed.get((client, place), 0) + subject.expected.killed + 1
         if len(gone) < noticed_from:
             continue  # so few may have been lost unknown to the producer, or unlogged
-        values = {one.value for one in gone[:noticed_from]}
-        acknowledged = tuple(one for one in truth.acknowledged if one.value not in values)
+        batches = {one.batch_key for one in gone[:noticed_from]}
+        acknowledged = tuple(one for one in truth.acknowledged if one.batch_key not in batches)
+        values = {one.value for one in truth.acknowledged if one.batch_key in batches}
         consumed = tuple(one for one in truth.consumed if one.value not in values)
         never = replace(truth, acknowledged=acknowledged, consumed=consumed)
-        yield f"{noticed_from} missing records of {client} were never acknowledged", replace(subject, truth=never)
+        yield f"{noticed_from} missing batches of {client} were never acknowledged", replace(subject, truth=never)
     if truth.acknowledged:
         answers = _changed(subject)
-        answers["capture"]["error_codes"]["PRODUCE"]["0"] = len(truth.acknowledged) - _not_logged(subject) - 1
+        answers["capture"]["error_codes"]["PRODUCE"]["0"] = len(_batches(truth.acknowledged)) - _not_logged(subject) - 1
         yield "an acknowledgement is not counted", replace(subject, report=answers)
     alarm = _changed(subject)
     alarm["findings"].append(
@@ -357,6 +398,10 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
         unjudged = _changed(subject)
         unjudged["findings"] = [one for one in unjudged["findings"] if one["verdict"] != "fenced"]
         yield "nothing was judged as fenced", replace(subject, report=unjudged)
+    if subject.expected.passed:
+        empty = _changed(subject)
+        empty["rules"] = []
+        yield "no rule has a subject", replace(subject, report=empty)
     partial = _changed(subject)
     partial["capture"]["nodes"] = partial["capture"]["nodes"][1:]
     yield "a node's logs are missing", replace(subject, report=partial)

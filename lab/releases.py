@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,12 @@ def class_path(release: Release, cache: Path, url: str, resolver: str) -> list[P
     listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text("".join(f"{jar.relative_to(repository.folder)}\n" for jar in found), "utf-8")
     return found
+
+
+def test_jars(release: Release, names: Sequence[str], cache: Path, url: str) -> list[Path]:
+    """Jars with the classes that Kafka tests itself with, without their dependencies."""
+    repository = Repository(cache / "repository", url)
+    return [repository.file(Artifact("org.apache.kafka", name, release.version, "test"), "jar") for name in names]
 
 
 def _resolved(release: Release, repository: Repository, resolver: str) -> list[Path]:

@@ -19,7 +19,8 @@ class Scenario:
     """A function of lab/scenarios, with its docstring as description.
 
     topics: what is read back at the end. modes, since: where it can run, and from which release on. layouts: the nodes, where a mode needs
-    others than usual.
+    others than usual. settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of Kafka whose classes for tests the nodes
+    need, too.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Scenario:
     modes: tuple[str, ...] = BOTH
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     since: tuple[int, int] = OLDEST
+    settings: Mapping[str, object] = field(default_factory=dict)
+    test_jars: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -49,10 +52,13 @@ def scenario(
     modes: tuple[str, ...] = BOTH,
     layouts: Mapping[str, Layout] | None = None,
     since: tuple[int, int] = OLDEST,
+    settings: Mapping[str, object] | None = None,
+    test_jars: tuple[str, ...] = (),
 ) -> Callable[[Run], Scenario]:
     """Make a function the scenario of its name."""
 
     def made(run: Run) -> Scenario:
-        return Scenario(run.__name__.replace("_", "-"), run, topics, modes, layouts or {}, since)
+        name = run.__name__.replace("_", "-")
+        return Scenario(name, run, topics, modes, layouts or {}, since, settings or {}, test_jars)
 
     return made

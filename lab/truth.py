@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,10 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Told:
-    """A record that a producer was told to be stored, or that a consumer was given. `acks` is `all` or `1`, of consumers empty."""
+    """A record that a producer was told to be stored, or that a consumer was given.
+
+    acks is `all` or `1`, of consumers empty. batch: the number of the producer's batch, null if not stated.
+    """
 
     client: str
     topic: str
@@ -22,17 +24,23 @@ class Told:
     offset: int
     value: str
     acks: str = ""
+    batch: int | None = None
 
     @property
     def place(self) -> Partition:
         return (self.topic, self.partition)
+
+    @property
+    def batch_key(self) -> tuple[str, Partition, int | str]:
+        """The batch among all; a record of no stated batch is one of its own."""
+        return (self.client, self.place, self.value if self.batch is None else self.batch)
 
 
 @dataclass(frozen=True)
 class Truth:
     """The lists of all clients of a run.
 
-    sent: records that producers sent; failed: those without an answer or with an error, by client and partition.
+    sent: records that producers sent; failed: batches without an answer or with an error, by client and partition.
     kept: what each partition holds at the end: offset -> value.
     refused: errors that clients were told, as (client, command, error).
     """
@@ -48,9 +56,25 @@ class Truth:
         """The partition does not hold this record at its offset."""
         return self.kept.get(record.place, {}).get(record.offset) != record.value
 
-    def missing(self, records: Iterable[Told], deleted: Collection[str] = ()) -> list[Told]:
-        """Those that are gone. `deleted`: producers whose records were deleted on purpose, with their topic."""
-        return [one for one in records if self.is_missing(one) and one.value.rsplit("-", 1)[0] not in deleted]
+    def missing(
+        self,
+        records: Iterable[Told],
+        deleted: Collection[str] = (),
+        deleted_below: Mapping[Partition, int] | None = None,
+    ) -> list[Told]:
+        """Those that are gone.
+
+        deleted: producers whose records were deleted on purpose, with their topic. deleted_below: the offset below which the records of a
+        partition were.
+        """
+        below = deleted_below or {}
+        return [
+            one
+            for one in records
+            if self.is_missing(one)
+            and one.value.rsplit("-", 1)[0] not in deleted
+            and one.offset >= below.get(one.place, 0)
+        ]
 
 
 def read(folder: Path) -> Truth:
@@ -66,7 +90,7 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
     """The same of events in memory, by client."""
     acknowledged: list[Told] = []
     consumed: list[Told] = []
-    failed: Counter[tuple[str, Partition]] = Counter()
+    failed: dict[tuple[str, Partition], set[object]] = {}
     kept: dict[Partition, dict[int, str]] = {}
     refused: list[tuple[str, str, str]] = []
     sent = 0
@@ -81,7 +105,8 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
                 case "acknowledged":
                     acknowledged.append(_told(client, one, acks))
                 case "failed":
-                    failed[client, (one["topic"], one["partition"])] += 1
+                    place = (one["topic"], one["partition"])
+                    failed.setdefault((client, place), set()).add(one.get("batch", one.get("value")))
                 case "consumed":
                     consumed.append(_told(client, one))
                 case "kept":
@@ -90,8 +115,9 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
                     kept.setdefault((one["topic"], one["partition"]), {})
                 case "refused":
                     refused.append((client, one["command"], one["error"]))
-    return Truth(sent, tuple(acknowledged), failed, tuple(consumed), kept, tuple(refused))
+    unanswered = {key: len(batches) for key, batches in failed.items()}
+    return Truth(sent, tuple(acknowledged), unanswered, tuple(consumed), kept, tuple(refused))
 
 
 def _told(client: str, event: Mapping[str, Any], acks: str = "") -> Told:
-    return Told(client, event["topic"], event["partition"], event["offset"], event["value"], acks)
+    return Told(client, event["topic"], event["partition"], event["offset"], event["value"], acks, event.get("batch"))

@@ -62,6 +62,16 @@ LOST_WRITES = {
         ("payments", 0, 2, -1, "ledger", 15, 484, 561, "broker-2/kafka-request.log:10747"),
         ("payments", 0, 2, -1, "shop", 45, 475, 565, "broker-2/kafka-request.log:10759"),
     ],
+    "kraft-acks-one-lost-4.1": [
+        ("clicks", 0, 1, 1, "mobile", 12, 150, 205, "broker-1/logs/kafka-request.log:291"),
+        ("clicks", 0, 1, 1, "web", 8, 142, 149, "broker-1/logs/kafka-request.log:266"),
+        ("clicks", 0, 2, 1, "mobile", 8, 232, 267, "broker-2/logs/kafka-request.log:220"),
+        ("clicks", 0, 2, 1, "web", 5, 227, 231, "broker-2/logs/kafka-request.log:205"),
+        ("views", 0, 1, 1, "mobile", 12, 144, 199, "broker-1/logs/kafka-request.log:290"),
+        ("views", 0, 1, 1, "web", 7, 137, 143, "broker-1/logs/kafka-request.log:265"),
+        ("views", 0, 2, 1, "mobile", 7, 232, 262, "broker-2/logs/kafka-request.log:219"),
+        ("views", 0, 2, 1, "web", 4, 228, 231, "broker-2/logs/kafka-request.log:204"),
+    ],
     "kraft-unclean-truncation-4.1": [("u", 0, 2, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:737")],
     "zk-kraft-migration-3.9": [("u", 0, 6, -1, "prod-B", 1, 10, 10, "broker-1/kafka-request.log:2439")],
     "zk-recreate-unclean-2.5": [
@@ -111,6 +121,9 @@ STUCK = {
     ],
 }
 
+# Rules that must have judged at least so many subjects as right. Captures that are audited side by side are counted together.
+PASSED = {"kraft-tiered-storage-4.1": {"LS-02": 2, "LS-04": 1}}
+
 CATALOGUE = [rule.id for rule in catalogue()]
 
 
@@ -146,6 +159,8 @@ def test_capture(
     assert removed(report, REMOVED.get(name, [])) == REMOVED.get(name, [])
     assert stuck(report) == STUCK.get(name, [])
     assert lost_writes(report) == LOST_WRITES.get(name, [])
+    passed = {rule["rule"]: rule["pass"] for rule in report["rules"]}
+    assert all(passed[rule] >= count for rule, count in PASSED.get(name, {}).items())
 
 
 @pytest.mark.parametrize(("name", "code"), [("kraft-unclean-truncation-4.1", FINDINGS)])

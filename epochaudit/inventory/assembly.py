@@ -73,7 +73,7 @@ def inventory(
         (file for capture in captures for file in capture.files), key=lambda file: (file.cluster, file.path)
     )
     read = [file for file in recorded if is_read(file)]
-    nodes = tuple(_nodes(captures, counts))
+    nodes = tuple(_nodes(captures, counts, read))
     missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
@@ -126,8 +126,12 @@ def _nested(error_codes: Mapping[tuple[str, int], int]) -> dict[str, dict[int, i
     return dict(nested)
 
 
-def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRead]:
-    """The nodes by cluster and id. A version in capture.toml takes precedence over logged versions."""
+def _nodes(captures: Iterable[Capture], counts: EventCounts, read: Iterable[CaptureFile]) -> Iterable[NodeRead]:
+    """The nodes by cluster and id. A version in capture.toml takes precedence over logged versions.
+
+    A log of which no line is an event is there all the same: nobody fetches from a broker that leads no partition.
+    """
+    written = {(file.cluster, file.node, file.source) for file in read}
     known = {(capture.cluster, node.id): node for capture in captures for node in capture.nodes}
     for cluster, node in sorted(known):
         process = known[cluster, node]
@@ -135,7 +139,7 @@ def _nodes(captures: Iterable[Capture], counts: EventCounts) -> Iterable[NodeRea
         versions = (process.kafka,) if process.kafka else counts.versions.get((cluster, node), ())
         wanted = [source for source in LOGS if source != STATE_CHANGE_LOG or roles != {CONTROLLER}]
         present = counts.present.get((cluster, node), {})
-        missing = tuple(source for source in wanted if source not in present)
+        missing = tuple(source for source in wanted if source not in present and (cluster, node, source) not in written)
         yield NodeRead(cluster, node, tuple(sorted(roles)), versions, missing)
 
 

@@ -55,6 +55,7 @@ def _report_of(audit: Audit) -> Report:
         rows, counts, named = listing.result(), counting.result(), naming.result()
     of_run().read = read_totals(splits)
     recorded, read = recording(audit.captures, splits), inventory(audit.captures, splits, counts, named)
+    lost_writes, lost_writes_cut = lost_writes_of(audit, recorded)
     found = findings(rows, recorded, {rule.id: rule.caused_by for rule in audit.rules})
     return Report(
         version=VERSION,
@@ -67,7 +68,8 @@ def _report_of(audit: Audit) -> Report:
         repeated=repeated_in(with_consequences(found), audit.repeated(), audit.left_out.keys()),
         loops=loops_in(looping.result()),
         stuck=stuck_members_of(audit.events, read, recorded),
-        lost_writes=lost_writes_of(audit, recorded),
+        lost_writes=lost_writes,
+        lost_writes_cut=lost_writes_cut,
         roots={capture.cluster: capture.root for capture in audit.captures},
     )
 

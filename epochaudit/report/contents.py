@@ -129,7 +129,8 @@ class LostWrites:
     leader_epoch began at start_offset, without them. acks: -1 = all members of the ISR had the records, 1 = only the leader. host: of the
     producer. batches: how many; first_offset and last_offset are the lowest and the highest of their base offsets. How many records
     they had is not recorded. evidence: the line of the answer that acknowledged the last of them (or a later one to the same producer),
-    and the line of the leader that starts the epoch.
+    and the line of the leader that starts the epoch. election: clean, unclean, or null if the evidence does not show it; stood_before:
+    the ISR before it, with the eligible leader replicas, as text; null if not recorded.
     """
 
     cluster: str
@@ -146,6 +147,28 @@ class LostWrites:
     first_offset: int
     last_offset: int
     evidence: tuple[Evidence, ...] = ()
+    election: str | None = None
+    stood_before: str | None = None
+
+    @property
+    def acknowledged_by(self) -> int | None:
+        """The broker that acknowledged the last of them."""
+        return self.evidence[0].node if self.evidence else None
+
+    @property
+    def acknowledged_until(self) -> str | None:
+        """When it did, by that broker's clock."""
+        return self.evidence[0].time if self.evidence else None
+
+    @property
+    def begun_by(self) -> int | None:
+        """The leader of the epoch."""
+        return self.evidence[-1].node if self.evidence else None
+
+    @property
+    def begun_at(self) -> str | None:
+        """When it began the epoch, by its clock."""
+        return self.evidence[-1].time if self.evidence else None
 
 
 @dataclass(frozen=True)
@@ -169,7 +192,8 @@ class Report:
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
-    offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing.
+    offset that no longer exists, and read nothing. lost_writes: writes that had been acknowledged to producers, and are missing;
+    lost_writes_cut: there are more than are listed.
     roots: cluster -> path or URI of its capture, as it was named; empty for a warehouse, whose files were in several.
     settled_until: ISO 8601, as the logs print their times. What the logs tell from before was judged by earlier runs over the
     warehouse, and is included; null: nothing was. late: files that came after that, with events from before, which were not judged.
@@ -190,6 +214,7 @@ class Report:
     loops: tuple[Repeated, ...] = ()
     stuck: tuple[StuckMember, ...] = ()
     lost_writes: tuple[LostWrites, ...] = ()
+    lost_writes_cut: bool = False
     roots: Mapping[str, str] = field(default_factory=dict)
     settled_until: str | None = None
     late: tuple[LateFile, ...] = ()
@@ -293,6 +318,7 @@ def merged(reports: Iterable[Report]) -> Report:
         loops=tuple(one for report in whole for one in report.loops),
         stuck=tuple(one for report in whole for one in report.stuck),
         lost_writes=tuple(one for report in whole for one in report.lost_writes),
+        lost_writes_cut=any(report.lost_writes_cut for report in whole),
         known={id: since for report in whole for id, since in report.known.items()},
         settled_until=min((report.settled_until for report in whole if report.settled_until), default=None),
         late=tuple(path for report in whole for path in report.late),

@@ -15,7 +15,7 @@ from epochaudit.inventory.inventory import LOGS
 from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
-from epochaudit.report.loss_text import WHAT_TRUNCATED, by_epoch_and_acks, how_many, offsets, producer, what_was_lost
+from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets, producer, what_was_lost
 from epochaudit.report.losses import (
     Skipped,
     elections_judged,
@@ -25,6 +25,7 @@ from epochaudit.report.losses import (
     undelivered_of,
 )
 from epochaudit.report.migrations import migration_lines
+from epochaudit.report.missing_writes import completeness, how, missing_writes, overview, summary
 from epochaudit.report.neutral import short
 from epochaudit.report.templates import SHORT, page
 from epochaudit.report.text import headline
@@ -86,12 +87,16 @@ def render(report: Report) -> str:
     return page(
         "report/page.html.jinja",
         script="report/filter.js",
-        functions=(by_offsets, offsets, how_many, what_was_lost, producer, excerpt, stated_topic_id, migration_lines, paragraphs),
+        functions=(
+            by_offsets, offsets, how_many, what_was_lost, overview, how, producer, excerpt, stated_topic_id, migration_lines, paragraphs,
+        ),
         report=report,
         headline=line,
         standing=STANDING.get(line[0], "unsure"),
         losses=losses,
-        lost_writes=by_epoch_and_acks(report.lost_writes),
+        lost_writes=missing_writes(report),
+        missing=summary(report) if report.lost_writes else "",
+        whether_all=completeness(report),
         truncations=_by_what_was_given_out(truncations),
         elections=elections_judged(report),
         undelivered=undelivered_of(report),

@@ -15,6 +15,8 @@ from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report, RuleResult
 from epochaudit.report.losses import Loss, Undelivered, losses_of, truncations_of, undelivered_of, unsettled_of
+from epochaudit.report.missing_writes import by_acks, completeness, summary
+from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import VERDICTS
 
@@ -31,6 +33,13 @@ def document(report: Report) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "epochaudit", "version": report.version},
+        "headline": headline(report),
+        "missing_writes": {
+            "acks_all": by_acks(report)["all"],
+            "acks_1": by_acks(report)["1"],
+            "summary": summary(report) if report.lost_writes else None,
+            "completeness": completeness(report) if report.lost_writes else None,
+        },
         "capture": _capture(report.inventory),
         "rules": [_rule(rule) for rule in report.rules],
         "findings": [
@@ -45,7 +54,7 @@ def document(report: Report) -> dict[str, Any]:
         "late_files": [asdict(one) for one in report.late],
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmatched)},
         "losses": [_removed(loss) for loss in losses_of(report)],
-        "lost_writes": [_stated(one) for one in report.lost_writes],
+        "lost_writes": [_lost_writes(one) for one in report.lost_writes],
         "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
         "truncations": [_removed(one) for one in truncations_of(report)],
@@ -54,6 +63,17 @@ def document(report: Report) -> dict[str, Any]:
 
 def _removed(one: Loss | Undelivered | Removal) -> dict[str, Any]:
     return {**_stated(one), "records": one.records}
+
+
+def _lost_writes(one: LostWrites) -> dict[str, Any]:
+    """With what its lines state: who acknowledged the last one and when, who began the epoch and when."""
+    return {
+        **_stated(one),
+        "acknowledged_by": one.acknowledged_by,
+        "acknowledged_until": one.acknowledged_until,
+        "begun_by": one.begun_by,
+        "begun_at": one.begun_at,
+    }
 
 
 def _stated(one: Loss | Undelivered | Removal | LostWrites) -> dict[str, Any]:

@@ -17,6 +17,15 @@ from epochaudit.report.losses import (
     truncations_of,
     undelivered_of,
 )
+from epochaudit.report.missing_writes import (
+    MissingWrites,
+    by_acks,
+    completeness,
+    how,
+    missing_writes,
+    overview,
+    summary,
+)
 from epochaudit.report.page import Page, plural
 from epochaudit.rules.messages import stated_topic_id
 
@@ -44,10 +53,11 @@ def say_losses(page: Page, report: Report) -> None:
     """The page's section about losses."""
     page.heading("Was data lost?")
     losses = losses_of(report)
+    _missing_writes(page, report)
     for loss in losses[:SHOWN]:
         _loss(page, loss)
     _more(page, len(losses))
-    _lost_writes(page, report.lost_writes)
+    _lost_writes(page, missing_writes(report))
     judged, unjudged = elections_judged(report)
     coverage = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
@@ -93,32 +103,36 @@ def _loss(page: Page, loss: Loss) -> None:
         page.say((skip, ""), indent=4, hang=2)
 
 
-def _lost_writes(page: Page, lost: Sequence[LostWrites]) -> None:
-    """The acknowledged writes that are missing: for each leader epoch and acks their producers."""
-    found = by_epoch_and_acks(lost)
+def _missing_writes(page: Page, report: Report) -> None:
+    """The answer first: how many acknowledged writes are missing, and for each partition how many, which and whose."""
+    if not report.lost_writes:
+        return
+    page.say((summary(report), "bold red" if by_acks(report)["all"] else "bold yellow"), indent=2, hang=2)
+    found = missing_writes(report)
     for writes in found[:SHOWN]:
-        summary = (f": {what_was_lost(writes)}", "")
+        where, what = overview(writes, several_clusters=len(report.inventory.clusters) > 1)
+        page.say((where, "bold"), (f": {what}", ""), indent=4, hang=2)
+    _more(page, len(found))
+    page.say((completeness(report), ""), indent=2, hang=2)
+
+
+def _lost_writes(page: Page, found: Sequence[MissingWrites]) -> None:
+    """The acknowledged writes that are missing: for each leader epoch and acks their producers, with the lines that prove it."""
+    for writes in found[:SHOWN]:
+        lost = (f": {what_was_lost(writes.producers)}", "")
         page.say(
-            (_where(writes[0]), "bold red" if writes[0].acks == ALL_REPLICAS else "bold yellow"),
-            summary,
+            (_where(writes.first), "bold red" if writes.first.acks == ALL_REPLICAS else "bold yellow"),
+            lost,
             indent=2,
             hang=2,
         )
-        for one in writes[:SHOWN]:
+        for line in how(writes):
+            page.say((line, ""), indent=4, hang=2)
+        for one in writes.producers[:SHOWN]:
             page.say((f"{producer(one)}; acknowledged at {one.evidence[0].place}", ""), indent=4, hang=2)
-        _more(page, len(writes))
-        page.say((f"the epoch starts at {writes[0].evidence[-1].place}", "dim"), indent=4, hang=2)
+        _more(page, len(writes.producers))
+        page.say((f"the epoch starts at {writes.first.evidence[-1].place}", "dim"), indent=4, hang=2)
     _more(page, len(found))
-
-
-def by_epoch_and_acks(lost: Iterable[LostWrites]) -> list[list[LostWrites]]:
-    """The lost writes of one leader epoch and acks together, acks=all before acks=1."""
-    found: dict[tuple[object, ...], list[LostWrites]] = {}
-    for one in sorted(lost, key=lambda one: one.acks):
-        found.setdefault((one.acks, one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch), []).append(
-            one
-        )
-    return list(found.values())
 
 
 def what_was_lost(writes: Sequence[LostWrites]) -> str:

@@ -19,30 +19,35 @@ if TYPE_CHECKING:
 RULE: Final = "AW-01"  # its subjects are leader epochs before which writes had been acknowledged
 EPOCH: Final = ("cluster", "topic_key", "partition", "removed_in")
 LISTED: Final = 200
+KNOWN_ELECTIONS: Final = ("clean", "unclean")
 ACKNOWLEDGED: Final = "the answer that acknowledged the last of them"
 BEGUN: Final = "the leader's line that starts the epoch"
 
 Row = Mapping[str, Any]
 
 
-def lost_writes_of(audit: Audit, recording: EvidenceReader) -> tuple[LostWrites, ...]:
-    """The lost writes, by cluster, topic, partition, leader epoch, acks and producer; of LISTED leader epochs at most.
+def lost_writes_of(audit: Audit, recording: EvidenceReader) -> tuple[tuple[LostWrites, ...], bool]:
+    """The lost writes, by cluster, topic, partition, leader epoch, acks and producer; of LISTED leader epochs at most, and whether there
+    are more.
 
     Runs only if the rule had subjects.
     """
     if not any(tally.rule == RULE and any(tally.counts.values()) for tally in audit.tallies):
-        return ()
-    rows, epochs = lost_rows(audit.events)
-    return _with_lines(rows, epochs, recording)
+        return (), False
+    rows, epochs, cut = lost_rows(audit.events)
+    return _with_lines(rows, epochs, recording), cut
 
 
-def lost_rows(events: DataFrame) -> tuple[list[Row], dict[int, Row]]:
-    """The rows of `removed_writes`, and by their number a row of `removed_epochs` each: the leader epoch that lacks the writes."""
+def lost_rows(events: DataFrame) -> tuple[list[Row], dict[int, Row], bool]:
+    """The rows of `removed_writes`, and by their number a row of `removed_epochs` each: the leader epoch that lacks the writes; and
+    whether there are more than LISTED.
+    """
     found = removed_epochs(epochs_of(events), acknowledged_epochs(events))
     in_order = found.orderBy("cluster", "topic", "topic_id", "partition", "removed_in", "leader_epoch", "node")
-    removed = in_order.limit(LISTED).toArrow().to_pylist()
+    found_rows = in_order.limit(LISTED + 1).toArrow().to_pylist()
+    removed, cut = found_rows[:LISTED], len(found_rows) > LISTED
     if not removed:
-        return [], {}
+        return [], {}, cut
     numbers: dict[tuple[object, ...], int] = {}
     epochs: dict[int, Row] = {}
     for row in removed:
@@ -54,7 +59,7 @@ def lost_rows(events: DataFrame) -> tuple[list[Row], dict[int, Row]]:
     topics = sorted({row["topic"] for row in removed if row["topic"] is not None})
     topic_ids = sorted({row["topic_id"] for row in removed if row["topic_id"] is not None})
     rows = removed_writes(events, candidates, topics, topic_ids).toArrow().to_pylist()
-    return sorted(rows, key=_in_order), epochs
+    return sorted(rows, key=_in_order), epochs, cut
 
 
 def _in_order(row: Row) -> tuple[object, ...]:
@@ -94,4 +99,6 @@ def _lost(row: Row, epoch: Row, lines: Sequence[Any]) -> LostWrites:
         first_offset=row["first_offset"],
         last_offset=row["last_offset"],
         evidence=tuple(lines),
+        election=epoch["election"] if epoch["election"] in KNOWN_ELECTIONS else None,
+        stood_before=epoch["stood_before"],
     )

@@ -18,6 +18,7 @@ from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.losses import unsettled_of
 from epochaudit.report.migrations import migration_lines
+from epochaudit.report.missing_writes import SEND_AGAIN, by_acks, in_short
 from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.catalogue import family_title
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
@@ -87,12 +88,14 @@ def headline(report: Report) -> str:
     unsettled = "".join(f"; {what}" for what in unsettled_of(report))
     if violations or exposed:
         found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
-        return f"✗ {found}; {report.judged:,} judged{unsettled}{unverifiable}"
+        lost = f"; {in_short(report)}" if report.lost_writes else ""
+        return f"✗ {found}{lost}; {report.judged:,} judged{unsettled}{unverifiable}"
     if not report.judged:
         why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
         return f"? Nothing was judged, so this result is not a clean one{why}"
-    mark = "?" if unsettled else "✓"
-    return f"{mark} 0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unverifiable}"
+    none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unverifiable}"
+    mark = "?" if unsettled else "!" if report.lost_writes else "✓"
+    return f"{mark} {in_short(report)}; {none}" if report.lost_writes else f"{mark} {none}"
 
 
 def _consequences(report: Report) -> str:
@@ -394,6 +397,8 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 def _next(page: Page, report: Report) -> None:
     flagged = _unique(finding.rule for finding in report.flagged)  # as findings are: the most severe first
     page.heading("What to do next")
+    if by_acks(report)["1"]:
+        page.say((SEND_AGAIN, ""), indent=2, hang=2)
     advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
     for rule in flagged[:SHOWN_NEXT]:
         page.say((f"epochaudit explain {rule}", "bold"), (f": {advice.get(rule) or PAGE_SHOWS}", ""), indent=2, hang=2)
@@ -416,7 +421,7 @@ def _next(page: Page, report: Report) -> None:
             indent=2,
             hang=2,
         )
-    elif not flagged and report.judged and not unsettled_of(report):
+    elif not flagged and report.judged and not unsettled_of(report) and not report.lost_writes:
         page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
 
 

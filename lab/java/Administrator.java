@@ -10,6 +10,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.common.ElectionType;
@@ -68,6 +69,12 @@ public final class Administrator {
                 break;
             case "delete":
                 admin.deleteTopics(Collections.singleton(command[1])).all().get();
+                break;
+            case "delete-records":
+                TopicPartition truncated = partition(command[1], command[2]);
+                Map<TopicPartition, RecordsToDelete> before = Collections.singletonMap(
+                    truncated, RecordsToDelete.beforeOffset(Long.parseLong(command[3])));
+                answer.with("low_watermark", admin.deleteRecords(before).lowWatermarks().get(truncated).get().lowWatermark());
                 break;
             case "describe":
                 TopicDescription topic = admin.describeTopics(Collections.singleton(command[1])).allTopicNames().get().get(command[1]);

@@ -1,16 +1,17 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Producer PARTITIONS PAUSE_MS name=value...: PARTITIONS as orders-0,orders-1.
+ * Producer PARTITIONS PAUSE_MS RECORDS name=value...: PARTITIONS as orders-0,orders-1.
  *
- * <p>Sends one record at a time, to the partitions in turn, and waits for its answer: each batch has one record. Commands: `send N`,
- * `run`, `halt`, `stop`.
+ * <p>Sends one batch of RECORDS records at a time, to the partitions in turn, and waits for its answer. linger.ms must be longer than it
+ * takes to hand over a batch: flush() sends it at once, and whole. Commands: `send N` (batches), `run`, `halt`, `stop`.
  */
 public final class Producer {
     public static void main(String[] arguments) throws Exception {
@@ -22,7 +23,8 @@ public final class Producer {
             partitions.add(Integer.valueOf(name.substring(dash + 1)));
         }
         long pause = Long.parseLong(arguments[1]);
-        Properties settings = Commands.settings(arguments, 2);
+        int records = Integer.parseInt(arguments[2]);
+        Properties settings = Commands.settings(arguments, 3);
         String client = settings.getProperty("client.id");
         Commands commands = new Commands();
         long left = 0;
@@ -41,15 +43,26 @@ public final class Producer {
                     continue;
                 }
                 int index = (int) (number % topics.size());
-                String value = client + "-" + number;
-                Told.event("sent").with("topic", topics.get(index)).with("partition", partitions.get(index)).with("value", value).print();
-                try {
-                    RecordMetadata kept = producer.send(new ProducerRecord<>(topics.get(index), partitions.get(index), null, value)).get();
-                    Told.event("acknowledged").with("topic", kept.topic()).with("partition", kept.partition()).with("offset", kept.offset())
-                        .with("value", value).print();
-                } catch (Exception e) {
-                    Told.event("failed").with("topic", topics.get(index)).with("partition", partitions.get(index)).with("value", value).error(e)
-                        .print();
+                List<String> values = new ArrayList<>();
+                List<Future<RecordMetadata>> answers = new ArrayList<>();
+                for (int record = 0; record < records; record++) {
+                    String value = client + "-" + (number * records + record);
+                    Told.event("sent").with("topic", topics.get(index)).with("partition", partitions.get(index)).with("value", value).print();
+                    values.add(value);
+                    answers.add(producer.send(new ProducerRecord<>(topics.get(index), partitions.get(index), null, value)));
+                }
+                if (records > 1) {
+                    producer.flush();
+                }
+                for (int record = 0; record < records; record++) {
+                    try {
+                        RecordMetadata kept = answers.get(record).get();
+                        Told.event("acknowledged").with("topic", kept.topic()).with("partition", kept.partition())
+                            .with("offset", kept.offset()).with("value", values.get(record)).with("batch", number).print();
+                    } catch (Exception e) {
+                        Told.event("failed").with("topic", topics.get(index)).with("partition", partitions.get(index))
+                            .with("value", values.get(record)).with("batch", number).error(e).print();
+                    }
                 }
                 number++;
                 left--;

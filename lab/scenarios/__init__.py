@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.scenario import Scenario
+from lab.scenarios.acks_one import acks_one
+from lab.scenarios.eligible_leader import eligible_leader
 from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
 from lab.scenarios.frozen_group_member import frozen_group_member
@@ -12,18 +14,22 @@ from lab.scenarios.killed_leader import killed_leader
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.rolling_restart import rolling_restart
-from lab.scenarios.soak import soak
 from lab.scenarios.share_group import share_group
+from lab.scenarios.soak import soak
 from lab.scenarios.stale_requests import stale_requests
+from lab.scenarios.tiered_storage import tiered_storage
 from lab.scenarios.unclean_election import unclean_election
 from lab.scenarios.zombie_leader import zombie_leader
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     rolling_restart,
     killed_leader,
+    acks_one,
     unclean_election,
+    eligible_leader,
     recreated_topic,
     reassignment,
+    tiered_storage,
     zombie_leader,
     frozen_group_member,
     fenced_producer,

@@ -25,8 +25,8 @@ def soak(cluster: Cluster) -> Expected:
     without a finding. `--seed` chooses the disturbances and `--seconds` says how long they go on.
     """
     brokers, random = cluster.layout.brokers, cluster.random
-    for topic, partitions in TOPICS.items():
-        order = [[brokers[(one + at) % len(brokers)] for at in range(len(brokers))] for one in range(partitions)]
+    for topic, count in TOPICS.items():
+        order = [[brokers[(one + at) % len(brokers)] for at in range(len(brokers))] for one in range(count)]
         cluster.create(topic, "/".join(",".join(map(str, replicas)) for replicas in order), min_insync_replicas=2)
     partitions = [f"{topic}-{number}" for topic, count in TOPICS.items() for number in range(count)]
     shop = cluster.producer("shop", partitions, "all")

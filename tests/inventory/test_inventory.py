@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from epochaudit.inventory.assembly import inventory
 from epochaudit.inventory.inventory import EventCounts, Inventory, Migration, Mode, event_counts
 from epochaudit.report.migrations import migration_lines
+from epochaudit.sources.discovery.discovery import discover
 
 
 def group(source: str, event_type: str, rows: int, **changes: Any) -> dict[str, Any]:
@@ -95,6 +98,24 @@ def test_a_nodes_events_show_which_of_its_logs_are_there() -> None:
         ("c", 1): {"request_log": {"FETCH", "METADATA"}, "state_change_log": {"LEADER_STARTS"}},
         ("c", None): {"metadata_log": {"TOPIC_RECORD"}},
     }
+
+
+def test_a_request_log_without_any_event_is_there(tmp_path: Path) -> None:
+    """A broker that leads no partition answers nothing but ApiVersions."""
+    header = '{"requestApiKey":18,"requestApiVersion":4,"correlationId":2,"clientId":"shop","requestApiKeyName":"API_VERSIONS"}'
+    line = f'[2026-11-24 06:35:58,791] DEBUG Completed request:{{"isForwarded":false,"requestHeader":{header},"request":{{}}}}\n'
+    for node in (1, 2):
+        (tmp_path / f"broker-{node}").mkdir()
+        (tmp_path / f"broker-{node}" / "server.log").write_text(
+            f"[2026-11-24 06:35:44,000] INFO [KafkaServer id={node}] started (kafka.server.KafkaServer)\n"
+        )
+    (tmp_path / "broker-1" / "kafka-request.log").write_text(line)
+    events = [group("server_log", "PROCESS_STARTED", 1, node=node) for node in (1, 2)]
+    events.append(group("request_log", "FETCH", 170, node=2))
+    read = inventory([discover(str(tmp_path))], [], counted(*(one | {"cluster": tmp_path.name} for one in events)), {})
+    assert [file.kind for file in read.files if file.path.endswith("request.log")] == ["request-log-json"]
+    assert [("request_log" in node.missing_logs) for node in read.nodes] == [False, False]
+    assert not [one for one in read.missing if "request log" in one.what]
 
 
 def of_mode(

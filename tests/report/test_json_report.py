@@ -15,6 +15,8 @@ def test_the_document_has_the_fields_of_its_schema_version(report: Report) -> No
     assert list(document) == [
         "schema_version",
         "tool",
+        "headline",
+        "missing_writes",
         "capture",
         "rules",
         "findings",

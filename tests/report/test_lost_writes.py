@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import Finding
+from epochaudit.losses.removal import Removal, Replica
 from epochaudit.report import html, json_report, text
-from epochaudit.report.contents import LostWrites, Report
+from epochaudit.report.contents import LostWrites, Report, RuleResult
 from epochaudit.report.losses import losses_of
 from epochaudit.report.lost_writes import lost_rows
-from epochaudit.rules.rule import EXPOSED
+from epochaudit.report.missing_writes import LAST_ANSWERS, SEND_AGAIN, completeness
+from epochaudit.rules.rule import EXPOSED, PASS, UNVERIFIABLE
 from tests.replay.histories import history
 
 # Broker 1 leads in epoch 6, broker 2 in epoch 7 without the records from 110 on, broker 1 in epoch 8 without those from 105 on.
@@ -46,7 +48,8 @@ def events(spark: SparkSession) -> DataFrame:
 
 
 def test_each_producer_of_each_epoch_is_told_what_is_gone(events: DataFrame) -> None:
-    rows, epochs = lost_rows(events)
+    rows, epochs, cut = lost_rows(events)
+    assert not cut
     listed = [
         (
             epochs[row["number"]]["removed_in"],
@@ -67,8 +70,11 @@ def test_each_producer_of_each_epoch_is_told_what_is_gone(events: DataFrame) -> 
     )
 
 
-ANSWER = Evidence("the answer that acknowledged the last of them", 1, "broker-1/kafka-request.log", 7, 0, None, "line")
-START = Evidence("the leader's line that starts the epoch", 2, "broker-2/state-change.log", 9, 0, None, "line")
+ANSWERED, BEGUN = "2026-11-21T04:08:12.001", "2026-11-21T04:08:18.200"
+ANSWER = Evidence(
+    "the answer that acknowledged the last of them", 1, "broker-1/kafka-request.log", 7, 0, ANSWERED, "line"
+)
+START = Evidence("the leader's line that starts the epoch", 2, "broker-2/state-change.log", 9, 0, BEGUN, "line")
 SHOP = LostWrites("west", "orders", None, 0, 7, 90, -1, "shop", "10.0.0.7", None, 30, 90, 119, (ANSWER, START))
 AUDIT = replace(SHOP, acks=1, client="audit", transactional_id="tx", batches=1, first_offset=95, last_offset=95)
 
@@ -93,6 +99,116 @@ def test_all_formats_tell_acks_apart_and_name_producers_and_lines(report: Report
         (1, 1),
         (-1, 30),
     ]
+
+
+WEB = replace(AUDIT, client="web", transactional_id=None, batches=33, first_offset=91, last_offset=118)
+
+
+@pytest.fixture
+def clean(report: Report) -> Report:
+    """A report without findings, of a capture that lacks nothing."""
+    passed = RuleResult("FF-01", "stale-fetch-served", "Stale fetch served", "KIP-320", "high", {PASS: 7})
+    return replace(report, rules=(passed,), findings=())
+
+
+def lines(report: Report, width: int = 200) -> list[str]:
+    return text.render(report, width=width).splitlines()
+
+
+def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report) -> None:
+    lost = replace(clean, lost_writes=(replace(AUDIT, election="clean", stood_before="the ISR [1, 2]"), WEB))
+    page = lines(lost)
+    assert page[:7] == [
+        "! 34 acknowledged writes are missing (all with acks=1); 0 violations, 0 exposed over 7 judged",
+        "",
+        "Was data lost?",
+        "  Yes: 34 acknowledged writes of 2 producers are missing from 1 partition, with acks=1. It promises no more than the leader's"
+        " copy: no rule is broken.",
+        f"    orders-0: 34 writes with acks=1, offsets 91 to 118: web 33, audit 1; acknowledged until {ANSWERED}",
+        f"  {LAST_ANSWERS}",
+        "  orders-0 of west: 34 writes of 2 producers that were acknowledged with acks=1, which promises no more than the leader's copy,"
+        " are missing since leader epoch 7, which starts at offset 90",
+    ]
+    assert (
+        f"    acknowledged by broker 1; broker 2 began leader epoch 7 at {BEGUN}, by a clean election; before it stood the ISR [1, 2]"
+        in page
+    )
+    assert SEND_AGAIN in " ".join(part.strip() for part in page)
+    assert "Nothing to fix" not in text.render(lost)
+    document = json.loads(json_report.render(lost))
+    assert document["headline"] == page[0]
+    assert document["missing_writes"] == {
+        "acks_all": 0, "acks_1": 34, "summary": page[3].strip(), "completeness": LAST_ANSWERS
+    }  # fmt: skip
+    first = document["lost_writes"][0]
+    assert [first[name] for name in ("election", "stood_before", "acknowledged_by", "begun_by", "begun_at")] == [
+        "clean", "the ISR [1, 2]", 1, 2, BEGUN
+    ]  # fmt: skip
+    rendered = html.render(lost)
+    answer = rendered[rendered.index('id="lost"') :]
+    assert page[3].strip().replace("'", "&#39;") in answer
+    assert answer.index(page[3].strip()[:30]) < answer.index("web 33, audit 1") < answer.index("<article")
+
+
+def test_both_kinds_of_acks_are_counted_apart(report: Report) -> None:
+    lost = replace(report, lost_writes=(AUDIT, SHOP))
+    assert text.headline(lost).startswith(
+        "✗ 1 violation, 0 exposed; 31 acknowledged writes are missing (30 with acks=all, 1 with acks=1); 41,034 judged"
+    )
+    assert (
+        "Yes: 31 acknowledged writes of 2 producers are missing from 1 partition, 30 with acks=all, 1 with acks=1."
+        in (" ".join(text.render(lost).split()))
+    )
+
+
+def test_a_page_without_missing_writes_says_nothing_of_them(clean: Report) -> None:
+    assert text.headline(clean) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert "Yes:" not in text.render(clean)
+    assert json.loads(json_report.render(clean))["missing_writes"] == {
+        "acks_all": 0, "acks_1": 0, "summary": None, "completeness": None
+    }  # fmt: skip
+
+
+def test_what_may_hide_more_missing_writes_is_named(clean: Report, lacking: Report) -> None:
+    lost = replace(clean, lost_writes=(AUDIT,))
+    assert completeness(lost) == LAST_ANSWERS
+    unjudged = RuleResult("AW-01", "w", "W", "KIP-320", "critical", {UNVERIFIABLE: 3})
+    for changed, reason in (
+        (replace(lost, rules=(*lost.rules, unjudged)), "of 3 leader epochs it could not be judged"),
+        (
+            replace(lost, inventory=lacking.inventory),
+            "missing: all logs of node 3, which others name (about 4,100 answers)",
+        ),
+        (
+            replace(lost, inventory=replace(lost.inventory, light_nodes=(("west", 2),))),
+            "the request log of 2 leaves calm answers out",
+        ),
+        (replace(lost, lost_writes_cut=True), "more leader epochs began without acknowledged writes than are listed"),
+    ):
+        assert completeness(changed) == f"There may be more: {reason}."
+
+
+def test_where_copies_of_missing_writes_may_be(clean: Report) -> None:
+    lost = replace(clean, lost_writes=(AUDIT,))
+    page = " ".join(text.render(lost).split())
+    assert "no broker is recorded to have truncated them: broker 1 may still have them on disk" in page
+    assert "by an election of a kind that is not in the evidence" in page
+    cut = Removal("west", "orders", None, 0, 7, 90, 119, (6,), False, (Replica(1, 120, 90),))
+    page = " ".join(text.render(replace(lost, removals=(cut,))).split())
+    assert "broker 1 truncated offsets 90 to 119" in page
+    assert "may still have them" not in page
+    other = replace(cut, leader_epoch=8)
+    assert "may still have them" in " ".join(text.render(replace(lost, removals=(other,))).split())
+
+
+def test_a_partition_of_several_clusters_is_named_with_its_cluster(clean: Report) -> None:
+    inventory = replace(clean.inventory, clusters=("east", "west"))
+    lost = replace(clean, inventory=inventory, lost_writes=(AUDIT, replace(SHOP, cluster="east")))
+    page = lines(lost)
+    assert page[4].startswith(
+        "    orders-0 of east: 30 writes with acks=all, offsets 90 to 119: shop 30; acknowledged until"
+    )
+    assert page[5].startswith("    orders-0 of west: 1 write with acks=1, offset 95: audit 1; acknowledged until")
 
 
 def test_findings_about_one_leader_epoch_are_one_loss(report: Report, finding: Finding) -> None:
