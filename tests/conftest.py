@@ -25,6 +25,7 @@ settings.load_profile("default")
 pytest_plugins = ["tests.sample_report"]
 
 CAPTURES = Path(__file__).parent / "captures"
+METADATA_DUMP = "metadata/cluster-metadata.dump.txt"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,6 +38,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def capture_names() -> list[str]:
     """The recorded captures that are bundled with the tests."""
     return sorted(path.name.removesuffix(".tar.xz") for path in CAPTURES.glob("*.tar.xz"))
+
+
+def names_with_dump() -> list[str]:
+    """Those of a KRaft cluster with its metadata log as segment and as dump."""
+    return [name for name in capture_names() if name.startswith("kraft-") and _has(name, METADATA_DUMP)]
+
+
+def _has(name: str, member: str) -> bool:
+    with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
+        return f"{name}/{member}" in archive.getnames()
 
 
 @pytest.fixture(scope="session")

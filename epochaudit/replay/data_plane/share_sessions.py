@@ -16,7 +16,7 @@ from epochaudit.events.views import of_types
 from epochaudit.kafka.api_versions import STABLE_SHARE_SESSION_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FINAL_EPOCH, FULL_EPOCH
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 
 SHARE_SESSION_REQUESTS: Final = ("SHARE_FETCH", "SHARE_ACKNOWLEDGE")
 REFUSED: Final = (Errors.SHARE_SESSION_NOT_FOUND, Errors.INVALID_SHARE_SESSION_EPOCH)
@@ -53,9 +53,7 @@ def share_sessions(events: DataFrame) -> DataFrame:
     )
     rows = _with_order(_with_previous(rows.withColumn("at", at())))
     rows = rows.withColumn("error_code", F.col("request_error_code"))
-    found = rows.groupBy(*_OF_CONNECTION).agg(
-        *(F.min_by(name, "at").alias(f"request_{name}") for name in _FIRST), F.count("*").alias("requests")
-    )
+    found = rows.groupBy(*_OF_CONNECTION).agg(*of_first(_FIRST, "at", "request_"), F.count("*").alias("requests"))
     previous = {f"previous_{name}": F.col(f"request_previous.{name}") for name in (*PLACE_OF_NODE, "session_epoch")}
     found = with_refs(found.withColumns(previous), events, "request", "previous")
     return found.select(
@@ -95,11 +93,9 @@ def _with_order(rows: DataFrame) -> DataFrame:
     judged = (accepted & (epoch > FULL_EPOCH)) | F.col("request_error_code").isin(*REFUSED)
     rows = rows.where(judged).withColumn("order", order)
     in_order = F.coalesce(F.col("order") == NEXT, F.lit(False))
-    kept = {
-        "previous": F.when(_holds(known), F.col("previous")),
-        "repeated_epoch": F.when(~in_order, epoch),
-    }
-    return rows.withColumns(kept)
+    return rows.withColumns(
+        {"previous": F.when(_holds(known), F.col("previous")), "repeated_epoch": F.when(~in_order, epoch)}
+    )
 
 
 def _holds(condition: Column) -> Column:

@@ -17,7 +17,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE, with_coordinator_log
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.places import PLACE_OF_NODE, at, with_refs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.spark.memo import checkpointed
 
 INITIALIZE: Final = "INITIALIZE_SHARE_GROUP_STATE"
@@ -69,9 +69,7 @@ def share_states(events: DataFrame) -> DataFrame:
             "at": at(),
         }
     )
-    found = rows.groupBy(*_REQUEST, "after_read", "after_state", "recorded").agg(
-        *(F.min_by(name, "at").alias(f"request_{name}") for name in _FIRST)
-    )
+    found = rows.groupBy(*_REQUEST, "after_read", "after_state", "recorded").agg(*of_first(_FIRST, "at", "request_"))
     first = {name: F.col(f"request_{name}") for name in ("arrival_ms", "time_ms", "client_id", "correlation_id")}
     found = with_refs(found.withColumns(first), events, "request").join(histories, list(_AT_NODE), "left")
     found = found.withColumns(
@@ -141,17 +139,18 @@ def _histories(events: DataFrame) -> DataFrame:
     answer = F.struct(
         "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
     )
-    by_epoch = answered.withColumn("own_epoch", own).where(F.col("own_epoch") >= 0)
+    by_epoch = answered.withColumns({"own_epoch": own, "answer": answer}).where(F.col("own_epoch") >= 0)
+    in_time = then_by_place(F.col("time_ms"))
     by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch").agg(
-        F.min_by(answer, "time_ms").alias("first"), F.max_by(answer, "time_ms").alias("last")
+        *of_first(("answer",), in_time, "first_"), *of_last(("answer",), in_time, "last_")
     )
-    both = F.array_distinct(F.array("first", "last"))
+    both = F.array_distinct(F.array("first_answer", "last_answer"))
     at_node = by_epoch.groupBy(*_AT_NODE).agg(
         F.flatten(F.collect_list(F.when(is_read, both))).alias("reads"),
         F.flatten(F.collect_list(F.when(~is_read, both))).alias("states"),
         F.max(F.when(is_read, F.col("own_epoch"))).alias("highest_leader_epoch"),
         F.max(F.when(~is_read, F.col("own_epoch"))).alias("highest_state_epoch"),
-        F.min("first.until_ms").alias("recorded_ms"),
+        F.min("first_answer.until_ms").alias("recorded_ms"),
     )
     change = F.struct(
         "node", (F.col("event_type") == DELETE).alias("deletes"), "state_epoch", F.col("arrival_ms").alias("from_ms"),

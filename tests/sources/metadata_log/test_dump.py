@@ -11,7 +11,7 @@ import pytest
 
 from epochaudit.sources.metadata_log import dump as metadata_dump
 from epochaudit.sources.sink import LineOutcome
-from tests.conftest import capture_names
+from tests.conftest import names_with_dump
 from tests.sources.decoding import Decoded, decode
 
 DUMPING = "Dumping /data/__cluster_metadata-0/00000000000000000000.log"
@@ -297,7 +297,7 @@ def test_a_dump_of_a_data_topic_is_not_recognised() -> None:
     assert not metadata_dump.recognise(f"{DUMPING}\n{batch(0, 0)}\n| offset: 0 payload: hello".encode())
 
 
-@pytest.mark.parametrize("name", [name for name in capture_names() if name.startswith("kraft-")])
+@pytest.mark.parametrize("name", names_with_dump())
 def test_recorded_dumps_hold_the_known_number_of_records(
     name: str, capture: Callable[[str], Path], expected: Callable[[str], dict[str, Any]]
 ) -> None:

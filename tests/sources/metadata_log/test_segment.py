@@ -20,7 +20,7 @@ from epochaudit.sources.metadata_log import dump as metadata_dump
 from epochaudit.sources.metadata_log import segment as metadata_segment
 from epochaudit.sources.metadata_log.segment import MetadataSegment, recognise, texts
 from epochaudit.sources.sink import RowSink
-from tests.conftest import capture_names
+from tests.conftest import names_with_dump
 from tests.sources.batch_writer import (
     CODECS,
     TIME,
@@ -80,7 +80,7 @@ def offsets(found: Read) -> list[int]:
     return [event["metadata_offset"] for event in found.events]
 
 
-@pytest.mark.parametrize("name", [name for name in capture_names() if name.startswith("kraft-")])
+@pytest.mark.parametrize("name", names_with_dump())
 def test_a_log_and_its_dump_give_the_same_events(name: str, capture: Callable[[str], Path]) -> None:
     folder = capture(name) / "metadata"
     raw = (folder / "00000000000000000000.log").read_bytes()
@@ -100,7 +100,7 @@ def decode_dump(dump: str) -> list[Event]:
     return sorted(events, key=lambda event: int(str(event["metadata_offset"])))
 
 
-@pytest.mark.parametrize("name", [name for name in capture_names() if name.startswith("kraft-")])
+@pytest.mark.parametrize("name", names_with_dump())
 def test_a_record_reads_as_the_dump_prints_it(name: str, capture: Callable[[str], Path]) -> None:
     folder = capture(name) / "metadata"
     dump = (folder / "cluster-metadata.dump.txt").read_text()
