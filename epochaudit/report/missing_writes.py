@@ -11,13 +11,14 @@ from epochaudit.inventory.inventory import LOGS, REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
+from epochaudit.report.losses import losses_of
 from epochaudit.report.page import plural
 from epochaudit.rules.rule import UNVERIFIABLE
 
 RULE: Final = "AW-01"
 SHOWN_PRODUCERS: Final = 5
 LAST_ANSWERS: Final = (
-    "These are all that the request logs show. A broker that dies may leave the last answers out of its log."
+    "No other missing write shows in the request logs. A broker that dies may leave the last answers out of its log."
 )
 LEADERS_COPY: Final = "It promises no more than the leader's copy: no rule is broken."
 SEND_AGAIN: Final = (
@@ -104,7 +105,7 @@ def in_short(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """The answer in one sentence or two; only for a report with lost writes."""
+    """The answer in one to three sentences, lost offsets first; only for a report with lost writes."""
     writes = missing_writes(report)
     producers = {(one.cluster, one.client, one.host, one.transactional_id) for one in report.lost_writes}
     partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in report.lost_writes}
@@ -117,7 +118,18 @@ def summary(report: Report) -> str:
         promised = f"with acks=1. {LEADERS_COPY}"
     elif not counts["1"]:
         promised = "with acks=all."
-    return f"Yes: {plural(total, 'acknowledged write')} {where}, {promised}"
+    return f"Yes: {_discarded(report)}{plural(total, 'acknowledged write')} {where}, {promised}"
+
+
+def _discarded(report: Report) -> str:
+    """A sentence about the lost offsets, among which the missing writes may be; empty if there are none."""
+    losses = losses_of(report)
+    if not losses:
+        return ""
+    records = sum(one.records for one in losses)
+    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in losses}
+    were = "was" if records == 1 else "were"
+    return f"{plural(records, 'record')} at most {were} discarded from {plural(len(partitions), 'partition')}. "
 
 
 def completeness(report: Report) -> str:

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import Finding
 from epochaudit.losses.removal import Removal, Replica
-from epochaudit.report import html, json_report, text
+from epochaudit.report import html, json_report, missing_writes, text
 from epochaudit.report.contents import LostWrites, Report, RuleResult
-from epochaudit.report.losses import losses_of
+from epochaudit.report.losses import Loss, losses_of
 from epochaudit.report.lost_writes import lost_rows
-from epochaudit.report.missing_writes import LAST_ANSWERS, SEND_AGAIN, completeness
+from epochaudit.report.missing_writes import LAST_ANSWERS, SEND_AGAIN, completeness, summary
 from epochaudit.rules.rule import EXPOSED, PASS, UNVERIFIABLE
 from tests.replay.histories import history
 
@@ -158,6 +158,16 @@ def test_both_kinds_of_acks_are_counted_apart(report: Report) -> None:
     assert (
         "Yes: 31 acknowledged writes of 2 producers are missing from 1 partition, 30 with acks=all, 1 with acks=1."
         in (" ".join(text.render(lost).split()))
+    )
+
+
+def test_lost_offsets_are_named_before_the_missing_writes_among_them(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = Loss("c", "orders", None, 0, 3, 10, 29, committed=True, given_out=True, finding_ids=(), skipped=())
+    monkeypatch.setattr(missing_writes, "losses_of", lambda _: (loss, replace(loss, partition=1, last_offset=10)))
+    assert summary(replace(report, lost_writes=(SHOP,))).startswith(
+        "Yes: 21 records at most were discarded from 2 partitions. 30 acknowledged writes of 1 producer are missing"
     )
 
 
