@@ -12,7 +12,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,12 +151,6 @@ def _compare(path: str, one: Any, other: Any, found: list[str]) -> None:
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) < 80 else f"{text[:77]}..."
-
-
-def compared(capture: Path, environments: Sequence[Environment] = ENVIRONMENTS) -> dict[str, list[str]]:
-    """For each environment, what differs from the reference's report of the capture. Raises NoReport."""
-    reference = report(REFERENCE, capture)
-    return {one.name: differences(reference, report(one, capture)) for one in environments}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

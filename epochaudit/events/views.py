@@ -45,6 +45,11 @@ def client_host() -> Column:
     return F.nullif(F.regexp_extract("connection", r"-([^-]*):\d+-\d+(?:-\d+)?$", 1), F.lit(""))
 
 
+def holds(condition: Column) -> Column:
+    """The condition, false where it is null."""
+    return F.coalesce(condition, F.lit(False))
+
+
 def run_rows() -> Column:
     """The number of rows that an event row stands for; see schemas/events.toml."""
     return F.coalesce("run_rows", F.lit(1))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types
+from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import STABLE_SHARE_SESSION_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FINAL_EPOCH, FULL_EPOCH
@@ -86,17 +86,13 @@ def _with_order(rows: DataFrame) -> DataFrame:
     accepted = F.col("request_error_code") == Errors.NONE
     order = (
         F.when(~accepted, F.lit(None).cast("string"))
-        .when(_holds(known & (epoch == following)), F.lit(NEXT))
-        .when(_holds(known & adjoining), F.lit(OUT_OF_ORDER))
+        .when(holds(known & (epoch == following)), F.lit(NEXT))
+        .when(holds(known & adjoining), F.lit(OUT_OF_ORDER))
         .otherwise(F.lit(UNKNOWN))
     )
     judged = (accepted & (epoch > FULL_EPOCH)) | F.col("request_error_code").isin(*REFUSED)
     rows = rows.where(judged).withColumn("order", order)
     in_order = F.coalesce(F.col("order") == NEXT, F.lit(False))
     return rows.withColumns(
-        {"previous": F.when(_holds(known), F.col("previous")), "repeated_epoch": F.when(~in_order, epoch)}
+        {"previous": F.when(holds(known), F.col("previous")), "repeated_epoch": F.when(~in_order, epoch)}
     )
-
-
-def _holds(condition: Column) -> Column:
-    return F.coalesce(condition, F.lit(False))

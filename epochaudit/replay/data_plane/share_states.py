@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE, with_coordinator_log
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
@@ -63,9 +63,9 @@ def share_states(events: DataFrame) -> DataFrame:
     )
     rows = rows.join(histories, list(_AT_NODE), "left").withColumns(
         {
-            "after_read": _holds(F.col("leader_epoch") < F.col("highest_leader_epoch")) & _newer_read().isNotNull(),
-            "after_state": _holds(F.col("state_epoch") < F.col("highest_state_epoch")) & _newer_state().isNotNull(),
-            "recorded": _holds(F.col("recorded_ms") < F.col("arrival_ms")),
+            "after_read": holds(F.col("leader_epoch") < F.col("highest_leader_epoch")) & _newer_read().isNotNull(),
+            "after_state": holds(F.col("state_epoch") < F.col("highest_state_epoch")) & _newer_state().isNotNull(),
+            "recorded": holds(F.col("recorded_ms") < F.col("arrival_ms")),
             "at": at(),
         }
     )
@@ -83,8 +83,8 @@ def share_states(events: DataFrame) -> DataFrame:
         *_REQUEST, "client_id", "correlation_id", "recorded", "request_ref", F.lit(None).cast("string").alias("topic"),
         F.col("newer_read.leader_epoch").alias("newer_leader_epoch"), F.col("newer_read.ref").alias("newer_read_ref"),
         F.col("newer_state.state_epoch").alias("newer_state_epoch"), F.col("newer_state.ref").alias("newer_state_ref"),
-        _holds(F.exists(elsewhere, lambda c: c["deletes"])).alias("deleted_elsewhere"),
-        _holds(F.exists(elsewhere, lambda c: c["deletes"] | (c["state_epoch"] > F.col("newer_read.state_epoch"))))
+        holds(F.exists(elsewhere, lambda c: c["deletes"])).alias("deleted_elsewhere"),
+        holds(F.exists(elsewhere, lambda c: c["deletes"] | (c["state_epoch"] > F.col("newer_read.state_epoch"))))
         .alias("changed_elsewhere"),
     )  # fmt: skip
     return with_coordinator_log(with_identity(found, topic_incarnations(events)), events, SHARE_GROUP_STATE)
@@ -162,7 +162,3 @@ def _histories(events: DataFrame) -> DataFrame:
         "changes", F.coalesce("changes", F.array().cast("array<struct<node:int,deletes:boolean,state_epoch:int,"
                                                        "from_ms:bigint,until_ms:bigint>>"))
     )  # fmt: skip
-
-
-def _holds(condition: Column) -> Column:
-    return F.coalesce(condition, F.lit(False))
