@@ -149,11 +149,11 @@ def record(run: Run, folder: Path, jars: Sequence[Path], classes: Path) -> Recor
 
 
 def judge(recording: Recording) -> Result:
-    """Its audit, compared with what the clients were told."""
+    """Its audit, compared with the clients' own lists."""
     began = monotonic()
     run, expected = recording.run, recording.expected
     report = audit(recording.folder)
-    truth = read(recording.folder / "told")
+    truth = read(recording.folder / "clients")
     subject = Subject(report, truth, expected, run.release.version, recording.nodes, may_control=run.mode == ZOOKEEPER)
     checks = compare(subject)
     if all(check.passed for check in checks):
@@ -290,7 +290,7 @@ def main(
     seconds: float,
     keep: bool,
 ) -> None:
-    """Run scenarios on real Kafka clusters, and compare what epochaudit reports with what the clients were told.
+    """Run scenarios on real Kafka clusters, and compare what epochaudit reports with the clients' own lists.
 
     Exit codes: 0 all passed, 1 a report differs from what clients know, 2 a run could not be carried out.
     """

@@ -152,18 +152,18 @@ class Node:
 
 
 class Client:
-    """A Java program of lab/java. `events` is what it says that it was told."""
+    """A Java program of lab/java. `events` is what it prints: the answers that it got."""
 
     def __init__(self, cluster: Cluster, name: str, command: Sequence[str | Path]) -> None:
         self.name, self._cluster = name, cluster
-        self._told = cluster.told / f"{name}.jsonl"
-        self._told.touch()
-        self._process = cluster.processes.start(command, self._told, cluster.output / f"{name}.err", commands=True)
+        self._printed = cluster.client_lists / f"{name}.jsonl"
+        self._printed.touch()
+        self._process = cluster.processes.start(command, self._printed, cluster.output / f"{name}.err", commands=True)
         self._read, self._events = 0, list[dict[str, Any]]()
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
         """What it has printed so far."""
-        with self._told.open("rb") as lines:
+        with self._printed.open("rb") as lines:
             lines.seek(self._read)
             for line in lines:
                 if not line.endswith(b"\n"):
@@ -252,7 +252,7 @@ class Cluster:
     """The nodes and clients of one run, below one folder:
 
     nodes: logs and data of each node, and the clients' logs: what is collected and audited.
-    told: what the clients were told, and the time line of the run. The audit does not see it.
+    clients: the clients' lists of the answers that they got, and the time line of the run. The audit does not see it.
 
     random, seconds: the choices of a scenario that makes any, and for how long it goes on.
     """
@@ -274,9 +274,9 @@ class Cluster:
         self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
         self._scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
         self.class_path = os.pathsep.join(map(str, [classes, *jars]))
-        self.output, self.told = folder / "output", folder / "told"
+        self.output, self.client_lists = folder / "output", folder / "clients"
         self._client_logs = folder / "nodes" / "clients"
-        for one in (self.output, self.told, self._client_logs):
+        for one in (self.output, self.client_lists, self._client_logs):
             one.mkdir(parents=True)
         self._started = monotonic()
         self.clients: list[Client] = []
@@ -293,7 +293,7 @@ class Cluster:
 
     def note(self, text: str) -> None:
         """A line of the run's time line."""
-        with (self.told / "time-line.txt").open("a", encoding="utf-8") as lines:
+        with (self.client_lists / "time-line.txt").open("a", encoding="utf-8") as lines:
             lines.write(f"{strftime('%H:%M:%S')} {monotonic() - self._started:6.1f} s  {text}\n")
 
     @property
@@ -431,7 +431,7 @@ class Cluster:
         return client
 
     def transactions(self, name: str, transactional_id: str) -> Client:
-        """A transactional producer that does what it is told."""
+        """A transactional producer that obeys commands."""
         self.note(f"producer {name} of transactional id {transactional_id}")
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 60000, "max.block.ms": 20000}
         client = self._client(name, "Transactions", [], settings)
@@ -450,7 +450,7 @@ class Cluster:
         return client
 
     def share_member(self, name: str, topics: Sequence[str], group: str) -> Client:
-        """A member of a share group, which acknowledges records when it is told to."""
+        """A member of a share group, which acknowledges records on command."""
         self.note(f"member {name} of share group {group} of {', '.join(topics)}")
         settings = {
             "group.id": group,
@@ -510,7 +510,7 @@ class Cluster:
             answer = self.admin(f"create {topic} {replicas}{settings}", may_fail=True)
             if answer.get("error", "TopicExistsException") != "TopicExistsException":
                 raise RunError(f"{topic} can't be created: {answer}")
-            # The client asks again by itself if an answer is lost, and then is told that its own topic exists.
+            # The client asks again by itself if an answer is lost, and then gets the error that its own topic exists.
             return "error" not in answer or is_led()
 
         wait_for(f"{topic} is created", is_created, 60, pause=1)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from lab.truth import Partition, Told, Truth
+from lab.truth import ClientRecord, Partition, Truth
 
 Report = Mapping[str, Any]
 ACKS: Final = {"all": -1, "1": 1}
@@ -99,24 +99,24 @@ def _check(name: str, mistakes: list[str], right: str) -> Check:
     return Check(name, not mistakes, "; ".join(mistakes) if mistakes else right)
 
 
-def _missing(subject: Subject, acks: str | None = None) -> list[Told]:
+def _missing(subject: Subject, acks: str | None = None) -> list[ClientRecord]:
     gone = _gone(subject, subject.truth.acknowledged)
     return [one for one in gone if acks in (None, one.acks)]
 
 
-def _batches(records: Iterable[Told]) -> list[Told]:
+def _batches(records: Iterable[ClientRecord]) -> list[ClientRecord]:
     """The first record of each batch."""
-    first: dict[object, Told] = {}
+    first: dict[object, ClientRecord] = {}
     for one in sorted(records, key=lambda one: one.offset):
         first.setdefault(one.batch_key, one)
     return list(first.values())
 
 
-def _missing_of_consumers(subject: Subject) -> list[Told]:
+def _missing_of_consumers(subject: Subject) -> list[ClientRecord]:
     return _gone(subject, subject.truth.consumed)
 
 
-def _gone(subject: Subject, records: Iterable[Told]) -> list[Told]:
+def _gone(subject: Subject, records: Iterable[ClientRecord]) -> list[ClientRecord]:
     return subject.truth.missing(records, subject.expected.deleted, subject.expected.deleted_below)
 
 
@@ -126,15 +126,15 @@ def _conclusive(subject: Subject) -> Check:
     mistakes = []
     if not truth.acknowledged:
         mistakes.append("no record was acknowledged")
-    unread = sorted({one.place for one in (*truth.acknowledged, *truth.consumed)} - truth.kept.keys())
+    unread = sorted({one.place for one in (*truth.acknowledged, *truth.consumed)} - truth.stored.keys())
     if unread:
         mistakes.append(f"not read back at the end: {_named(unread)}")
     gone = {one.place for one in (*_missing(subject), *_missing_of_consumers(subject))}
     mistakes += [f"nothing of {topic}-{partition} is missing" for topic, partition in sorted(expected.losses - gone)]
     mistakes += [
-        f"{topic}-{partition} still has offset {min(truth.kept[topic, partition])}, which was deleted"
+        f"{topic}-{partition} still has offset {min(truth.stored[topic, partition])}, which was deleted"
         for (topic, partition), below in sorted(expected.deleted_below.items())
-        if min(truth.kept.get((topic, partition)) or {below: ""}) < below
+        if min(truth.stored.get((topic, partition)) or {below: ""}) < below
     ]
     if (expected.refusals or expected.fenced) and not truth.refused:
         mistakes.append("no client was refused anything")
@@ -168,14 +168,16 @@ def _evidence(subject: Subject) -> Check:
 
 def _answers(subject: Subject) -> Check:
     """Each acknowledgement that a client counts is an answer that the report counts. Answers may have been lost on their way."""
-    told = len(_batches(subject.truth.acknowledged))
+    listed = len(_batches(subject.truth.acknowledged))
     counted = subject.report["capture"]["error_codes"].get("PRODUCE", {}).get("0", 0)
     mistakes = (
-        [f"clients count {told} acknowledgements, the report {counted}"]
-        if counted < told - _not_logged(subject)
+        [f"clients count {listed} acknowledgements, the report {counted}"]
+        if counted < listed - _not_logged(subject)
         else []
     )
-    return _check("acknowledgements are counted", mistakes, f"{told} told, {counted} in the request logs")
+    return _check(
+        "acknowledgements are counted", mistakes, f"{listed} listed by clients, {counted} in the request logs"
+    )
 
 
 def _not_logged(subject: Subject) -> int:
@@ -220,16 +222,16 @@ def _lost_writes(subject: Subject) -> Check:
     producer had failures. With acks=1 it may lack the last ones before a kill
     (`Expected.killed`).
     """
-    told: dict[tuple[str, int, Partition], list[int]] = {}
+    listed: dict[tuple[str, int, Partition], list[int]] = {}
     for one in _batches(_missing(subject)):
-        told.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
+        listed.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
     reported: dict[tuple[str, int, Partition], list[Mapping[str, Any]]] = {}
     for entry in subject.report["lost_writes"]:
         reported.setdefault((entry["client"], entry["acks"], (entry["topic"], entry["partition"])), []).append(entry)
     mistakes = []
-    for key in sorted({*told, *reported}):
+    for key in sorted({*listed, *reported}):
         client, acks, place = key
-        offsets, entries = sorted(told.get(key, [])), reported.get(key, [])
+        offsets, entries = sorted(listed.get(key, [])), reported.get(key, [])
         batches = sum(one["batches"] for one in entries)
         unknown = subject.truth.failed.get((client, place), 0)
         name = f"{client} (acks={'all' if acks == ACKS['all'] else acks}) in {place[0]}-{place[1]}"
@@ -242,7 +244,7 @@ def _lost_writes(subject: Subject) -> Check:
             exact = not unknown and not unlogged
             if first > known[0] or last < known[-1] or (exact and (first, last) != (known[0], known[-1])):
                 mistakes.append(f"{name} misses offsets {known[0]} to {offsets[-1]}, the report has {first} to {last}")
-    right = ", ".join(f"{key[0]} {len(offsets)}" for key, offsets in sorted(told.items())) or "none"
+    right = ", ".join(f"{key[0]} {len(offsets)}" for key, offsets in sorted(listed.items())) or "none"
     return _check("acknowledged records that are missing", mistakes, f"missing: {right}")
 
 
@@ -258,7 +260,7 @@ def _losses(subject: Subject) -> Check:
     unanswered = {place for (_, place), count in subject.truth.failed.items() if count}
     mistakes = [f"lost, not reported: {_ranges(must - reported)}"] if must - reported else []
     surplus = {one for one in reported - may if one[0] not in unanswered}
-    surplus |= {one for one in reported if subject.truth.kept.get(one[0]) is None}
+    surplus |= {one for one in reported if subject.truth.stored.get(one[0]) is None}
     if surplus:
         mistakes.append(f"reported, not lost: {_ranges(surplus)}")
     return _check("lost offsets", mistakes, _ranges(reported) or "none")
@@ -266,7 +268,7 @@ def _losses(subject: Subject) -> Check:
 
 def _readers(subject: Subject) -> Check:
     """Who had read the records that were lost."""
-    told = {(one.client, one.place) for one in _missing_of_consumers(subject)}
+    listed = {(one.client, one.place) for one in _missing_of_consumers(subject)}
     reported = {
         (reader["client"], (one["topic"], one["partition"]))
         for one in subject.report["losses"]
@@ -274,13 +276,14 @@ def _readers(subject: Subject) -> Check:
     }
     mistakes = [
         f"{client} had read lost records of {topic}-{partition}, and is not named"
-        for client, (topic, partition) in told - reported
+        for client, (topic, partition) in listed - reported
     ]
     mistakes += [
-        f"{client} is named, and had read none of {topic}-{partition}" for client, (topic, partition) in reported - told
+        f"{client} is named, and had read none of {topic}-{partition}"
+        for client, (topic, partition) in reported - listed
     ]
     return _check(
-        "consumers that had read lost records", mistakes, ", ".join(sorted({client for client, _ in told})) or "none"
+        "consumers that had read lost records", mistakes, ", ".join(sorted({client for client, _ in listed})) or "none"
     )
 
 
@@ -319,11 +322,11 @@ def _skipped(subject: Subject) -> Check:
     mistakes = []
     for key in sorted({*subject.expected.skipped, *reported}):
         client, topic, partition = key
-        kept = subject.truth.kept.get((topic, partition), {})
+        stored = subject.truth.stored.get((topic, partition), {})
         read = {one.offset for one in subject.truth.consumed if one.client == client and one.place == (topic, partition)
-                and kept.get(one.offset) == one.value}  # fmt: skip
-        told = sorted(set(kept) - read)
-        stated = (told[0], told[-1]) if told else None
+                and stored.get(one.offset) == one.value}  # fmt: skip
+        skipped = sorted(set(stored) - read)
+        stated = (skipped[0], skipped[-1]) if skipped else None
         if stated != reported.get(key):
             mistakes.append(
                 f"{client} did not read {stated} of {topic}-{partition}, the report has {reported.get(key)}"
@@ -355,9 +358,9 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     durable = [one for one in truth.acknowledged if one.acks == "all" and not truth.is_missing(one)]
     if durable:
         victim = durable[-1]
-        kept = {place: dict(records) for place, records in truth.kept.items()}
-        del kept[victim.place][victim.offset]
-        yield f"{victim.value} is missing", replace(subject, truth=replace(truth, kept=kept))
+        stored = {place: dict(records) for place, records in truth.stored.items()}
+        del stored[victim.place][victim.offset]
+        yield f"{victim.value} is missing", replace(subject, truth=replace(truth, stored=stored))
     for client, place in sorted({(one.client, one.place) for one in _missing(subject)}):
         gone = [one for one in _batches(_missing(subject)) if (one.client, one.place) == (client, place)]
         noticed_from = truth.failed.get((client, place), 0) + subject.expected.killed + 1

@@ -1,4 +1,4 @@
-"""What the clients of a run were told: independent of any log that epochaudit reads."""
+"""What the clients of a run saw, by their own lists: independent of any log that epochaudit reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Told:
-    """A record that a producer was told to be stored, or that a consumer was given.
+class ClientRecord:
+    """A record that was acknowledged to a producer, or that a consumer read.
 
     acks is `all` or `1`, of consumers empty. batch: the number of the producer's batch, null if not stated.
     """
@@ -41,27 +41,27 @@ class Truth:
     """The lists of all clients of a run.
 
     sent: records that producers sent; failed: batches without an answer or with an error, by client and partition.
-    kept: what each partition holds at the end: offset -> value.
-    refused: errors that clients were told, as (client, command, error).
+    stored: what each partition holds at the end: offset -> value.
+    refused: errors that clients got, as (client, command, error).
     """
 
     sent: int = 0
-    acknowledged: tuple[Told, ...] = ()
+    acknowledged: tuple[ClientRecord, ...] = ()
     failed: Mapping[tuple[str, Partition], int] = field(default_factory=dict)
-    consumed: tuple[Told, ...] = ()
-    kept: Mapping[Partition, Mapping[int, str]] = field(default_factory=dict)
+    consumed: tuple[ClientRecord, ...] = ()
+    stored: Mapping[Partition, Mapping[int, str]] = field(default_factory=dict)
     refused: tuple[tuple[str, str, str], ...] = ()
 
-    def is_missing(self, record: Told) -> bool:
+    def is_missing(self, record: ClientRecord) -> bool:
         """The partition does not hold this record at its offset."""
-        return self.kept.get(record.place, {}).get(record.offset) != record.value
+        return self.stored.get(record.place, {}).get(record.offset) != record.value
 
     def missing(
         self,
-        records: Iterable[Told],
+        records: Iterable[ClientRecord],
         deleted: Collection[str] = (),
         deleted_below: Mapping[Partition, int] | None = None,
-    ) -> list[Told]:
+    ) -> list[ClientRecord]:
         """Those that are gone.
 
         deleted: producers whose records were deleted on purpose, with their topic. deleted_below: the offset below which the records of a
@@ -88,10 +88,10 @@ def read(folder: Path) -> Truth:
 
 def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
     """The same of events in memory, by client."""
-    acknowledged: list[Told] = []
-    consumed: list[Told] = []
+    acknowledged: list[ClientRecord] = []
+    consumed: list[ClientRecord] = []
     failed: dict[tuple[str, Partition], set[object]] = {}
-    kept: dict[Partition, dict[int, str]] = {}
+    stored: dict[Partition, dict[int, str]] = {}
     refused: list[tuple[str, str, str]] = []
     sent = 0
     for client, events in lists.items():
@@ -103,21 +103,23 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
                 case "sent":
                     sent += 1
                 case "acknowledged":
-                    acknowledged.append(_told(client, one, acks))
+                    acknowledged.append(_record(client, one, acks))
                 case "failed":
                     place = (one["topic"], one["partition"])
                     failed.setdefault((client, place), set()).add(one.get("batch", one.get("value")))
                 case "consumed":
-                    consumed.append(_told(client, one))
-                case "kept":
-                    kept.setdefault((one["topic"], one["partition"]), {})[one["offset"]] = one["value"]
+                    consumed.append(_record(client, one))
+                case "stored":
+                    stored.setdefault((one["topic"], one["partition"]), {})[one["offset"]] = one["value"]
                 case "end":
-                    kept.setdefault((one["topic"], one["partition"]), {})
+                    stored.setdefault((one["topic"], one["partition"]), {})
                 case "refused":
                     refused.append((client, one["command"], one["error"]))
     unanswered = {key: len(batches) for key, batches in failed.items()}
-    return Truth(sent, tuple(acknowledged), unanswered, tuple(consumed), kept, tuple(refused))
+    return Truth(sent, tuple(acknowledged), unanswered, tuple(consumed), stored, tuple(refused))
 
 
-def _told(client: str, event: Mapping[str, Any], acks: str = "") -> Told:
-    return Told(client, event["topic"], event["partition"], event["offset"], event["value"], acks, event.get("batch"))
+def _record(client: str, event: Mapping[str, Any], acks: str = "") -> ClientRecord:
+    return ClientRecord(
+        client, event["topic"], event["partition"], event["offset"], event["value"], acks, event.get("batch")
+    )

@@ -129,7 +129,7 @@ class LostWrites:
     leader_epoch began at start_offset, without them. acks: -1 = all members of the ISR had the records, 1 = only the leader. host: of the
     producer. batches: how many; first_offset and last_offset are the lowest and the highest of their base offsets. How many records
     they had is not recorded. evidence: the line of the answer that acknowledged the last of them (or a later one to the same producer),
-    and the line of the leader that starts the epoch. election: clean, unclean, or null if the evidence does not show it; stood_before:
+    and the line of the leader that starts the epoch. election: clean, unclean, or null if the evidence does not show it; candidates_before:
     the ISR before it, with the eligible leader replicas, as text; null if not recorded.
     """
 
@@ -148,7 +148,7 @@ class LostWrites:
     last_offset: int
     evidence: tuple[Evidence, ...] = ()
     election: str | None = None
-    stood_before: str | None = None
+    candidates_before: str | None = None
 
     @property
     def acknowledged_by(self) -> int | None:

@@ -100,5 +100,5 @@ def _lost(row: Row, epoch: Row, lines: Sequence[Any]) -> LostWrites:
         last_offset=row["last_offset"],
         evidence=tuple(lines),
         election=epoch["election"] if epoch["election"] in KNOWN_ELECTIONS else None,
-        stood_before=epoch["stood_before"],
+        candidates_before=epoch["candidates_before"],
     )

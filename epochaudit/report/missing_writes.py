@@ -176,7 +176,7 @@ def how(writes: MissingWrites) -> list[str]:
         elected = {"clean": "by a clean election", "unclean": "by an unclean election"}.get(
             first.election or "", "by an election of a kind that is not in the evidence"
         )
-        before = f"; before it stood {first.stood_before}" if first.stood_before else ""
+        before = f"; before it: {first.candidates_before}" if first.candidates_before else ""
         began = f"broker {first.begun_by} began leader epoch {first.leader_epoch}{when}, {elected}{before}"
         lines.append(f"acknowledged by {brokers}; {began}" if brokers else began)
     if writes.removal is not None:

@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.rules.rule import Branch, passed, unverifiable
 
 STARTED: Final = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
-ELECTION: Final = "the election was {election}: before it stood {stood_before}"
+ELECTION: Final = "the election was {election}; before it: {candidates_before}"
 ASKED: Final = (
     "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
     "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",

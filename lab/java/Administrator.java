@@ -22,7 +22,7 @@ public final class Administrator {
     public static void main(String[] arguments) throws Exception {
         Commands commands = new Commands();
         try (Admin admin = Admin.create(Commands.settings(arguments, 0))) {
-            Told.event("started").print();
+            ClientEvent.of("started").print();
             while (true) {
                 String[] command = commands.next(1000);
                 if (command == null) {
@@ -31,7 +31,7 @@ public final class Administrator {
                 if (command[0].equals("stop")) {
                     break;
                 }
-                Told answer = Told.event("answer").with("command", String.join(" ", command));
+                ClientEvent answer = ClientEvent.of("answer").with("command", String.join(" ", command));
                 try {
                     answer(admin, command, answer);
                 } catch (Exception e) {
@@ -40,10 +40,10 @@ public final class Administrator {
                 answer.print();
             }
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 
-    private static void answer(Admin admin, String[] command, Told answer) throws Exception {
+    private static void answer(Admin admin, String[] command, ClientEvent answer) throws Exception {
         switch (command[0]) {
             case "cluster":
                 answer.with("nodes", ids(admin.describeCluster().nodes().get()));

@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /**
  * Consumer follow|group|read TOPICS name=value...: TOPICS as orders,payments.
  *
- * <p>`follow` reads all partitions without a group. `group` subscribes. `read` reads what the partitions hold now, prints it as `kept`
+ * <p>`follow` reads all partitions without a group. `group` subscribes. `read` reads what the partitions hold now, prints it as `stored`
  * and ends. Commands: `commit`, `hold` (no poll from now on), `resume`, `stop`.
  */
 public final class Consumer {
@@ -30,14 +30,14 @@ public final class Consumer {
                 consumer.assign(partitions(consumer, topics));
                 consumer.seekToBeginning(consumer.assignment());
             }
-            Told.event("started").print();
+            ClientEvent.of("started").print();
             if (arguments[0].equals("read")) {
                 read(consumer);
             } else {
                 follow(consumer, commands);
             }
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 
     private static List<TopicPartition> partitions(KafkaConsumer<String, String> consumer, List<String> topics) {
@@ -52,17 +52,17 @@ public final class Consumer {
         consumer.subscribe(topics, new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-                Told.event("revoked").with("partitions", partitions.size()).print();
+                ClientEvent.of("revoked").with("partitions", partitions.size()).print();
             }
 
             @Override
             public void onPartitionsLost(Collection<TopicPartition> partitions) {
-                Told.event("lost").with("partitions", partitions.size()).print();
+                ClientEvent.of("lost").with("partitions", partitions.size()).print();
             }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-                Told.event("assigned").with("partitions", partitions.size()).print();
+                ClientEvent.of("assigned").with("partitions", partitions.size()).print();
             }
         });
     }
@@ -71,11 +71,11 @@ public final class Consumer {
         Map<TopicPartition, Long> ends = consumer.endOffsets(consumer.assignment());
         while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
             for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
-                tell("kept", record);
+                report("stored", record);
             }
         }
         ends.forEach((partition, end) ->
-            Told.event("end").with("topic", partition.topic()).with("partition", partition.partition()).with("offset", end).print());
+            ClientEvent.of("end").with("topic", partition.topic()).with("partition", partition.partition()).with("offset", end).print());
     }
 
     private static void follow(KafkaConsumer<String, String> consumer, Commands commands) throws InterruptedException {
@@ -88,30 +88,30 @@ public final class Consumer {
             try {
                 if (command != null && command[0].equals("commit")) {
                     consumer.commitSync();
-                    Told.event("done").with("command", "commit").print();
+                    ClientEvent.of("done").with("command", "commit").print();
                 } else if (command != null) {
                     polls = command[0].equals("resume");
-                    Told.event("done").with("command", command[0]).print();
+                    ClientEvent.of("done").with("command", command[0]).print();
                 }
             } catch (KafkaException e) {
-                Told.event("refused").with("command", command[0]).error(e).print();
+                ClientEvent.of("refused").with("command", command[0]).error(e).print();
             }
             if (!polls) {
                 continue;
             }
             try {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
-                    tell("consumed", record);
+                    report("consumed", record);
                 }
             } catch (KafkaException e) {
-                Told.event("poll_failed").error(e).print();
+                ClientEvent.of("poll_failed").error(e).print();
                 Thread.sleep(200);
             }
         }
     }
 
-    private static void tell(String event, ConsumerRecord<String, String> record) {
-        Told.event(event).with("topic", record.topic()).with("partition", record.partition()).with("offset", record.offset())
+    private static void report(String event, ConsumerRecord<String, String> record) {
+        ClientEvent.of(event).with("topic", record.topic()).with("partition", record.partition()).with("offset", record.offset())
             .with("leader_epoch", record.leaderEpoch().orElse(null)).with("value", record.value()).print();
     }
 }

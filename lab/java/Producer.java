@@ -29,7 +29,7 @@ public final class Producer {
         Commands commands = new Commands();
         long left = 0;
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
-            Told.event("started").with("acks", settings.getProperty("acks")).print();
+            ClientEvent.of("started").with("acks", settings.getProperty("acks")).print();
             for (long number = 0; ; ) {
                 String[] command = commands.next(left > 0 ? pause : 20);
                 if (command != null) {
@@ -37,7 +37,7 @@ public final class Producer {
                         break;
                     }
                     left = command[0].equals("send") ? left + Long.parseLong(command[1]) : command[0].equals("run") ? Long.MAX_VALUE : 0;
-                    Told.event(command[0]).print();
+                    ClientEvent.of(command[0]).print();
                 }
                 if (left == 0) {
                     continue;
@@ -47,7 +47,7 @@ public final class Producer {
                 List<Future<RecordMetadata>> answers = new ArrayList<>();
                 for (int record = 0; record < records; record++) {
                     String value = client + "-" + (number * records + record);
-                    Told.event("sent").with("topic", topics.get(index)).with("partition", partitions.get(index)).with("value", value).print();
+                    ClientEvent.of("sent").with("topic", topics.get(index)).with("partition", partitions.get(index)).with("value", value).print();
                     values.add(value);
                     answers.add(producer.send(new ProducerRecord<>(topics.get(index), partitions.get(index), null, value)));
                 }
@@ -56,11 +56,11 @@ public final class Producer {
                 }
                 for (int record = 0; record < records; record++) {
                     try {
-                        RecordMetadata kept = answers.get(record).get();
-                        Told.event("acknowledged").with("topic", kept.topic()).with("partition", kept.partition())
-                            .with("offset", kept.offset()).with("value", values.get(record)).with("batch", number).print();
+                        RecordMetadata stored = answers.get(record).get();
+                        ClientEvent.of("acknowledged").with("topic", stored.topic()).with("partition", stored.partition())
+                            .with("offset", stored.offset()).with("value", values.get(record)).with("batch", number).print();
                     } catch (Exception e) {
-                        Told.event("failed").with("topic", topics.get(index)).with("partition", partitions.get(index))
+                        ClientEvent.of("failed").with("topic", topics.get(index)).with("partition", partitions.get(index))
                             .with("value", values.get(record)).with("batch", number).error(e).print();
                     }
                 }
@@ -68,6 +68,6 @@ public final class Producer {
                 left--;
             }
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 }

@@ -21,26 +21,26 @@ public final class StaleRequests {
         String topic = arguments[2];
         int partition = Integer.parseInt(arguments[3]);
         int current = Integer.parseInt(arguments[4]);
-        Told.event("started").print();
+        ClientEvent.of("started").print();
         try (Connection broker = new Connection(Integer.parseInt(arguments[0]), arguments[1])) {
             for (int epoch = current - 1; epoch <= current + 1; epoch++) {
                 ByteBufferAccessor offsets = broker.answer(listOffsets(topic, partition, epoch), LIST_OFFSETS_VERSION);
-                tell("LIST_OFFSETS", epoch - current,
+                report("LIST_OFFSETS", epoch - current,
                     new ListOffsetsResponseData(offsets, LIST_OFFSETS_VERSION).topics().get(0).partitions().get(0).errorCode());
                 ByteBufferAccessor end = broker.answer(endOffset(topic, partition, epoch), OFFSET_FOR_LEADER_EPOCH_VERSION);
-                tell("OFFSET_FOR_LEADER_EPOCH", epoch - current,
+                report("OFFSET_FOR_LEADER_EPOCH", epoch - current,
                     new OffsetForLeaderEpochResponseData(end, OFFSET_FOR_LEADER_EPOCH_VERSION).topics().iterator().next().partitions().get(0)
                         .errorCode());
                 ByteBufferAccessor records = broker.answer(fetch(topic, partition, epoch), FETCH_VERSION);
-                tell("FETCH", epoch - current,
+                report("FETCH", epoch - current,
                     new FetchResponseData(records, FETCH_VERSION).responses().get(0).partitions().get(0).errorCode());
             }
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 
-    private static void tell(String api, int distance, short errorCode) {
-        Told.event(errorCode == 0 ? "answered" : "refused").with("command", api).with("distance", distance)
+    private static void report(String api, int distance, short errorCode) {
+        ClientEvent.of(errorCode == 0 ? "answered" : "refused").with("command", api).with("distance", distance)
             .with("error", String.valueOf(errorCode)).print();
     }
 

@@ -11,7 +11,7 @@ public final class Transactions {
         String client = settings.getProperty("client.id");
         Commands commands = new Commands();
         KafkaProducer<String, String> producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
-        Told.event("started").with("acks", "all").print();
+        ClientEvent.of("started").with("acks", "all").print();
         for (long number = 0; ; ) {
             String[] command = commands.next(1000);
             if (command == null) {
@@ -31,13 +31,13 @@ public final class Transactions {
                     case "send":
                         String value = client + "-" + number++;
                         int partition = Integer.parseInt(command[2]);
-                        Told.event("sent").with("topic", command[1]).with("partition", partition).with("value", value).print();
+                        ClientEvent.of("sent").with("topic", command[1]).with("partition", partition).with("value", value).print();
                         try {
-                            RecordMetadata kept = producer.send(new ProducerRecord<>(command[1], partition, null, value)).get();
-                            Told.event("acknowledged").with("topic", kept.topic()).with("partition", kept.partition())
-                                .with("offset", kept.offset()).with("value", value).print();
+                            RecordMetadata stored = producer.send(new ProducerRecord<>(command[1], partition, null, value)).get();
+                            ClientEvent.of("acknowledged").with("topic", stored.topic()).with("partition", stored.partition())
+                                .with("offset", stored.offset()).with("value", value).print();
                         } catch (Exception e) {
-                            Told.event("failed").with("topic", command[1]).with("partition", partition).with("value", value).error(e).print();
+                            ClientEvent.of("failed").with("topic", command[1]).with("partition", partition).with("value", value).error(e).print();
                             throw e;
                         }
                         break;
@@ -48,12 +48,12 @@ public final class Transactions {
                         producer.abortTransaction();
                         break;
                 }
-                Told.event("done").with("command", command[0]).print();
+                ClientEvent.of("done").with("command", command[0]).print();
             } catch (Exception e) {
-                Told.event("refused").with("command", command[0]).error(e).print();
+                ClientEvent.of("refused").with("command", command[0]).error(e).print();
             }
         }
         producer.close(java.time.Duration.ofSeconds(2));
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 }

@@ -75,11 +75,11 @@ def share_group(cluster: Cluster) -> Expected:
         raise RunError(f"{last} was written in leader epoch {current}: no older one can be asked for")
     coordinator = int(cluster.partition("__share_group_state")["leader"])
     stale = cluster.stale_share_requests("stale", coordinator, leader, "pickers", "orders", 0, current)
-    told = {
+    answers = {
         (str(one["command"]), int(one["distance"])): int(one["error"]) for one in stale.events() if "distance" in one
     }
-    if told != ANSWERS:
-        raise RunError(f"Kafka answered otherwise than its protocol says: {told}")
+    if answers != ANSWERS:
+        raise RunError(f"Kafka answered otherwise than its protocol says: {answers}")
     refusals = {(api.split()[0], code) for (api, _), code in ANSWERS.items() if code and "STATE" in api}
     return Expected(
         refusals=tuple(

@@ -16,7 +16,7 @@ RULES = {"LIST_OFFSETS": ("LO-01", "LO-02"), "OFFSET_FOR_LEADER_EPOCH": ("OE-01"
 def stale_requests(cluster: Cluster) -> Expected:
     """A client asks a leader in an older, in the current and in a newer leader epoch: the first and the last are fenced. No finding.
 
-    It sends ListOffsets, OffsetForLeaderEpoch and Fetch, and is told 74 (FENCED_LEADER_EPOCH), 0 and 75 (UNKNOWN_LEADER_EPOCH). The
+    It sends ListOffsets, OffsetForLeaderEpoch and Fetch, and gets 74 (FENCED_LEADER_EPOCH), 0 and 75 (UNKNOWN_LEADER_EPOCH). The
     report must count these answers, and LO-01, LO-02, OE-01, OE-02, FF-01 and FF-02 must have judged its requests as fenced.
     """
     cluster.create("orders", "1,2,3", min_insync_replicas=2)
@@ -34,8 +34,8 @@ def stale_requests(cluster: Cluster) -> Expected:
     if not current:
         raise RunError(f"{last} was written in leader epoch {current}: no older one can be asked for")
     stale = cluster.stale_requests("stale", leader, "orders", 0, current)
-    told = {(one["command"], str(one["distance"])): int(one["error"]) for one in stale.events() if "distance" in one}
-    if told != {(api, distance): code for api in RULES for distance, code in CODES.items()}:
-        raise RunError(f"Kafka answered otherwise than its protocol says: {told}")
+    answers = {(one["command"], str(one["distance"])): int(one["error"]) for one in stale.events() if "distance" in one}
+    if answers != {(api, distance): code for api in RULES for distance, code in CODES.items()}:
+        raise RunError(f"Kafka answered otherwise than its protocol says: {answers}")
     refusals = tuple(Refusal(api, (code,)) for api in RULES for code in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH))
     return Expected(refusals=refusals, fenced=frozenset((rule, "stale") for rules in RULES.values() for rule in rules))

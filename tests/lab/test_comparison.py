@@ -23,7 +23,7 @@ MISSING = "acknowledged records that are missing"
 CUT = 6  # the later leader epoch starts here
 
 
-def told(client: str, acks: str, offsets: range | list[int]) -> list[dict[str, Any]]:
+def acknowledged(client: str, acks: str, offsets: range | list[int]) -> list[dict[str, Any]]:
     """A producer's list; each value names its client."""
     events: list[dict[str, Any]] = [{"event": "started", "acks": acks}]
     for offset in offsets:
@@ -35,18 +35,18 @@ def told(client: str, acks: str, offsets: range | list[int]) -> list[dict[str, A
 
 def lists() -> dict[str, list[dict[str, Any]]]:
     """shop (acks=all) has the even offsets, web (acks=1) the odd ones; from 6 on the partition has others at the end."""
-    shop, web = told("shop", "all", [0, 2, 4, 6, 8]), told("web", "1", [1, 3, 5, 7, 9])
+    shop, web = acknowledged("shop", "all", [0, 2, 4, 6, 8]), acknowledged("web", "1", [1, 3, 5, 7, 9])
     values = {offset: f"{'web' if offset % 2 else 'shop'}-{offset}" for offset in OFFSETS}
-    later = told("mobile", "all", [6, 7])
+    later = acknowledged("mobile", "all", [6, 7])
     ledger = [{"event": "consumed", "offset": offset, "value": value, **PLACE} for offset, value in values.items()]
-    kept = [{"event": "kept", "offset": offset, "value": values[offset], **PLACE} for offset in range(CUT)]
-    kept += [{"event": "kept", "offset": offset, "value": f"mobile-{offset}", **PLACE} for offset in (6, 7)]
+    stored = [{"event": "stored", "offset": offset, "value": values[offset], **PLACE} for offset in range(CUT)]
+    stored += [{"event": "stored", "offset": offset, "value": f"mobile-{offset}", **PLACE} for offset in (6, 7)]
     return {
         "shop": shop,
         "web": web,
         "mobile": later,
         "ledger": ledger,
-        "reader": [*kept, {"event": "end", "offset": 8, **PLACE}],
+        "reader": [*stored, {"event": "end", "offset": 8, **PLACE}],
     }
 
 
@@ -289,7 +289,7 @@ def test_the_last_answers_before_a_kill_may_not_be_logged() -> None:
 
 def test_records_that_were_deleted_with_their_topic_are_not_missing() -> None:
     events = lists()
-    events["old"] = told("old", "all", [0, 1, 2])
+    events["old"] = acknowledged("old", "all", [0, 1, 2])
     truth = of_events(events)
 
     def counted(found: dict[str, Any]) -> None:
@@ -301,13 +301,13 @@ def test_records_that_were_deleted_with_their_topic_are_not_missing() -> None:
 
 
 def test_a_consumer_that_skipped_records_is_compared_with_its_list() -> None:
-    kept = {("sessions", 0): {offset: f"new-{offset}" for offset in range(5)}}
+    stored = {("sessions", 0): {offset: f"new-{offset}" for offset in range(5)}}
     place = {"topic": "sessions", "partition": 0}
     events = {
         "archive": [{"event": "consumed", "offset": offset, "value": f"new-{offset}", **place} for offset in (3, 4)]
     }
     truth = replace(of_events({**lists(), **events}))
-    truth = replace(truth, kept={**truth.kept, **kept})
+    truth = replace(truth, stored={**truth.stored, **stored})
     expected = Expected(losses=frozenset({("payments", 0)}), skipped=frozenset({("archive", "sessions", 0)}))
 
     def reported(found: dict[str, Any]) -> None:

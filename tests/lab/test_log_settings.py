@@ -66,7 +66,7 @@ def test_stock_settings_alone_do_not_log_requests() -> None:
 
 
 @pytest.mark.parametrize("release", [OLD, NEW], ids=lambda release: release.version)
-def test_a_client_logs_to_a_file_and_keeps_stdout_for_what_it_was_told(tmp_path: Path, release: Release) -> None:
+def test_a_client_logs_to_a_file_and_leaves_stdout_to_the_answers(tmp_path: Path, release: Release) -> None:
     (option,) = client_options(release, tmp_path, tmp_path / "shop.log")
     (settings,) = tmp_path.glob("shop.log4j*.properties")
     assert option.endswith(str(settings))

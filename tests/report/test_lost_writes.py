@@ -116,7 +116,7 @@ def lines(report: Report, width: int = 200) -> list[str]:
 
 
 def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report) -> None:
-    lost = replace(clean, lost_writes=(replace(AUDIT, election="clean", stood_before="the ISR [1, 2]"), WEB))
+    lost = replace(clean, lost_writes=(replace(AUDIT, election="clean", candidates_before="the ISR [1, 2]"), WEB))
     page = lines(lost)
     assert page[:7] == [
         "! 34 acknowledged writes are missing (all with acks=1); 0 violations, 0 exposed over 7 judged",
@@ -130,7 +130,7 @@ def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report
         " are missing since leader epoch 7, which starts at offset 90",
     ]
     assert (
-        f"    acknowledged by broker 1; broker 2 began leader epoch 7 at {BEGUN}, by a clean election; before it stood the ISR [1, 2]"
+        f"    acknowledged by broker 1; broker 2 began leader epoch 7 at {BEGUN}, by a clean election; before it: the ISR [1, 2]"
         in page
     )
     assert SEND_AGAIN in " ".join(part.strip() for part in page)
@@ -141,7 +141,7 @@ def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report
         "acks_all": 0, "acks_1": 34, "summary": page[3].strip(), "completeness": LAST_ANSWERS
     }  # fmt: skip
     first = document["lost_writes"][0]
-    assert [first[name] for name in ("election", "stood_before", "acknowledged_by", "begun_by", "begun_at")] == [
+    assert [first[name] for name in ("election", "candidates_before", "acknowledged_by", "begun_by", "begun_at")] == [
         "clean", "the ISR [1, 2]", 1, 2, BEGUN
     ]  # fmt: skip
     rendered = html.render(lost)

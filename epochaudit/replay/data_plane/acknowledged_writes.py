@@ -155,8 +155,8 @@ def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     """One row per leader epoch in which a node acknowledged writes, with any acks, and leader epoch that began without some of them.
 
     Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch,
-    log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election and stood_before (of that), until (null, or the
-    offset from which on another epoch in between had removed the records).
+    log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election and candidates_before (of that), until (null,
+    or the offset from which on another epoch in between had removed the records).
     """
     by_epoch = (
         answered.where(F.col("leader_epoch").isNotNull())
@@ -166,7 +166,7 @@ def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     starts = epochs.where(named & F.col("start_offset").isNotNull()).select(
         *_KEY, "topic", "topic_id", F.col("leader_epoch").alias("removed_in"), "start_offset", "start_ref",
-        "election", "stood_before",
+        "election", "candidates_before",
     )  # fmt: skip
     removed = starts.join(F.broadcast(by_epoch), list(_KEY)).where(
         (F.col("removed_in") > F.col("leader_epoch")) & (F.col("start_offset") <= F.col("base_offset"))

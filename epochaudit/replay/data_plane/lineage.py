@@ -43,7 +43,7 @@ def lineage(events: DataFrame) -> DataFrame:
     several topics had.
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
-    previous_isr, stood_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
+    previous_isr, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
     `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
@@ -390,7 +390,7 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, stood_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
+    """Adds election, election_ref, previous_isr, candidates_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -399,7 +399,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 does so until the leader changes the ISR, in later epochs, too: only the first one counts.
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
-    previous_isr is the ISR before; stood_before has it and the eligible leader replicas as text, null unless that state is recorded.
+    previous_isr is the ISR before; candidates_before has it and the eligible leader replicas as text, null unless that state is recorded.
     For the others see `_with_begun`.
     """
     previous = F.lag("last_state").over(_of_partition())
@@ -421,7 +421,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 .otherwise("unclean"),
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "previous_isr": before["isr"],
-                "stood_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
+                "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
             }
         )
         .drop("first_state", "last_state", "previous_state", "unclean_ref", "recovering_ref")

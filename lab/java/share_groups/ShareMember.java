@@ -15,7 +15,7 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * ShareMember TOPICS name=value...: a member of a share group, which acknowledges records only when it is told to.
+ * ShareMember TOPICS name=value...: a member of a share group, which acknowledges records only on command.
  *
  * <p>It prints what it acquires, and does not ask for more until it has acknowledged all of it. Commands: `acknowledge`, `follow` (from
  * now on it acknowledges by itself), `stop`.
@@ -28,10 +28,10 @@ public final class ShareMember {
         try (KafkaShareConsumer<String, String> member =
             new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             member.subscribe(Arrays.asList(arguments[0].split(",")));
-            Told.event("started").print();
+            ClientEvent.of("started").print();
             work(member, commands);
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 
     private static void readFromTheBeginning(Properties settings) throws Exception {
@@ -60,7 +60,7 @@ public final class ShareMember {
             if (acquired.isEmpty()) {
                 for (ConsumerRecord<String, String> record : member.poll(Duration.ofMillis(200))) {
                     acquired.add(record);
-                    Told.event("acquired").with("topic", record.topic()).with("partition", record.partition())
+                    ClientEvent.of("acquired").with("topic", record.topic()).with("partition", record.partition())
                         .with("offset", record.offset()).with("value", record.value())
                         .with("delivery_count", record.deliveryCount().orElse(null)).print();
                 }
@@ -69,17 +69,17 @@ public final class ShareMember {
     }
 
     private static void acknowledge(KafkaShareConsumer<String, String> member, List<ConsumerRecord<String, String>> acquired) {
-        Told refused = null;
+        ClientEvent refused = null;
         try {
             acquired.forEach(member::acknowledge);
             for (Optional<KafkaException> error : member.commitSync().values()) {
                 if (error.isPresent()) {
-                    refused = Told.event("refused").with("command", "acknowledge").error(error.get());
+                    refused = ClientEvent.of("refused").with("command", "acknowledge").error(error.get());
                 }
             }
         } catch (KafkaException | IllegalStateException e) {
-            refused = Told.event("refused").with("command", "acknowledge").error(e);
+            refused = ClientEvent.of("refused").with("command", "acknowledge").error(e);
         }
-        (refused == null ? Told.event("done").with("command", "acknowledge").with("records", acquired.size()) : refused).print();
+        (refused == null ? ClientEvent.of("done").with("command", "acknowledge").with("records", acquired.size()) : refused).print();
     }
 }

@@ -25,14 +25,14 @@ public final class StaleShareRequests {
         Uuid topic = Uuid.fromString(arguments[4]);
         int partition = Integer.parseInt(arguments[5]);
         int leaderEpoch = Integer.parseInt(arguments[6]);
-        Told.event("started").print();
+        ClientEvent.of("started").print();
         try (Connection coordinator = new Connection(Integer.parseInt(arguments[0]), client)) {
             askCoordinator(coordinator, group, topic, partition, leaderEpoch);
         }
         try (Connection leader = new Connection(Integer.parseInt(arguments[1]), client)) {
             askLeader(leader, group);
         }
-        Told.event("stopped").print();
+        ClientEvent.of("stopped").print();
     }
 
     private static void askCoordinator(Connection coordinator, String group, Uuid topic, int partition, int leaderEpoch) throws Exception {
@@ -41,17 +41,17 @@ public final class StaleShareRequests {
             ReadShareGroupStateResponseData.PartitionResult state =
                 new ReadShareGroupStateResponseData(coordinator.answer(read(group, topic, partition, epoch), STATE_VERSION), STATE_VERSION)
                     .results().get(0).partitions().get(0);
-            tell("READ_SHARE_GROUP_STATE leader_epoch", epoch - leaderEpoch, state.errorCode());
+            report("READ_SHARE_GROUP_STATE leader_epoch", epoch - leaderEpoch, state.errorCode());
             stateEpoch = state.stateEpoch();
         }
-        tell("WRITE_SHARE_GROUP_STATE leader_epoch", -1, write(coordinator, group, topic, partition, leaderEpoch - 1, stateEpoch));
-        tell("WRITE_SHARE_GROUP_STATE leader_epoch", 0, write(coordinator, group, topic, partition, leaderEpoch, stateEpoch));
-        tell("WRITE_SHARE_GROUP_STATE state_epoch", -1, write(coordinator, group, topic, partition, leaderEpoch, stateEpoch - 1));
+        report("WRITE_SHARE_GROUP_STATE leader_epoch", -1, write(coordinator, group, topic, partition, leaderEpoch - 1, stateEpoch));
+        report("WRITE_SHARE_GROUP_STATE leader_epoch", 0, write(coordinator, group, topic, partition, leaderEpoch, stateEpoch));
+        report("WRITE_SHARE_GROUP_STATE state_epoch", -1, write(coordinator, group, topic, partition, leaderEpoch, stateEpoch - 1));
         InitializeShareGroupStateRequestData older = new InitializeShareGroupStateRequestData().setGroupId(group).setTopics(List.of(
             new InitializeShareGroupStateRequestData.InitializeStateData().setTopicId(topic).setPartitions(List.of(
                 new InitializeShareGroupStateRequestData.PartitionData().setPartition(partition).setStateEpoch(stateEpoch - 1)
                     .setStartOffset(0)))));
-        tell("INITIALIZE_SHARE_GROUP_STATE state_epoch", -1,
+        report("INITIALIZE_SHARE_GROUP_STATE state_epoch", -1,
             new InitializeShareGroupStateResponseData(coordinator.answer(older, STATE_VERSION), STATE_VERSION).results().get(0).partitions()
                 .get(0).errorCode());
     }
@@ -75,13 +75,13 @@ public final class StaleShareRequests {
     /** A share session without partitions: each of its epochs is sent twice, and once more when the session is closed. */
     private static void askLeader(Connection leader, String group) throws Exception {
         String member = Uuid.randomUuid().toString();
-        tell("SHARE_FETCH opens", 0, fetch(leader, group, member, 0));
-        tell("SHARE_FETCH session_epoch", 0, fetch(leader, group, member, 1));
-        tell("SHARE_FETCH session_epoch", -1, fetch(leader, group, member, 1));
-        tell("SHARE_ACKNOWLEDGE session_epoch", 0, acknowledge(leader, group, member, 2));
-        tell("SHARE_ACKNOWLEDGE session_epoch", -1, acknowledge(leader, group, member, 2));
-        tell("SHARE_ACKNOWLEDGE closes", 0, acknowledge(leader, group, member, -1));
-        tell("SHARE_FETCH closed", -1, fetch(leader, group, member, 3));
+        report("SHARE_FETCH opens", 0, fetch(leader, group, member, 0));
+        report("SHARE_FETCH session_epoch", 0, fetch(leader, group, member, 1));
+        report("SHARE_FETCH session_epoch", -1, fetch(leader, group, member, 1));
+        report("SHARE_ACKNOWLEDGE session_epoch", 0, acknowledge(leader, group, member, 2));
+        report("SHARE_ACKNOWLEDGE session_epoch", -1, acknowledge(leader, group, member, 2));
+        report("SHARE_ACKNOWLEDGE closes", 0, acknowledge(leader, group, member, -1));
+        report("SHARE_FETCH closed", -1, fetch(leader, group, member, 3));
     }
 
     private static short fetch(Connection leader, String group, String member, int sessionEpoch) throws Exception {
@@ -96,8 +96,8 @@ public final class StaleShareRequests {
         return new ShareAcknowledgeResponseData(leader.answer(request, SESSION_VERSION), SESSION_VERSION).errorCode();
     }
 
-    private static void tell(String command, int distance, short errorCode) {
-        Told.event(errorCode == 0 ? "answered" : "refused").with("command", command).with("distance", distance)
+    private static void report(String command, int distance, short errorCode) {
+        ClientEvent.of(errorCode == 0 ? "answered" : "refused").with("command", command).with("distance", distance)
             .with("error", String.valueOf(errorCode)).print();
     }
 }

@@ -2,25 +2,25 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a client was told, as JSON lines on stdout. Its own log goes elsewhere. */
-final class Told {
+/** An answer that a client got, as a line of JSON on stdout. The log of the client library goes elsewhere. */
+final class ClientEvent {
     private final Map<String, Object> fields = new LinkedHashMap<>();
 
-    private Told(String event) {
+    private ClientEvent(String event) {
         fields.put("event", event);
     }
 
-    static Told event(String name) {
-        return new Told(name);
+    static ClientEvent of(String name) {
+        return new ClientEvent(name);
     }
 
-    Told with(String name, Object value) {
+    ClientEvent with(String name, Object value) {
         fields.put(name, value);
         return this;
     }
 
     /** The class of what the cluster answered, without the wrappers of futures. */
-    Told error(Throwable thrown) {
+    ClientEvent error(Throwable thrown) {
         Throwable cause = thrown;
         while (cause instanceof java.util.concurrent.ExecutionException && cause.getCause() != null) {
             cause = cause.getCause();
