@@ -44,6 +44,7 @@ from epochaudit.replay.data_plane.high_watermarks import high_watermarks
 from epochaudit.replay.data_plane.leader_hints import is_refused_with_hint, leader_hints
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
+from epochaudit.replay.data_plane.member_commits import member_commits, states_member_epoch
 from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
 from epochaudit.replay.data_plane.positions import positions
 from epochaudit.replay.data_plane.producer_ids import (
@@ -120,6 +121,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "log_directories": Frame(log_directories, has_rows=names_directories),
     "log_order": Frame(log_order, has_rows=_is_metadata_record),
     "log_runs": Frame(log_runs, (LOG_BATCHES,)),
+    "member_commits": Frame(member_commits, COMMITS, states_member_epoch),
     "metadata": Frame(metadata),
     "metadata_answers": Frame(metadata_answers, (METADATA,)),
     "offline_directories": Frame(offline_directories, (REGISTRATION_CHANGE,), takes_directories_offline),
