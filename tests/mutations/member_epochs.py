@@ -105,3 +105,19 @@ def former_member_epoch_commits(copy: Copy) -> Place:
                 group=commit.asked["groupId"],
             )
     raise NotThereError("no commit a second after the second heartbeat of a member, and a second before its last")
+
+
+@mutation("GE-04", HEALTHY, fetches=False)
+def older_member_epoch_states_itself(copy: Copy) -> Place:
+    """A coordinator answers two higher member epochs, and then accepts a heartbeat in the epoch before both."""
+    heartbeats = heartbeats_of(copy, use_new_protocol(copy))
+    for number in (1, 2):
+        raise_epoch(copy, heartbeats, number)
+    stale = heartbeats[3]
+    if stale.arrived_at < heartbeats[2].answered_at + _APART:
+        raise NotThereError("the fourth heartbeat of the member arrives within a second of the answer before")
+    stale.asked["memberEpoch"] -= 2
+    stale.write()
+    return Place(
+        node=stale.node, client=stale.client, correlation_id=stale.correlation_id, group=stale.asked["groupId"]
+    )

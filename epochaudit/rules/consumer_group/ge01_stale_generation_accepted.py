@@ -46,7 +46,7 @@ class StaleGenerationAccepted(Rule):
     answered to JoinGroup only: it is not written yet, and a new election for __consumer_offsets may undo it. Other error codes are no
     verdict: 27 (REBALANCE_IN_PROGRESS), and 14 to 16 of a coordinator that moves.
 
-    Groups of KIP-848 are not judged: their members have epochs of their own (GE-05).
+    Groups of KIP-848 are not judged: their members have epochs of their own (GE-04, GE-05).
 
     ## What to do
     Look at the consumer named by its client id and `connection`: it was frozen, or away for longer than `session.timeout.ms` or
