@@ -17,6 +17,8 @@ RELIABLE_METADATA_VERSION: Final = 9  # MetadataResponse.hasReliableLeaderEpochs
 
 LEADER_EPOCH_STOP_REPLICA_VERSION: Final = 3  # leaderEpoch and deletePartition of each partition (KIP-570)
 
+MEMBER_EPOCH_OFFSET_COMMIT_VERSION: Final = 9  # generationIdOrMemberEpoch may be a member epoch (KIP-848)
+
 STABLE_SHARE_SESSION_VERSION: Final = 1  # ShareFetch, ShareAcknowledge: version 0 was an early access of 4.0 (KIP-932)
 
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition: INELIGIBLE_REPLICA and NEW_LEADER_ELECTED (KIP-841)

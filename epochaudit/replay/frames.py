@@ -40,10 +40,12 @@ from epochaudit.replay.data_plane.fetches import fetches
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, binds, follower_answers
 from epochaudit.replay.data_plane.follower_epochs import follower_epochs, in_an_epoch
 from epochaudit.replay.data_plane.group_generations import group_generations
+from epochaudit.replay.data_plane.group_heartbeats import group_heartbeats
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
 from epochaudit.replay.data_plane.leader_hints import is_refused_with_hint, leader_hints
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
+from epochaudit.replay.data_plane.member_commits import member_commits, states_member_epoch
 from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
 from epochaudit.replay.data_plane.positions import positions
 from epochaudit.replay.data_plane.producer_ids import (
@@ -63,6 +65,7 @@ from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS,
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
+from epochaudit.replay.state.member_epochs import CONSUMER_GROUP_HEARTBEAT
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS
 from epochaudit.replay.state.quorum import QUORUM_REQUESTS, STATE_CHANGED, VOTE, is_quorum_request
@@ -109,6 +112,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "follower_answers": Frame(follower_answers, TO_FOLLOWERS, binds),
     "follower_epochs": Frame(follower_epochs, TO_FOLLOWERS, in_an_epoch),
     "group_generations": Frame(group_generations, COMMITS),
+    "group_heartbeats": Frame(group_heartbeats, (CONSUMER_GROUP_HEARTBEAT,)),
     "heartbeats": Frame(heartbeats, (HEARTBEAT,)),
     "high_watermarks": Frame(high_watermarks, ("FETCH",)),
     "isr_changes": Frame(isr_changes, ("ALTER_PARTITION",)),
@@ -120,6 +124,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "log_directories": Frame(log_directories, has_rows=names_directories),
     "log_order": Frame(log_order, has_rows=_is_metadata_record),
     "log_runs": Frame(log_runs, (LOG_BATCHES,)),
+    "member_commits": Frame(member_commits, COMMITS, states_member_epoch),
     "metadata": Frame(metadata),
     "metadata_answers": Frame(metadata_answers, (METADATA,)),
     "offline_directories": Frame(offline_directories, (REGISTRATION_CHANGE,), takes_directories_offline),

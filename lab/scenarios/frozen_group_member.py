@@ -10,6 +10,7 @@ from lab.scenario import scenario
 
 # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH
 FENCED = (22, 25, 110, 113)
+_RULES = {"classic": "GE-01", "consumer": "GE-05"}
 
 
 @scenario("orders")
@@ -18,7 +19,7 @@ def frozen_group_member(cluster: Cluster) -> Expected:
 
     Another member has its partition by then. From 4.0 on a second group does the same with the group protocol of KIP-848. The report must
     count the refused OffsetCommit: 22 (ILLEGAL_GENERATION), 25 (UNKNOWN_MEMBER_ID), 110 (FENCED_MEMBER_EPOCH) or 113 (STALE_MEMBER_EPOCH).
-    GE-01 must have judged that of the first group as fenced.
+    GE-01 must have judged that of the first group as fenced, GE-05 that of the second.
     """
     cluster.create("orders", "1,2,3")
     shop = cluster.producer("shop", ["orders-0"], "all", pause_ms=1)
@@ -49,7 +50,8 @@ def frozen_group_member(cluster: Cluster) -> Expected:
             raise RunError(f"the commit of {zombie.name} failed for another reason: {refusal}")
         zombie.ask("resume")
         shop.send(10)
-    return Expected(refusals=(Refusal("OFFSET_COMMIT", FENCED),), fenced=frozenset({("GE-01", "classic-zombie")}))
+    fenced = frozenset((_RULES[protocol], f"{protocol}-zombie") for protocol in protocols)
+    return Expected(refusals=(Refusal("OFFSET_COMMIT", FENCED),), fenced=fenced)
 
 
 def _has_partition(client: Client) -> bool:

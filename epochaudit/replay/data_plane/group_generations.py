@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import SLACK_MS
@@ -20,6 +20,8 @@ from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last,
 
 JOIN_GROUP: Final = "JOIN_GROUP"
 SYNC_GROUP: Final = "SYNC_GROUP"
+
+_CLASSIC_ID: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
 
 _GROUP: Final = ("cluster", "node", "group_id")
 _GENERATION: Final = (*_GROUP, "generation_id")
@@ -69,6 +71,11 @@ def group_generations(events: DataFrame) -> DataFrame:
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip
     return with_coordinator_log(found, events, CONSUMER_OFFSETS)
+
+
+def has_classic_id() -> Column:
+    """The member has an id as coordinators of classic groups give it in JoinGroup. Needs: member_id."""
+    return F.col("member_id").rlike(_CLASSIC_ID)
 
 
 def _answers(events: DataFrame) -> DataFrame:

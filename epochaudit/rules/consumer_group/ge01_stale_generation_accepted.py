@@ -9,13 +9,11 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
+from epochaudit.replay.data_plane.group_generations import has_classic_id
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
-_GIVEN_BY_COORDINATOR: Final = (
-    "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
-)
 
 _ASKED = "{event_type} {correlation_id} of {client_id} commits for member {member_id} of group {group_id} in generation {generation_id}"
 _NEWER = "coordinator {node} had answered generation {newer_generation} of the group before the commit arrived"
@@ -48,7 +46,7 @@ class StaleGenerationAccepted(Rule):
     answered to JoinGroup only: it is not written yet, and a new election for __consumer_offsets may undo it. Other error codes are no
     verdict: 27 (REBALANCE_IN_PROGRESS), and 14 to 16 of a coordinator that moves.
 
-    Groups of KIP-848 are not judged: their members have epochs of their own, which JoinGroup does not tell.
+    Groups of KIP-848 are not judged: their members have epochs of their own (GE-04, GE-05).
 
     ## What to do
     Look at the consumer named by its client id and `connection`: it was frozen, or away for longer than `session.timeout.ms` or
@@ -75,8 +73,7 @@ class StaleGenerationAccepted(Rule):
     because = (_ASKED,)
 
     def applies(self) -> Column:
-        classic = col("member_id").rlike(_GIVEN_BY_COORDINATOR)
-        return classic & col("error_code").isin(Errors.NONE, *FENCING)
+        return has_classic_id() & col("error_code").isin(Errors.NONE, *FENCING)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code").isin(*FENCING)

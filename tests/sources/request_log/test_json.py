@@ -636,6 +636,18 @@ def test_who_was_given_partitions(code: int) -> None:
     }
 
 
+def test_the_epoch_of_a_member() -> None:
+    request = {"groupId": "g", "memberId": "m", "memberEpoch": 4, "instanceId": None, "topicPartitions": []}
+    answer = {"errorCode": 0, "memberId": "m", "memberEpoch": 5, "heartbeatIntervalMs": 5000, "assignment": None}
+    stated = {"group_id": "g", "member_id": "m", "member_epoch": 4}
+    answered = {**stated, "response_member_epoch": 5, "request_error_code": 0}
+    assert row("CONSUMER_GROUP_HEARTBEAT", 1, request, answer) == answered
+    assert row("CONSUMER_GROUP_HEARTBEAT", 0, request | {"memberId": ""}, answer) == answered
+    refused = row("CONSUMER_GROUP_HEARTBEAT", 1, request, {"errorCode": 110, "memberId": None, "memberEpoch": 0})
+    assert refused == {**stated, "response_member_epoch": 0, "request_error_code": 110}
+    assert row("CONSUMER_GROUP_HEARTBEAT", 1, request, "") == stated
+
+
 def states(**partition: object) -> dict[str, Any]:
     return {"groupId": "g", "topics": [{"topicId": ID, "partitions": [{"partition": 2, **partition}]}]}
 

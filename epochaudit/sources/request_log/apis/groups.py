@@ -1,4 +1,7 @@
-"""Members that join a consumer group: JOIN_GROUP 0-9, SYNC_GROUP 0-5. Printed as text (Kafka 1.0 to 2.7), they are only counted."""
+"""Members of consumer groups: JOIN_GROUP 0-9, SYNC_GROUP 0-5, CONSUMER_GROUP_HEARTBEAT 0-1.
+
+Printed as text (Kafka 1.0 to 2.7), the first two are only counted; the third is of KIP-848, and came with 3.7.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,37 @@ def sync_group(_: int, request: SyncRequest, __: SyncResponse | None) -> Iterabl
     return [(request.group_id, request.member_id, request.generation_id)]
 
 
+class HeartbeatRequest(Json):
+    group_id: str
+    member_id: str
+    member_epoch: Int32
+
+
+class HeartbeatResponse(Json):
+    error_code: Int32
+    member_id: str | None = None
+    member_epoch: Int32 | None = None
+
+
+HEARTBEAT_COLUMNS: Final = ("group_id", "member_id", "member_epoch", "response_member_epoch")
+
+
+def consumer_group_heartbeat(_: int, request: HeartbeatRequest, response: HeartbeatResponse | None) -> Iterable[Row]:
+    """One row: the member's epoch as the request states it, and as the answer does. In version 0 the answer may give the member its id."""
+    if response is None:
+        return [(request.group_id, request.member_id or None, request.member_epoch, None)]
+    member = request.member_id or response.member_id
+    return [(request.group_id, member, request.member_epoch, response.member_epoch)]
+
+
 APIS: Final = (
     Api("JOIN_GROUP", 9, Completed[JoinRequest, JoinResponse], JOIN_COLUMNS, join_group),
     Api("SYNC_GROUP", 5, Completed[SyncRequest, SyncResponse], SYNC_COLUMNS, sync_group),
+    Api(
+        "CONSUMER_GROUP_HEARTBEAT",
+        1,
+        Completed[HeartbeatRequest, HeartbeatResponse],
+        HEARTBEAT_COLUMNS,
+        consumer_group_heartbeat,
+    ),
 )

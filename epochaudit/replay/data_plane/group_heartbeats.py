@@ -1,0 +1,83 @@
+"""Frame `group_heartbeats`: heartbeats of members of KIP-848 groups, with the member epochs that their coordinator had answered before.
+
+A member states the epoch that it has; the answer has its new one. If an answer is lost, the member states the epoch before once more.
+Clock: the coordinator's host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import holds
+from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
+from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, member_heartbeats
+from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, with_refs
+
+CURRENT: Final = "current"
+PREVIOUS: Final = "previous"
+OLDER: Final = "older"
+RESTARTED: Final = "restarted"
+UNKNOWN: Final = "unknown"
+
+_HEARTBEAT: Final = (*MEMBER, "error_code", "standing")
+_STATED: Final = ("client_id", "correlation_id", "member_epoch", "response_member_epoch", "answered_before")
+_FIRST: Final = (*PLACE_OF_NODE, *_STATED, "run_of_newer", "newer_epoch")
+
+
+def group_heartbeats(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, error code, standing): the first such heartbeat that states an epoch above 0.
+
+    Needs: the events table.
+    Columns: the subject columns (node = the coordinator; client_id and correlation_id of the heartbeat), member_id, member_epoch,
+    response_member_epoch, answered_before (the epoch in the answer before), error_code, request_ref, and
+      standing         of the stated epoch, if the heartbeat was accepted, else null. `current`: not lower than the one in the answer
+                       before. `older`: two higher ones had been answered to the member one after the other, a second before the
+                       heartbeat arrived. `previous`: lower, and not older. `restarted`: the new epoch is lower than the one in the
+                       answer before. `unknown`: the answer before was no epoch, or is not recorded
+      newer_epoch      if older: the last epoch that had been answered; newer_ref: the first answer with it
+      former_epoch     if older: the one before it, and higher than the stated one; former_ref: the first answer with it
+      coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+    """
+    epochs = member_epochs(events)
+    rows = member_heartbeats(events).where((F.col("member_epoch") > 0) & F.col("request_error_code").isNotNull())
+    rows = _with_standing(rows, epochs).withColumn("error_code", F.col("request_error_code"))
+    found = rows.groupBy(*_HEARTBEAT).agg(*of_first(_FIRST, "at", "request_"))
+    found = with_refs(found, events, "request")
+    names = {"run": "request_run_of_newer", "epoch": "request_newer_epoch", "answered_ref": "newer_ref"}
+    newer = epochs.withColumnsRenamed(names).select(*MEMBER, *names.values(), "former_epoch", "former_ref")
+    found = found.join(F.broadcast(newer), [*MEMBER, "request_run_of_newer", "request_newer_epoch"], "left")
+    older = holds(F.col("standing") == OLDER)
+    found = found.select(
+        *MEMBER, "error_code", "standing", "request_ref", *(F.col(f"request_{name}").alias(name) for name in _STATED),
+        F.when(older, F.col("request_newer_epoch")).alias("newer_epoch"),
+        *(F.when(older, F.col(name)).alias(name) for name in ("newer_ref", "former_epoch", "former_ref")),
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
+    )  # fmt: skip
+    return with_coordinator_log(found, events, CONSUMER_OFFSETS)
+
+
+def _with_standing(rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Adds standing; of a lower epoch also run_of_newer and newer_epoch: the last that had been answered, null if it is not certain."""
+    is_lower = holds(F.col("accepted") & (F.col("member_epoch") < F.col("answered_before")))
+    spans = epochs.select(
+        *MEMBER, F.col("run").alias("run_of_newer"), F.col("epoch").alias("newer_epoch"), "former_epoch", "since_ms", "until_ms"
+    ).alias("spans")  # fmt: skip
+    rows = rows.withColumn("is_lower", is_lower).alias("rows")
+    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
+    arrival_ms = F.col("rows.arrival_ms")
+    found_it = F.col("is_lower") & (arrival_ms > F.col("since_ms")) & (arrival_ms <= F.col("until_ms"))
+    columns = ("run_of_newer", "newer_epoch", "former_epoch")
+    rows = rows.join(F.broadcast(spans), [*same, found_it], "left").select("rows.*", *columns)
+    standing = (
+        F.when(~F.col("accepted"), F.lit(None).cast("string"))
+        .when(F.col("answered_before").isNull(), F.lit(UNKNOWN))
+        .when(F.col("response_member_epoch") < F.col("answered_before"), F.lit(RESTARTED))
+        .when(holds(F.col("former_epoch") > F.col("member_epoch")), F.lit(OLDER))
+        .when(F.col("is_lower"), F.lit(PREVIOUS))
+        .otherwise(F.lit(CURRENT))
+    )
+    return rows.withColumn("standing", standing).drop("former_epoch")

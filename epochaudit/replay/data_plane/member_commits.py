@@ -1,0 +1,93 @@
+"""Frame `member_commits`: commits of members of KIP-848 groups, with the member epochs that their coordinator had answered before.
+
+Each member has an epoch of its own, and a commit must state it. The coordinator writes it to __consumer_offsets before it answers a
+heartbeat with it. Clock: the coordinator's host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import holds, of_types
+from epochaudit.kafka.api_versions import MEMBER_EPOCH_OFFSET_COMMIT_VERSION
+from epochaudit.replay.data_plane.commits import COMMITS
+from epochaudit.replay.data_plane.group_generations import has_classic_id
+from epochaudit.replay.state.member_epochs import MEMBER, member_epochs
+from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
+from epochaudit.replay.state.releases import releases, releases_at
+
+_COMMIT: Final = (*MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain")
+_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "run", "epoch")
+
+
+def states_member_epoch() -> Column:
+    """The commit is of a member whose id a coordinator of a classic group cannot have given. Needs: a row of COMMITS."""
+    version = (F.col("event_type") == "TXN_OFFSET_COMMIT") | (
+        F.col("api_version") >= MEMBER_EPOCH_OFFSET_COMMIT_VERSION
+    )
+    return holds((F.col("generation_id") >= 0) & version & ~has_classic_id())
+
+
+def member_commits(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, epoch, API, error code): the first such commit, while the epoch was the member's and after.
+
+    Needs: the events table. Commits are OffsetCommit from version 9 on and TxnOffsetCommit that state a member epoch. They are aggregated
+    where they are read.
+    Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first commit), event_type, error_code,
+    member_id, generation_id (the member epoch that the commit states), commit_ref, and
+      given_ref      the coordinator's first answer that gave the member this epoch; null: none is recorded
+      is_stale       a higher epoch was the last one that it had answered to the member, a second before the commit arrived
+      newer_epoch    that epoch, and newer_ref, its first answer with it
+      certain        a later heartbeat shows that the member had not joined anew: it states that epoch or a higher one, and all
+                     heartbeats in between were accepted
+      certain_ref    the last such heartbeat
+      kafka_version  the coordinator's release as a number (4001000 for 4.1.0), the highest possible; null: not in the evidence
+    """
+    epochs = member_epochs(events)
+    rows = of_types(events, *COMMITS).where(
+        states_member_epoch() & F.col("group_id").isNotNull() & F.col("error_code").isNotNull()
+    )
+    rows = _with_epoch(rows, epochs).withColumn("at", at())
+    found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
+    found = with_refs(found, events, "commit")
+    found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_run", "commit_epoch"], "left")
+    found = found.join(F.broadcast(_given(epochs)), [*MEMBER, "generation_id"], "left")
+    found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    return found.select(
+        *MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain", "commit_ref", "given_ref",
+        *(F.col(f"commit_{name}").alias(name) for name in ("client_id", "correlation_id")),
+        *(F.when(F.col("is_stale"), F.col(column)).alias(name) for name, column in _IF_STALE.items()),
+        F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
+    )  # fmt: skip
+
+
+_IF_STALE: Final = {"newer_epoch": "commit_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
+
+
+def _with_epoch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Adds run and epoch, which the coordinator had answered last, null if none is recorded; is_stale, certain. Grain unchanged."""
+    spans = epochs.select(*MEMBER, "run", "epoch", "since_ms", "until_ms", "certain_until_ms").alias("spans")
+    found_it = (F.col("rows.arrival_ms") > F.col("spans.since_ms")) & (F.col("rows.arrival_ms") <= F.col("until_ms"))
+    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
+    columns = ("run", "epoch", "certain_until_ms")
+    rows = rows.alias("rows").join(F.broadcast(spans), [*same, found_it], "left").select("rows.*", *columns)
+    is_stale = holds(F.col("generation_id") < F.col("epoch"))
+    certain = is_stale & holds(F.col("time_ms") < F.col("certain_until_ms"))
+    return rows.withColumns({"is_stale": is_stale, "certain": certain})
+
+
+def _newer(epochs: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, run, epoch), named as columns of a commit: newer_ref, certain_ref."""
+    names = {"run": "commit_run", "epoch": "commit_epoch", "answered_ref": "newer_ref"}
+    return epochs.withColumnsRenamed(names).select(*MEMBER, "commit_run", "commit_epoch", "newer_ref", "certain_ref")
+
+
+def _given(epochs: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, epoch): given_ref, the first answer."""
+    rows = epochs.withColumnsRenamed({"epoch": "generation_id", "answered_ref": "ref"})
+    return rows.groupBy(*MEMBER, "generation_id").agg(*of_first(["ref"], "answered_at", "given_"))
