@@ -17,6 +17,7 @@ from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, 
 _ON: Final = 1  # level of eligible.leader.replicas.version
 _HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
 _CHANGE: Final = "PARTITION_CHANGE_RECORD"
+_WITHIN_EVENTS: Final = (_CHANGE, "KRAFT_VERSION", "KRAFT_VOTERS")  # the latter are Raft's own, between any two batches
 _FIRST_REMEMBERING: Final = release("4.3")
 
 
@@ -53,7 +54,8 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       left_to_unclean   the partition has no leader and an empty ISR after the record, and its next leader is elected uncleanly
       next_leader, next_leader_ref   that election, or another that follows
       in_both        members of the ISR and of the ELR after the record
-      from_nowhere   members of the ELR after it that are known from neither list before
+      elr_in_batch   the ELR before the partition's record before, if that is in the same batch; null: it is not
+      from_nowhere   members of the ELR after it that are known from neither list before, nor from elr_in_batch
     """
     states = partition_states(events, RECORD)
     rows = _with_next_election(states).where(F.col("event_type").isin(*PARTITION_RECORDS) & _named())
@@ -75,7 +77,12 @@ def _named() -> Column:
 
 
 def _with_next_election(states: DataFrame) -> DataFrame:
-    """The states that may be followed or preceded by an ELR, and elections. Adds next_election: struct(leader, unclean, ref)."""
+    """The states that may be followed or preceded by an ELR, and elections.
+
+    Adds next_election, struct(leader, unclean, ref), and elr_in_batch: the ELR before the partition's record before, if that is in
+    the same batch. AssignReplicasToDirs to a directory that is offline writes two records of a partition, both as changes of
+    the state before them (ReplicationControlManager.handleAssignReplicasToDirs).
+    """
     elects = F.col("sets_leader") & (F.col("leader") >= 0)
     election = F.struct("leader", _unclean().alias("unclean"), F.col("state_ref").alias("ref"))
     backwards = Window.partitionBy("cluster", "identity", "partition").orderBy(
@@ -84,7 +91,15 @@ def _with_next_election(states: DataFrame) -> DataFrame:
     following = F.last(F.when(elects, election), ignorenulls=True).over(
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
-    return states.where(_named() | F.coalesce(elects, F.lit(False))).withColumn("next_election", following)
+    rows = states.where(_named() | F.coalesce(elects, F.lit(False)))
+    adjacent = F.lead("state_ref").over(backwards).eqNullSafe(F.col("before.state_ref"))
+    same_batch = F.lead("batch_base_offset").over(backwards) == F.col("batch_base_offset")
+    return rows.withColumns(
+        {
+            "next_election": following,
+            "elr_in_batch": F.when(adjacent & same_batch, F.lead("before.elr").over(backwards)),
+        }
+    )
 
 
 def _event_ends(events: DataFrame) -> DataFrame:
@@ -94,7 +109,7 @@ def _event_ends(events: DataFrame) -> DataFrame:
     batches tell where an event ends: from 4.0 on this one may have several.
     """
     backwards = Window.partitionBy("cluster").orderBy(F.desc("position"), F.desc("metadata_offset"))
-    other = F.when(F.col("event_type") != _CHANGE, F.struct("event_type", "broker_id"))
+    other = F.when(~F.col("event_type").isin(*_WITHIN_EVENTS), F.struct("event_type", "broker_id"))
     ended_by = F.last(other, ignorenulls=True).over(backwards.rowsBetween(Window.unboundedPreceding, -1))
     log = metadata_log(events).where(~F.coalesce("in_snapshot", F.lit(False)))
     rows = log.select("cluster", "position", "metadata_offset", "event_type", "broker_id").withColumn(
@@ -134,7 +149,9 @@ def _columns() -> dict[str, Column]:
         "reassigned": replicas | moves,
         "marks": _marks(),
         "in_both": F.array_sort(F.array_intersect("isr", "elr")),
-        "from_nowhere": F.array_sort(F.array_except("elr", _both_before())),
+        "from_nowhere": F.array_sort(
+            F.array_except("elr", F.concat(_both_before(), F.coalesce("elr_in_batch", _none())))
+        ),
         "group_id": F.lit(None).cast("string"),
     }
 
@@ -181,8 +198,11 @@ def _forgetting() -> dict[str, Column]:
 
 def _both_before() -> Column:
     """Members of the ISR and of the ELR before the record."""
-    none = F.array().cast("array<int>")
-    return F.concat(F.coalesce("before.isr", none), F.coalesce("before.elr", none))
+    return F.concat(F.coalesce("before.isr", _none()), F.coalesce("before.elr", _none()))
+
+
+def _none() -> Column:
+    return F.array().cast("array<int>")
 
 
 def _marks() -> Column:
