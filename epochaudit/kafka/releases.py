@@ -66,3 +66,4 @@ class MetadataVersion(IntEnum):
     IBP_4_1_IV1 = 27
     IBP_4_2_IV0 = 28
     IBP_4_2_IV1 = 29
+    IBP_4_3_IV0 = 30

@@ -8,6 +8,7 @@
 
     ## 2.5.1, affected
 
+A bug without an issue in Kafka's tracker has the number of the pull request that mends it: `# PR-20716 What failed`.
 Headings of cases end in `affected` or `fixed`. Their verdicts are those of all rules that have to do with the bug.
 """
 
@@ -26,7 +27,7 @@ from tests.rules.case_files import Case, read_cases
 
 FOLDER: Final = Path(__file__).parent
 _HEAD: Final = re.compile(
-    r"# (?P<jira>KAFKA-\d+) (?P<failed>.+)\n\nAffected: (?P<affected>.+)\n\nFixed: (?P<fixed>.+)\n\n"
+    r"# (?P<jira>(?:KAFKA|PR)-\d+) (?P<failed>.+)\n\nAffected: (?P<affected>.+)\n\nFixed: (?P<fixed>.+)\n\n"
 )
 
 
@@ -66,9 +67,9 @@ class Unreplayed:
 
 def histories() -> list[History]:
     """All histories, by the number of the bug."""
-    cases = list(read_cases(FOLDER, EVENTS, "KAFKA-*.md"))
+    cases = list(read_cases(FOLDER, EVENTS, "*-*.md"))
     found = []
-    for path in sorted(FOLDER.glob("KAFKA-*.md"), key=lambda path: number(path.stem)):
+    for path in sorted(FOLDER.glob("*-*.md"), key=lambda path: number(path.stem)):
         head = _HEAD.match(path.read_text("utf-8"))
         if not head or head["jira"] != path.stem:
             raise ValueError(f"{path.name}: does not begin with the bug, what failed and the releases")

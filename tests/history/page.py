@@ -16,7 +16,7 @@ Bugs that Kafka's fences have had, each with the smallest history of it, as brok
 would have logged it, and the same history on a mended one. All rules judge each history: the rules named here report the first
 and not the second, and no rule besides reports anything. The histories are in `tests/history/`; `exposed` means that the
 release has no fence there, `violation` that it has one and it did not hold. An observation counts a sighting and reports no
-breach.
+breach. A bug without an issue in Kafka's tracker is named by the pull request of apache/kafka that mends it.
 
 `python -m tests.history` writes this page, and the tests keep it true.
 

@@ -229,6 +229,22 @@ def eligible_replica_elected_past_the_isr(copy: Copy) -> Place:
     return place
 
 
+@mutation("EL-07", INELIGIBLE, fetches=False)
+def eligible_replica_forgotten(copy: Copy) -> Place:
+    """The record that empties an ISR drops the replica that had become eligible, and adds the one that leaves the ISR.
+
+    min.insync.replicas is 2 in the copy, so that a replica is eligible when it has left an ISR of two.
+    """
+    copy.metadata.record("CONFIG_RECORD", resourceType=4, name="min.insync.replicas").change(value="2")
+    for record in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
+        before = _last_before(copy, record)
+        state = next(state for one, state in partitions(copy) if one is before)
+        if before.type == CHANGE and len(before.data.get("isr", [])) == 1 and len(state["isr"]) == 2:
+            before.change(eligibleLeaderReplicas=sorted({*state["isr"]} - {*before.data["isr"]}))
+            return place_of(copy, record)
+    raise NotThereError("no partition whose ISR shrank from two to one and to none")
+
+
 @mutation("EP-03", INELIGIBLE, fetches=False)
 def leader_epoch_bumped_for_nothing(copy: Copy) -> Place:
     """The last record of the log sets the leader of a partition to the one it has, which raises its leader epoch."""

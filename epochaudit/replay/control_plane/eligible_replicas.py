@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.kafka.field_values import RECOVERING
-from epochaudit.replay.state.cluster_history import cluster_history, level_at
+from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
+from epochaudit.kafka.releases import MetadataVersion, release
+from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, STATE, partition_states
 
 _ON: Final = 1  # level of eligible.leader.replicas.version
-_HISTORY: Final = ("elr_levels", "raft_leaders")
+_HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
+_CHANGE: Final = "PARTITION_CHANGE_RECORD"
+_WITHIN_EVENTS: Final = (_CHANGE, "KRAFT_VERSION", "KRAFT_VOTERS")  # the latter are Raft's own, between any two batches
+_FIRST_REMEMBERING: Final = release("4.3")
 
 
 def names_eligible() -> Column:
@@ -34,17 +39,92 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       changes        the record changes a state. Records of a snapshot, and those that create a partition, do not
       reassigned     it also sets the replicas, or those that a reassignment adds or removes
       marks          it marks the election as unclean, by leaderRecoveryState
+      elects         the record elects a leader from the ELR or uncleanly: it is in the ELR before, or in neither list
+      unclean        the latter, or the record marks the election as unclean
+      isr_members    number of members of the ISR that the record leaves, before it elects
+      isr_grows      these are more than before the record
+      forgotten      members of the ELR before that are in neither list after it
+      registers      the broker whose RegisterBrokerRecord ends the event: it follows the record, with nothing in between but
+                     PartitionChangeRecords; null: none does
+      event_ended    a record of another type than LeaderChange follows these PartitionChangeRecords
+      partition_0_replicas  the lowest number of replicas that partition 0 of the topic had since the record before, which
+                     limits min.insync.replicas; null: not in the evidence
+      remembers      the controller is 4.3 or later, and keeps the ELR when it assigns a log directory: true, false, null = not in
+                     the evidence
+      left_to_unclean   the partition has no leader and an empty ISR after the record, and its next leader is elected uncleanly
+      next_leader, next_leader_ref   that election, or another that follows
       in_both        members of the ISR and of the ELR after the record
-      from_nowhere   members of the ELR after it that are known from neither list before
+      elr_in_batch   the ELR before the partition's record before, if that is in the same batch; null: it is not
+      from_nowhere   members of the ELR after it that are known from neither list before, nor from elr_in_batch
     """
-    states = partition_states(events, RECORD).where(
-        F.col("event_type").isin(*PARTITION_RECORDS) & (_any("elr") | _any("before.elr"))
-    )
+    states = partition_states(events, RECORD)
+    rows = _with_next_election(states).where(F.col("event_type").isin(*PARTITION_RECORDS) & _named())
     history = cluster_history(events).select("cluster", "log_complete", "log_whole", *_HISTORY)
-    rows = states.join(F.broadcast(history), "cluster", "left")
+    rows = rows.join(F.broadcast(history), "cluster", "left")
     rows = rows.withColumn("elr_level", level_at(F.col("clock"), "elr_levels")).where(_may_be_on())
+    rows = rows.join(_event_ends(events), ["cluster", "clock"], "left")
+    rows = rows.join(_replicas_of_partition_0(states), ["cluster", "identity"], "left")
     rows = with_identity(rows, topic_incarnations(events))
-    return rows.withColumns(_columns()).drop("before", "log_complete", *_HISTORY)
+    rows = rows.withColumns(_columns()).withColumns(_elections())
+    return rows.withColumns(_forgetting()).drop(
+        "before", "log_complete", "next_election", "ended_by", "replica_counts", *_HISTORY
+    )
+
+
+def _named() -> Column:
+    """The state before the record, or after it, has an eligible leader replica."""
+    return _any("elr") | _any("before.elr")
+
+
+def _with_next_election(states: DataFrame) -> DataFrame:
+    """The states that may be followed or preceded by an ELR, and elections.
+
+    Adds next_election, struct(leader, unclean, ref), and elr_in_batch: the ELR before the partition's record before, if that is in
+    the same batch. AssignReplicasToDirs to a directory that is offline writes two records of a partition, both as changes of
+    the state before them (ReplicationControlManager.handleAssignReplicasToDirs).
+    """
+    elects = F.col("sets_leader") & (F.col("leader") >= 0)
+    election = F.struct("leader", _unclean().alias("unclean"), F.col("state_ref").alias("ref"))
+    backwards = Window.partitionBy("cluster", "identity", "partition").orderBy(
+        *(F.desc(name) for name in ("clock", "tick", "file", "byte_offset"))
+    )
+    following = F.last(F.when(elects, election), ignorenulls=True).over(
+        backwards.rowsBetween(Window.unboundedPreceding, -1)
+    )
+    rows = states.where(_named() | F.coalesce(elects, F.lit(False)))
+    adjacent = F.lead("state_ref").over(backwards).eqNullSafe(F.col("before.state_ref"))
+    same_batch = F.lead("batch_base_offset").over(backwards) == F.col("batch_base_offset")
+    return rows.withColumns(
+        {
+            "next_election": following,
+            "elr_in_batch": F.when(adjacent & same_batch, F.lead("before.elr").over(backwards)),
+        }
+    )
+
+
+def _event_ends(events: DataFrame) -> DataFrame:
+    """One row per PartitionChangeRecord: clock, and ended_by, the next record of another type: struct(event_type, broker_id).
+
+    A controller writes one event after the other, and the RegisterBrokerRecord last (ClusterControlManager.registerBroker). Not
+    batches tell where an event ends: from 4.0 on this one may have several.
+    """
+    backwards = Window.partitionBy("cluster").orderBy(F.desc("position"), F.desc("metadata_offset"))
+    other = F.when(~F.col("event_type").isin(*_WITHIN_EVENTS), F.struct("event_type", "broker_id"))
+    ended_by = F.last(other, ignorenulls=True).over(backwards.rowsBetween(Window.unboundedPreceding, -1))
+    log = metadata_log(events).where(~F.coalesce("in_snapshot", F.lit(False)))
+    rows = log.select("cluster", "position", "metadata_offset", "event_type", "broker_id").withColumn(
+        "ended_by", ended_by
+    )
+    return rows.where(F.col("event_type") == _CHANGE).select("cluster", F.col("position").alias("clock"), "ended_by")
+
+
+def _replicas_of_partition_0(states: DataFrame) -> DataFrame:
+    """One row per topic: replica_counts of its partition 0, array of struct(since, replicas), in order."""
+    replicas = F.size("replicas")
+    changed = F.col("before").isNull() | (replicas != F.size("before.replicas"))
+    counts = states.where((F.col("partition") == 0) & F.col("replicas").isNotNull() & F.coalesce(changed, F.lit(True)))
+    entry = F.struct(F.col("clock").alias("since"), replicas.alias("replicas"))
+    return counts.groupBy("cluster", "identity").agg(F.array_sort(F.collect_set(entry)).alias("replica_counts"))
 
 
 def _any(name: str) -> Column:
@@ -60,20 +140,78 @@ def _columns() -> dict[str, Column]:
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     replicas = F.coalesce(F.col("replicas") != F.col("before.replicas"), F.lit(False))
     moves = F.col("adding_replicas").isNotNull() | F.col("removing_replicas").isNotNull()
-    none = F.array().cast("array<int>")
-    before = F.concat(F.coalesce("before.isr", none), F.coalesce("before.elr", none))
     in_snapshot = F.coalesce("in_snapshot", F.lit(False))
     return {
         **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
         "previous_ref": F.col("before.state_ref"),
         "node": F.try_element_at(leading, F.lit(1))["leader"],
-        "changes": (F.col("event_type") == "PARTITION_CHANGE_RECORD") & ~in_snapshot,
+        "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot,
         "reassigned": replicas | moves,
-        "marks": _recovers("leader_recovery_state") & ~_recovers("before.leader_recovery_state"),
+        "marks": _marks(),
         "in_both": F.array_sort(F.array_intersect("isr", "elr")),
-        "from_nowhere": F.array_sort(F.array_except("elr", before)),
+        "from_nowhere": F.array_sort(
+            F.array_except("elr", F.concat(_both_before(), F.coalesce("elr_in_batch", _none())))
+        ),
         "group_id": F.lit(None).cast("string"),
     }
+
+
+def _elections() -> dict[str, Column]:
+    """What the record elects, and the ISR without it. PartitionChangeBuilder sets the ELR by the ISR before it elects."""
+    elected = F.col("sets_leader") & (F.col("leader") >= 0)
+    outside = ~F.coalesce(F.array_contains("before.isr", F.col("leader")), F.lit(False))
+    alone = (F.size("isr") == 1) & F.array_contains("isr", F.col("leader"))
+    elects = F.coalesce(elected & outside & alone, F.lit(False))
+    members = F.when(elects, 0).otherwise(F.size("isr"))
+    return {
+        "elects": elects,
+        "unclean": F.coalesce(elected & _unclean(), F.lit(False)),
+        "isr_members": members,
+        "isr_grows": members > F.size("before.isr"),
+        "next_leader": F.col("next_election.leader"),
+        "next_leader_ref": F.col("next_election.ref"),
+        "left_to_unclean": F.coalesce(
+            (F.col("leader") == NO_LEADER) & (F.size("isr") == 0) & F.col("next_election.unclean"), F.lit(False)
+        ),
+    }
+
+
+def _forgetting() -> dict[str, Column]:
+    node_releases = releases_of(F.col("node"), raft_epoch=F.col("raft_epoch"))
+    ended_by, registered = F.col("ended_by.event_type"), F.col("ended_by.event_type") == "REGISTER_BROKER_RECORD"
+    since = F.filter("replica_counts", lambda count: count["since"] <= F.col("previous_clock"))
+    between = F.filter(
+        "replica_counts",
+        lambda count: (count["since"] > F.col("previous_clock")) & (count["since"] < F.col("clock")),
+    )
+    first = F.try_element_at(since, F.lit(-1))["replicas"]
+    return {
+        "forgotten": F.array_sort(F.array_except(F.array_except("before.elr", "elr"), "isr")),
+        "registers": F.when(registered, F.col("ended_by.broker_id")),
+        "event_ended": F.coalesce(ended_by != "LEADER_CHANGE", F.lit(False)),
+        "partition_0_replicas": F.when(first.isNotNull(), F.array_min(F.concat(F.array(first), between["replicas"]))),
+        "remembers": F.when(level_at(F.col("clock")) >= MetadataVersion.IBP_4_3_IV0, F.lit(True))
+        .when(F.array_min(node_releases) >= _FIRST_REMEMBERING, F.lit(True))
+        .when(F.array_max(node_releases) < _FIRST_REMEMBERING, F.lit(False)),
+    }
+
+
+def _both_before() -> Column:
+    """Members of the ISR and of the ELR before the record."""
+    return F.concat(F.coalesce("before.isr", _none()), F.coalesce("before.elr", _none()))
+
+
+def _none() -> Column:
+    return F.array().cast("array<int>")
+
+
+def _marks() -> Column:
+    return _recovers("leader_recovery_state") & ~_recovers("before.leader_recovery_state")
+
+
+def _unclean() -> Column:
+    """The leader was in neither list before, or is marked as elected uncleanly."""
+    return _marks() | ~F.array_contains(_both_before(), F.col("leader"))
 
 
 def _recovers(name: str) -> Column:

@@ -28,8 +28,9 @@ class EligibleReplicaOutOfNowhere(Rule):
 
     ## What is allowed
     A replica enters the ELR by leaving the ISR while less than min.insync.replicas members are left. Records of a snapshot
-    state lists and change none. After a ClearElrRecord the ELR is empty. If the log's beginning or a part of it is missing, a
-    member whose origin is not recorded is unverifiable.
+    state lists and change none. Controllers of 4.0 to 4.2 empty the ELR when a replica is assigned to a log directory (EL-07);
+    if that directory is offline, the next record in the same batch names the members again. After a ClearElrRecord the ELR is
+    empty. If the log's beginning or a part of it is missing, a member whose origin is not recorded is unverifiable.
 
     ## What to do
     Keep the ISR from becoming empty: do not stop or restart the remaining members of the ISR. Let the replica named catch up,
@@ -60,6 +61,12 @@ class EligibleReplicaOutOfNowhere(Rule):
         own, sets = "eligible leader replicas {elr}", "an ELR from the ISR and the ELR before"
         return first_of(
             level_unknown(expected=sets, observed=own),
+            passed(
+                (F.size("from_nowhere") == 0)
+                & (F.size(F.array_except("elr", F.concat("previous_isr", "previous_elr"))) > 0),
+                expected="an ELR from ISR {previous_isr} and ELR {elr_in_batch}, which the same batch emptied",
+                observed="ELR {elr}",
+            ),
             passed(F.size("from_nowhere") == 0, observed="ELR {elr}"),
             unverifiable(
                 col("previous_isr").isNull() | col("previous_elr").isNull(),
