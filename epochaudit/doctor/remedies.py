@@ -65,7 +65,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
     (
         SERVER_LOG,
         "server.log|controller.log|log started then|Kafka version|version of the broker|depends on its version"
-        "|release is not|release$|release is"
+        "|release is not|release$|release is|release of the coordinator"
         "|epoch cache|leader epochs, and be truncated|log has leader epochs|restarted in between|known ineligible|ISR changes"
         "|beginning deleted|stray replica|unclean elections were permitted|brokers were live|known as|broker's own epoch",
     ),
@@ -80,7 +80,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         REQUEST_LOG,
-        "request|fetch|answer|commit|high watermark|gave out|position|told|delivered|stable offset|records were|leader epoch",
+        "request|fetch|answer|commit|heartbeat|high watermark|gave out|position|told|delivered|stable offset|records were|leader epoch",
     ),
 )
 
