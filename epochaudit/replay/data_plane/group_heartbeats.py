@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import holds
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
-from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, member_heartbeats
+from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, member_heartbeats, with_last_answer
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, with_refs
 
 CURRENT: Final = "current"
@@ -24,7 +24,7 @@ UNKNOWN: Final = "unknown"
 
 _HEARTBEAT: Final = (*MEMBER, "error_code", "standing")
 _STATED: Final = ("client_id", "correlation_id", "member_epoch", "response_member_epoch", "answered_before")
-_FIRST: Final = (*PLACE_OF_NODE, *_STATED, "run_of_newer", "newer_epoch")
+_FIRST: Final = (*PLACE_OF_NODE, *_STATED, "last_run", "last_epoch")
 
 
 def group_heartbeats(events: DataFrame) -> DataFrame:
@@ -46,13 +46,13 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
     rows = _with_standing(rows, epochs).withColumn("error_code", F.col("request_error_code"))
     found = rows.groupBy(*_HEARTBEAT).agg(*of_first(_FIRST, "at", "request_"))
     found = with_refs(found, events, "request")
-    names = {"run": "request_run_of_newer", "epoch": "request_newer_epoch", "answered_ref": "newer_ref"}
+    names = {"run": "request_last_run", "epoch": "request_last_epoch", "answered_ref": "newer_ref"}
     newer = epochs.withColumnsRenamed(names).select(*MEMBER, *names.values(), "former_epoch", "former_ref")
-    found = found.join(F.broadcast(newer), [*MEMBER, "request_run_of_newer", "request_newer_epoch"], "left")
+    found = found.join(F.broadcast(newer), [*MEMBER, "request_last_run", "request_last_epoch"], "left")
     older = holds(F.col("standing") == OLDER)
     found = found.select(
         *MEMBER, "error_code", "standing", "request_ref", *(F.col(f"request_{name}").alias(name) for name in _STATED),
-        F.when(older, F.col("request_newer_epoch")).alias("newer_epoch"),
+        F.when(older, F.col("request_last_epoch")).alias("newer_epoch"),
         *(F.when(older, F.col(name)).alias(name) for name in ("newer_ref", "former_epoch", "former_ref")),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
@@ -61,22 +61,14 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
 
 
 def _with_standing(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Adds standing; of a lower epoch also run_of_newer and newer_epoch: the last that had been answered, null if it is not certain."""
+    """Adds standing, last_run and last_epoch, see `with_last_answer`. Grain unchanged."""
     is_lower = holds(F.col("accepted") & (F.col("member_epoch") < F.col("answered_before")))
-    spans = epochs.select(
-        *MEMBER, F.col("run").alias("run_of_newer"), F.col("epoch").alias("newer_epoch"), "former_epoch", "since_ms", "until_ms"
-    ).alias("spans")  # fmt: skip
-    rows = rows.withColumn("is_lower", is_lower).alias("rows")
-    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
-    arrival_ms = F.col("rows.arrival_ms")
-    found_it = F.col("is_lower") & (arrival_ms > F.col("since_ms")) & (arrival_ms <= F.col("until_ms"))
-    columns = ("run_of_newer", "newer_epoch", "former_epoch")
-    rows = rows.join(F.broadcast(spans), [*same, found_it], "left").select("rows.*", *columns)
+    rows = with_last_answer(rows.withColumn("is_lower", is_lower), epochs, "former_epoch")
     standing = (
         F.when(~F.col("accepted"), F.lit(None).cast("string"))
         .when(F.col("answered_before").isNull(), F.lit(UNKNOWN))
         .when(F.col("response_member_epoch") < F.col("answered_before"), F.lit(RESTARTED))
-        .when(holds(F.col("former_epoch") > F.col("member_epoch")), F.lit(OLDER))
+        .when(holds(F.col("is_lower") & (F.col("former_epoch") > F.col("member_epoch"))), F.lit(OLDER))
         .when(F.col("is_lower"), F.lit(PREVIOUS))
         .otherwise(F.lit(CURRENT))
     )

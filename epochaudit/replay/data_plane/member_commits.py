@@ -15,12 +15,12 @@ from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import MEMBER_EPOCH_OFFSET_COMMIT_VERSION
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.group_generations import has_classic_id
-from epochaudit.replay.state.member_epochs import MEMBER, member_epochs
+from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, with_last_answer
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 from epochaudit.replay.state.releases import releases, releases_at
 
 _COMMIT: Final = (*MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain")
-_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "run", "epoch")
+_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "last_run", "last_epoch")
 
 
 def states_member_epoch() -> Column:
@@ -53,7 +53,7 @@ def member_commits(events: DataFrame) -> DataFrame:
     rows = _with_epoch(rows, epochs).withColumn("at", at())
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit")
-    found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_run", "commit_epoch"], "left")
+    found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_last_run", "commit_last_epoch"], "left")
     found = found.join(F.broadcast(_given(epochs)), [*MEMBER, "generation_id"], "left")
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
     return found.select(
@@ -66,25 +66,23 @@ def member_commits(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_IF_STALE: Final = {"newer_epoch": "commit_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
+_IF_STALE: Final = {"newer_epoch": "commit_last_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
 
 
 def _with_epoch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Adds run and epoch, which the coordinator had answered last, null if none is recorded; is_stale, certain. Grain unchanged."""
-    spans = epochs.select(*MEMBER, "run", "epoch", "since_ms", "until_ms", "certain_until_ms").alias("spans")
-    found_it = (F.col("rows.arrival_ms") > F.col("spans.since_ms")) & (F.col("rows.arrival_ms") <= F.col("until_ms"))
-    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
-    columns = ("run", "epoch", "certain_until_ms")
-    rows = rows.alias("rows").join(F.broadcast(spans), [*same, found_it], "left").select("rows.*", *columns)
-    is_stale = holds(F.col("generation_id") < F.col("epoch"))
+    """Adds what `with_last_answer` does; is_stale, certain. Grain unchanged."""
+    rows = with_last_answer(rows, epochs, "certain_until_ms")
+    is_stale = holds(F.col("generation_id") < F.col("last_epoch"))
     certain = is_stale & holds(F.col("time_ms") < F.col("certain_until_ms"))
     return rows.withColumns({"is_stale": is_stale, "certain": certain})
 
 
 def _newer(epochs: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member, run, epoch), named as columns of a commit: newer_ref, certain_ref."""
-    names = {"run": "commit_run", "epoch": "commit_epoch", "answered_ref": "newer_ref"}
-    return epochs.withColumnsRenamed(names).select(*MEMBER, "commit_run", "commit_epoch", "newer_ref", "certain_ref")
+    names = {"run": "commit_last_run", "epoch": "commit_last_epoch", "answered_ref": "newer_ref"}
+    return epochs.withColumnsRenamed(names).select(
+        *MEMBER, "commit_last_run", "commit_last_epoch", "newer_ref", "certain_ref"
+    )
 
 
 def _given(epochs: DataFrame) -> DataFrame:

@@ -90,3 +90,20 @@ def member_epochs(events: DataFrame) -> DataFrame:
         F.when(stated, F.col("last.ref")).alias("certain_ref"),
         F.col("former.epoch").alias("former_epoch"), F.col("former.ref").alias("former_ref"),
     )  # fmt: skip
+
+
+def with_last_answer(rows: DataFrame, epochs: DataFrame, *more: str) -> DataFrame:
+    """Adds last_run and last_epoch: the epoch that the coordinator had answered last before the request arrived, and its run.
+
+    Null if it is not certain, or none is recorded. Grain unchanged. Needs: MEMBER, arrival_ms. `epochs` is the result of
+    `member_epochs`; `more` of its columns are added, too.
+    """
+    added = {"run": "last_run", "epoch": "last_epoch"}
+    spans = (
+        epochs.withColumnsRenamed(added).select(*MEMBER, *added.values(), *more, "since_ms", "until_ms").alias("spans")
+    )
+    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
+    arrival_ms = F.col("rows.arrival_ms")
+    in_force = (arrival_ms > F.col("since_ms")) & (arrival_ms <= F.col("until_ms"))
+    joined = rows.alias("rows").join(F.broadcast(spans), [*same, in_force], "left")
+    return joined.select("rows.*", *added.values(), *more)
