@@ -27,7 +27,7 @@ from tests.rules.case_files import Case, read_cases
 
 FOLDER: Final = Path(__file__).parent
 _HEAD: Final = re.compile(
-    r"# (?P<jira>(?:KAFKA|PR)-\d+) (?P<failed>.+)\n\nAffected: (?P<affected>.+)\n\nFixed: (?P<fixed>.+)\n\n"
+    r"# (?P<bug_id>(?:KAFKA|PR)-\d+) (?P<failed>.+)\n\nAffected: (?P<affected>.+)\n\nFixed: (?P<fixed>.+)\n\n"
 )
 
 
@@ -35,7 +35,7 @@ _HEAD: Final = re.compile(
 class History:
     """One bug: `affected` and `fixed` are the releases, as text; `cases` its histories."""
 
-    jira: str
+    bug_id: str
     failed: str
     affected: str
     fixed: str
@@ -58,7 +58,7 @@ class History:
 class Unreplayed:
     """A bug without a history: `rules` are those that it is about, `why` states what keeps them from reporting it."""
 
-    jira: str
+    bug_id: str
     affected: str
     failed: str
     rules: tuple[str, ...]
@@ -71,7 +71,7 @@ def histories() -> list[History]:
     found = []
     for path in sorted(FOLDER.glob("*-*.md"), key=lambda path: number(path.stem)):
         head = _HEAD.match(path.read_text("utf-8"))
-        if not head or head["jira"] != path.stem:
+        if not head or head["bug_id"] != path.stem:
             raise ValueError(f"{path.name}: does not begin with the bug, what failed and the releases")
         found.append(History(**head.groupdict(), cases=tuple(case for case in cases if case.rule == path.stem)))
     return found
@@ -81,13 +81,13 @@ def unreplayed() -> list[Unreplayed]:
     """The bugs of `unreplayed.toml`, by their numbers."""
     listed = tomllib.loads((FOLDER / "unreplayed.toml").read_text("utf-8"))["bugs"]
     bugs = [Unreplayed(**{**bug, "rules": tuple(bug["rules"])}) for bug in listed]
-    return sorted(bugs, key=lambda bug: number(bug.jira))
+    return sorted(bugs, key=lambda bug: number(bug.bug_id))
 
 
 def _flagged(cases: tuple[Case, ...]) -> dict[str, str]:
     return {e.rule: e.verdict for case in cases for e in case.expected if e.verdict in (VIOLATION, EXPOSED)}
 
 
-def number(jira: str) -> int:
+def number(bug_id: str) -> int:
     """9539 of `KAFKA-9539`, and of `KAFKA-9539, KAFKA-9999`."""
-    return int(re.findall(r"\d+", jira)[0])
+    return int(re.findall(r"\d+", bug_id)[0])

@@ -42,16 +42,16 @@ def page() -> str:
 
 def _replayed(history: History) -> str:
     caught = ", ".join(f"{rule} {verdict}" for rule, verdict in sorted(history.caught_by().items()))
-    return _row(history.jira, history.affected, history.fixed, history.failed, caught, f"`{command(history)}`")
+    return _row(history.bug_id, history.affected, history.fixed, history.failed, caught, f"`{command(history)}`")
 
 
 def command(history: History) -> str:
     """What replays the bug, from the top folder of the repository."""
-    return f".venv/bin/python -m pytest tests/history -k {history.jira}"
+    return f".venv/bin/python -m pytest tests/history -k {history.bug_id}"
 
 
 def _other(bug: Unreplayed) -> str:
-    return _row(bug.jira, bug.affected, bug.failed, ", ".join(bug.rules), bug.why)
+    return _row(bug.bug_id, bug.affected, bug.failed, ", ".join(bug.rules), bug.why)
 
 
 def _row(*cells: str) -> str:

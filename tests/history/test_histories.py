@@ -22,7 +22,7 @@ def test_history(case: Case, verdicts: Verdicts) -> None:
     assert [e for e in verdicts[case.cluster] if e.rule not in listed and e.verdict in BREACHES] == []
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.jira)
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.bug_id)
 def test_a_bug_is_caught_where_it_is_and_not_where_it_is_mended(history: History) -> None:
     assert history.caught_by()
     assert len(history.of_kind("affected")) + len(history.of_kind("fixed")) == len(history.cases)
@@ -37,7 +37,7 @@ def test_no_two_cases_share_a_name() -> None:
 
 
 def test_a_bug_is_either_replayed_or_not() -> None:
-    assert not {history.jira for history in HISTORIES} & {bug.jira for bug in unreplayed()}
+    assert not {history.bug_id for history in HISTORIES} & {bug.bug_id for bug in unreplayed()}
 
 
 def test_the_page_is_what_the_histories_give() -> None:
