@@ -58,7 +58,7 @@ class Line:
 
     @property
     def written_at(self) -> datetime:
-        return datetime.strptime(self.text[1:24], _TIME)
+        return datetime.fromisoformat(self.text[1:24])
 
     def replace(self, text: str) -> None:
         self._set(text)
@@ -118,7 +118,7 @@ class Request:
     @property
     def answered_at(self) -> datetime:
         """When the line was written."""
-        return datetime.strptime(self.head[1:24], _TIME)
+        return datetime.fromisoformat(self.head[1:24])
 
     @property
     def answered_ms(self) -> int:

@@ -144,16 +144,13 @@ def deleted_topics_offset_returned(copy: Copy) -> Place:
     """A coordinator returns to a group the offset that it had committed of a topic that was deleted and created again since."""
     deletion = copy.request("DELETE_TOPICS", lambda r: r.answered["responses"][0]["errorCode"] == 0)
     name = deletion.answered["responses"][0]["name"]
+    early = [commit for commit in committed(copy) if commit[0].answered_at < deletion.arrived_at]
+    settled = deletion.answered_at + _SETTLED / 3
     for answer in copy.requests(OFFSET_FETCH, lambda r: r.answered_at < deletion.answered_at):
-        for commit, _, partition in committed(copy):
-            if (commit.client, commit.node) == (
-                answer.client,
-                answer.node,
-            ) and commit.answered_at < deletion.arrived_at:
-                for later in copy.requests(
-                    COMMIT, lambda r: r.arrived_at > deletion.answered_at + _SETTLED / 3, commit.node
-                ):
-                    return _answer_again(name, commit, partition, answer, later)
+        of_group = (one for one in early if (one[0].client, one[0].node) == (answer.client, answer.node))
+        for commit, _, partition in of_group:
+            for later in copy.requests(COMMIT, lambda r: r.arrived_at > settled, commit.node):
+                return _answer_again(name, commit, partition, answer, later)
     raise NotThereError("no coordinator that took commits before and after the deletion of a topic")
 
 
