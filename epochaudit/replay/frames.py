@@ -29,8 +29,10 @@ from epochaudit.replay.control_plane.offline_directories import (
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
 from epochaudit.replay.control_plane.quorum_votes import quorum_votes
 from epochaudit.replay.control_plane.raft_epochs import LEADER_CHANGE, raft_epochs
+from epochaudit.replay.control_plane.registrations import registrations
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
+from epochaudit.replay.control_plane.voter_sets import VOTERS, voter_sets
 from epochaudit.replay.data_plane.client_epochs import HINTS, LINES, client_epochs, states_epochs
 from epochaudit.replay.data_plane.commits import COMMITS, OFFSET_FETCH, commits
 from epochaudit.replay.data_plane.epoch_caches import ENTRIES, epoch_caches
@@ -136,6 +138,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
     "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
     "refusals": Frame(refusals, ("FETCH",), refused),
+    "registrations": Frame(registrations, PARTITION_RECORDS, names_eligible),
     "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
     "share_sessions": Frame(share_sessions, SHARE_SESSION_REQUESTS),
     "share_states": Frame(share_states, STATE_REQUESTS),
@@ -144,6 +147,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "topics": Frame(topics),
     "transaction_outcomes": Frame(transaction_outcomes, (END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, TRUNCATION_LINES),
+    "voter_sets": Frame(voter_sets, (VOTERS,)),
 }
 
 

@@ -14,6 +14,8 @@ from tests.mutations.planting import Place, mutation
 HEALTHY: Final = "kraft-k1-healthy"
 
 REGISTRATION: Final = "REGISTER_BROKER_RECORD"
+UNCLEAN: Final = "5VqvQkYdT1mJw0c3aXhR2g"  # an incarnation id that the recordings do not have
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 def place_of(copy: Copy, record: Record) -> Place:
@@ -194,7 +196,11 @@ def _leave(copy: Copy, asked: dict[str, Any], answered: dict[str, Any], written:
 
 @mutation("EL-01", INELIGIBLE, fetches=False)
 def eligible_replica_left_in_isr(copy: Copy) -> Place:
-    """The record that leaves a partition's last replica in the ISR names that replica as eligible, too."""
+    """The record that leaves a partition's last replica in the ISR names that replica as eligible, too.
+
+    min.insync.replicas is 2 in the copy, so that the partition may have eligible replicas.
+    """
+    copy.metadata.record("CONFIG_RECORD", resourceType=4, name=MIN_INSYNC_REPLICAS).change(value="2")
     for record in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
         before = _last_before(copy, record)
         if before.type == CHANGE and len(before.data.get("isr", [])) == 1:
@@ -219,8 +225,10 @@ def eligible_replica_from_nowhere(copy: Copy) -> Place:
 def eligible_replica_elected_past_the_isr(copy: Copy) -> Place:
     """A leader is elected from the ELR although all members of the ISR are there.
 
-    The election leaves nobody of that ISR and has no mark, which is a matter of LD-03, too.
+    The election leaves nobody of that ISR and has no mark, which is a matter of LD-03, too. min.insync.replicas of the topic is 3 in the
+    copy, so that the partition may have eligible replicas.
     """
+    copy.metadata.record("CONFIG_RECORD", resourceType=2, name=MIN_INSYNC_REPLICAS).change(value="3")
     place = leader_elected_from_outside(copy)
     record = next(record for record, _ in partitions(copy) if place_of(copy, record) == place)
     left = _last_before(copy, record)
@@ -229,13 +237,42 @@ def eligible_replica_elected_past_the_isr(copy: Copy) -> Place:
     return place
 
 
+@mutation("EL-04", INELIGIBLE, fetches=False)
+def replica_eligible_above_min_isr(copy: Copy) -> Place:
+    """A replica that leaves the ISR becomes eligible although min.insync.replicas members remain, and stays it when the ISR is empty."""
+    for emptied in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
+        shrunk = _last_before(copy, emptied)
+        state = next(state for one, state in partitions(copy) if one is shrunk)
+        gone = sorted({*state["isr"]} - {*shrunk.data.get("isr", state["isr"])})
+        if shrunk.type == CHANGE and gone:
+            shrunk.change(eligibleLeaderReplicas=gone)
+            emptied.change(eligibleLeaderReplicas=sorted({*emptied.data["eligibleLeaderReplicas"], *gone}))
+            return place_of(copy, shrunk)
+    raise NotThereError("no partition whose ISR shrank before it became empty")
+
+
+@mutation("EL-05", INELIGIBLE, fetches=False)
+def unclean_incarnation_stays_eligible(copy: Copy) -> Place:
+    """After its replicas were left without a leader, a broker registers again, as after a crash, and remains eligible for them."""
+    emptied = [record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")][-1]
+    (broker,) = emptied.data["eligibleLeaderReplicas"]
+    registered = list(copy.metadata.records(REGISTRATION, brokerId=broker))[-1]
+    again = copy.metadata.no_op_after(emptied.offset)
+    again.become(registered, incarnationId=UNCLEAN, brokerEpoch=again.offset)
+    request = list(copy.requests("BROKER_REGISTRATION", lambda r: r.asked["brokerId"] == broker))[-1]
+    request.asked.update(incarnationId=UNCLEAN, previousBrokerEpoch=-1)
+    request.answered.update(brokerEpoch=again.offset)
+    request.write_behind(list(copy.requests("BROKER_HEARTBEAT", node=request.node))[-1])
+    return Place(evidence=f"offset: {again.offset} ")
+
+
 @mutation("EL-07", INELIGIBLE, fetches=False)
 def eligible_replica_forgotten(copy: Copy) -> Place:
     """The record that empties an ISR drops the replica that had become eligible, and adds the one that leaves the ISR.
 
     min.insync.replicas is 2 in the copy, so that a replica is eligible when it has left an ISR of two.
     """
-    copy.metadata.record("CONFIG_RECORD", resourceType=4, name="min.insync.replicas").change(value="2")
+    copy.metadata.record("CONFIG_RECORD", resourceType=4, name=MIN_INSYNC_REPLICAS).change(value="2")
     for record in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
         before = _last_before(copy, record)
         state = next(state for one, state in partitions(copy) if one is before)
@@ -293,6 +330,19 @@ def rename_broker_epoch(copy: Copy, old: int, new: int) -> None:
     stated = rf'("(?:brokerEpoch|replicaEpoch|previousBrokerEpoch)":){old}\b'
     for line in list(copy.lines(REQUEST_LOG, stated)):
         line.replace(re.sub(stated, rf"\g<1>{new}", line.text))
+
+
+@mutation("UF-02", HEALTHY, fetches=False)
+def granted_shutdown_does_not_fence(copy: Copy) -> Place:
+    """A broker is answered that it should shut down, and no record fences it: it registers again while it is live."""
+    for granted in copy.requests("BROKER_HEARTBEAT", lambda r: r.answered.get("shouldShutDown")):
+        epoch = {name: granted.asked[name] for name in ("brokerId", "brokerEpoch")}
+        fences = list(copy.metadata.records(REGISTRATION_CHANGE, fenced=1, **epoch))
+        for again in copy.metadata.records(REGISTRATION, fences[-1].offset, brokerId=epoch["brokerId"]):
+            for fence in fences:
+                fence.become_no_op()
+            return Place(evidence=f"offset: {again.offset} ")
+    raise NotThereError("no registration after a shutdown that was granted")
 
 
 @mutation("UF-01", HEALTHY, fetches=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Final
 
 from tests.mutations.editing import Copy, Request
@@ -90,6 +92,26 @@ def later_leader_began_below(copy: Copy) -> Place:
     for batch in copy.metadata.batches:
         batch.set_raft_epoch(LATER_EPOCH)
     return Place(evidence="LeaderChange")
+
+
+@mutation("RA-08", QUORUM, fetches=False)
+def two_voters_replaced_at_once(copy: Copy) -> Place:
+    """A dump of the metadata log, which goes on where the other one ends, states the voters, and then a set with two others."""
+    last = copy.metadata.batches[-1]
+    offset = last.records[-1].offset + 1
+    sets = [(1, 2, 3), (1, 4, 5)]
+    batch = re.sub(r"(baseOffset|lastOffset): \d+", lambda m: f"{m[1]}: {offset + (m[1] == 'lastOffset')}", last.line)
+    lines = [batch.replace("count: 1 ", "count: 2 ").replace("isControl: false", "isControl: true")]
+    for place, voters in enumerate(sets, offset):
+        listed = [
+            {"voterId": voter, "voterDirectoryId": f"DOApkBc9u2_aH2klXlAt{voter}w", "endpoints": []} for voter in voters
+        ]
+        content = json.dumps({"version": 0, "voters": listed}, separators=(",", ":"))
+        head = f"| offset: {place} CreateTime: {last.time_ms} keySize: 4 valueSize: 99 sequence: -1 headerKeys: []"
+        lines.append(f"{head} KRaftVoters: {content}")
+    recorded = [last.line, *(record.line for record in last.records)]
+    copy.added["metadata/voters.dump.txt"] = "\n".join([*copy.metadata.head, *recorded, *lines, ""]).encode()
+    return Place(evidence=f"offset: {offset + 1} ")
 
 
 def answers(fetch: Request) -> dict[str, Any]:

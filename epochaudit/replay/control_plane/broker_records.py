@@ -13,8 +13,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.replay.control_plane.heartbeats import HEARTBEAT
 from epochaudit.replay.state.cluster_history import (
     ACTIVE,
     BROKER_RECORDS,
@@ -33,6 +35,7 @@ from epochaudit.replay.state.cluster_history import (
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.quorum import quorum_restarts
 from epochaudit.spark.memo import checkpointed
 
 REGISTRATION: Final = "REGISTER_BROKER_RECORD"
@@ -58,19 +61,27 @@ def broker_records(events: DataFrame) -> DataFrame:
       remaining_ref     the state of the first of them; remaining_isr, remaining_leader its values
       takes_out         the controller is 4.0 or later, and removes a broker from the ISRs if it registers over its own unfenced
                         incarnation: true, false, null = not in the evidence
+      granted_ref       of a registration of a new incarnation: the first heartbeat of the broker epoch before that was answered that the
+                        broker should shut down; null: none is recorded. begins_again: as in `quorum_restarts`
       kafka_version     lowest release of the controller as a number (3003000 for 3.3.0); null: not in the evidence
       metadata_level, checks_eligibility, log_complete   as in `metadata`
     """
     remaining_in = F.broadcast(_remaining_in(events))
-    rows = _records(events).join(remaining_in, ["cluster", "broker_id", "position"], "left")
+    rows = records_of_brokers(events).withColumn("previous_broker_epoch", F.col("previous.broker_epoch"))
+    rows = rows.join(remaining_in, ["cluster", "broker_id", "position"], "left")
+    rows = rows.join(F.broadcast(_granted_shutdowns(events)), ["cluster", "broker_id", "previous_broker_epoch"], "left")
+    rows = rows.join(F.broadcast(quorum_restarts(events)), "cluster", "left")
     rows = rows.withColumns({"topic": F.lit(None).cast("string"), "topic_id": F.col("first.topic_id")})
     rows = with_identity(rows, topic_incarnations(events))
-    return rows.withColumns(_subject()).drop("first", "batch_end")
+    return rows.withColumns(_subject()).drop("first", "batch_end", "granted")
 
 
 @checkpointed
-def _records(events: DataFrame) -> DataFrame:
-    """One row per broker record. Adds the registration before it, the standings, leaves and supersedes."""
+def records_of_brokers(events: DataFrame) -> DataFrame:
+    """One row per broker record. Adds the registration before it, the standings, leaves and supersedes.
+
+    Also elr_level, the level of eligible.leader.replicas.version in force, and log_complete and log_whole of `cluster_history`.
+    """
     log = of_types(metadata_log(events), *BROKER_RECORDS).select(*_COLUMNS, ref().alias("record_ref"))
     rows = log.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(_registration())
     rows = rows.withColumns(
@@ -81,6 +92,7 @@ def _records(events: DataFrame) -> DataFrame:
             & (F.col("incarnation_id") != F.col("previous.incarnation_id")),
             "batch_end": F.greatest("position", F.col("batch_last_offset") * 2 + 1),
             "metadata_level": level_at(F.col("position")),
+            "elr_level": level_at(F.col("position"), "elr_levels"),
         }
     )
     node, raft_epoch = F.col("node"), F.col("raft_epoch")
@@ -122,7 +134,7 @@ def _registration() -> dict[str, Column]:
 def _remaining_in(events: DataFrame) -> DataFrame:
     """One row per leaving or superseding record after which some ISR has the broker: remaining_in, and first, a state."""
     departures = (
-        _records(events)
+        records_of_brokers(events)
         .where("leaves OR supersedes")
         .select("cluster", "broker_id", "position", "batch_end", F.col("time_ms").alias("event_ms"))
     )
@@ -152,6 +164,22 @@ def _remaining_in(events: DataFrame) -> DataFrame:
     )
 
 
+def _granted_shutdowns(events: DataFrame) -> DataFrame:
+    """One row per broker epoch that a controller granted its shutdown: previous_broker_epoch, and granted, the first such heartbeat."""
+    rows = of_types(events, HEARTBEAT).where(
+        (F.col("request_error_code") == Errors.NONE) & F.coalesce("should_shut_down", F.lit(False))
+    )
+    first = F.min(F.struct("node", "file_order", "byte_offset", ref().alias("ref")))
+    return rows.groupBy("cluster", "broker_id", F.col("broker_epoch").alias("previous_broker_epoch")).agg(
+        first["ref"].alias("granted")
+    )
+
+
+def _is_new_incarnation() -> Column:
+    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
+    return _registers() & ~in_snapshot & (F.col("incarnation_id") != F.col("previous.incarnation_id"))
+
+
 def _subject() -> dict[str, Column]:
     return {
         "partition": F.col("first.partition"),
@@ -159,7 +187,8 @@ def _subject() -> dict[str, Column]:
         "remaining_leader": F.col("first.leader"),
         "remaining_ref": F.col("first.state_ref"),
         "previous_ref": F.col("previous.record_ref"),
-        "previous_broker_epoch": F.col("previous.broker_epoch"),
+        "granted_ref": F.coalesce(F.when(_is_new_incarnation(), F.col("granted")), no_ref()),
+        "begins_again": F.coalesce("begins_again", F.lit(False)),
         "previous_incarnation_id": F.col("previous.incarnation_id"),
         "standing_in_words": in_words(F.col("standing")),
         "standing_before_in_words": in_words(F.col("standing_before")),

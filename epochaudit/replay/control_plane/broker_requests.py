@@ -30,7 +30,7 @@ from epochaudit.replay.state.partition_states import RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 
 REGISTRATION: Final = "BROKER_REGISTRATION"
-UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN")
+UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN", "ASSIGN_REPLICAS_TO_DIRS")
 
 _NONE: Final = -1
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
@@ -42,7 +42,7 @@ _COLUMNS: Final = (
 
 
 def broker_requests(events: DataFrame) -> DataFrame:
-    """One row per AlterPartition, BrokerHeartbeat, ControlledShutdown and BrokerRegistration at the node that answered.
+    """One row per BrokerRegistration, and per request under a broker epoch (`UNDER_EPOCH`), at the node that answered.
 
     Needs: the events table. Clock: the node's host; position in the metadata log. AlterPartition has its first partition.
     Adds, beside the request's own columns:

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of
@@ -14,10 +15,12 @@ from epochaudit.replay.state.incarnations import topic_incarnations, with_identi
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, STATE, partition_states
 
-_ON: Final = 1  # level of eligible.leader.replicas.version
+ELR_ON: Final = 1  # level of eligible.leader.replicas.version
 _HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
 _CHANGE: Final = "PARTITION_CHANGE_RECORD"
 _WITHIN_EVENTS: Final = (_CHANGE, "KRAFT_VERSION", "KRAFT_VOTERS")  # the latter are Raft's own, between any two batches
+_CONFIG: Final = "CONFIG_RECORD"
+_MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _FIRST_REMEMBERING: Final = release("4.3")
 
 
@@ -49,6 +52,9 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       event_ended    a record of another type than LeaderChange follows these PartitionChangeRecords
       partition_0_replicas  the lowest number of replicas that partition 0 of the topic had since the record before, which
                      limits min.insync.replicas; null: not in the evidence
+      most_partition_0_replicas   the highest number that it had up to the record
+      min_insync_replicas   of the topic at the record, of its own setting or of the cluster's; null: not in the evidence.
+                     min_insync_replicas_ref: that setting
       remembers      the controller is 4.3 or later, and keeps the ELR when it assigns a log directory: true, false, null = not in
                      the evidence
       left_to_unclean   the partition has no leader and an empty ISR after the record, and its next leader is elected uncleanly
@@ -65,6 +71,7 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
     rows = rows.join(_event_ends(events), ["cluster", "clock"], "left")
     rows = rows.join(_replicas_of_partition_0(states), ["cluster", "identity"], "left")
     rows = with_identity(rows, topic_incarnations(events))
+    rows = _with_min_insync_replicas(rows, events)
     rows = rows.withColumns(_columns()).withColumns(_elections())
     return rows.withColumns(_forgetting()).drop(
         "before", "log_complete", "next_election", "ended_by", "replica_counts", *_HISTORY
@@ -127,13 +134,46 @@ def _replicas_of_partition_0(states: DataFrame) -> DataFrame:
     return counts.groupBy("cluster", "identity").agg(F.array_sort(F.collect_set(entry)).alias("replica_counts"))
 
 
+def _with_min_insync_replicas(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds min_insync_replicas and min_insync_replicas_ref.
+
+    The topic's own setting counts from the creation of the topic on: a deletion removes it without a record. If there is none, that of
+    the cluster counts, which controllers write when the feature is turned on; they refuse a broker's own
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+    """
+    log = metadata_log(events)
+    setting = F.struct(
+        F.col("position").alias("since"), "topic", F.col("value").try_cast("int").alias("members"), ref().alias("ref")
+    )
+    settings = log.where((F.col("event_type") == _CONFIG) & (F.col("name") == _MIN_INSYNC_REPLICAS))
+    by_cluster = settings.where(F.col("broker_id").isNull()).groupBy("cluster")
+    created = of_types(log, "TOPIC_RECORD").groupBy("cluster", F.col("topic_id").alias("identity"))
+    rows = rows.join(
+        F.broadcast(by_cluster.agg(F.array_sort(F.collect_list(setting)).alias("settings"))), "cluster", "left"
+    )
+    rows = rows.join(
+        F.broadcast(created.agg(F.min("position").alias("created"), F.min("topic").alias("created_name"))),
+        ["cluster", "identity"], "left",
+    )  # fmt: skip
+    so_far = F.filter("settings", lambda one: one["since"] <= F.col("clock"))
+    of_topic = F.filter(
+        so_far, lambda one: (one["topic"] == F.col("created_name")) & (one["since"] >= F.col("created"))
+    )
+    of_cluster = F.filter(so_far, lambda one: one["topic"].isNull())
+    own = F.try_element_at(of_topic, F.lit(-1))
+    found = F.when(own["members"].isNotNull(), own).otherwise(F.try_element_at(of_cluster, F.lit(-1)))
+    known = F.when(F.col("created").isNotNull(), found)
+    added = {"min_insync_replicas": known["members"], "min_insync_replicas_ref": F.coalesce(known["ref"], no_ref())}
+    return rows.withColumns(added).drop("settings", "created", "created_name")
+
+
 def _any(name: str) -> Column:
     return F.coalesce(F.size(name) > 0, F.lit(False))
 
 
 def _may_be_on() -> Column:
     """A complete log without a level has none: the feature is off."""
-    return F.coalesce(F.col("elr_level") >= _ON, ~F.coalesce("log_complete", F.lit(False)))
+    return F.coalesce(F.col("elr_level") >= ELR_ON, ~F.coalesce("log_complete", F.lit(False)))
 
 
 def _columns() -> dict[str, Column]:
@@ -185,11 +225,13 @@ def _forgetting() -> dict[str, Column]:
         lambda count: (count["since"] > F.col("previous_clock")) & (count["since"] < F.col("clock")),
     )
     first = F.try_element_at(since, F.lit(-1))["replicas"]
+    up_to = F.filter("replica_counts", lambda count: count["since"] < F.col("clock"))
     return {
         "forgotten": F.array_sort(F.array_except(F.array_except("before.elr", "elr"), "isr")),
         "registers": F.when(registered, F.col("ended_by.broker_id")),
         "event_ended": F.coalesce(ended_by != "LEADER_CHANGE", F.lit(False)),
         "partition_0_replicas": F.when(first.isNotNull(), F.array_min(F.concat(F.array(first), between["replicas"]))),
+        "most_partition_0_replicas": F.array_max(up_to["replicas"]),
         "remembers": F.when(level_at(F.col("clock")) >= MetadataVersion.IBP_4_3_IV0, F.lit(True))
         .when(F.array_min(node_releases) >= _FIRST_REMEMBERING, F.lit(True))
         .when(F.array_max(node_releases) < _FIRST_REMEMBERING, F.lit(False)),

@@ -11,6 +11,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import FOREVER
+from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.cluster_history import (
@@ -42,6 +44,7 @@ from epochaudit.replay.state.partition_states import (
 
 _FIRST_KEEPING_EPOCH: Final = release("3.6")  # where the ISR shrinks (KAFKA-15021)
 _FIRST_BUMPING_ALWAYS: Final = release("3.0")
+_FIRST_CHECKING_LAST_KNOWN: Final = release("4.1")  # KAFKA-19522
 _HANDLING_MS: Final = 1000  # requests about a state may still be in flight when the controller writes the next one
 
 
@@ -82,6 +85,10 @@ def metadata(events: DataFrame) -> DataFrame:
                             position. ref, since: the record of that standing and its position
       standings             the distinct standings of the members
       leader_standing       the leader's standing, if it is a member; leader_ref the record of it; leader_standing_in_words
+      elects_last_known     the record elects the last known leader, marked as unclean, as the ISR and the ELR were empty without the one
+                            broker that may leave them in this record (KIP-966)
+      checks_last_known     the controller is 4.1 or later, and elects the last known leader only if it is active; three values
+      returns               the leader was not active, and was unfenced before the next record of the partition
       superseded_live       all ineligible members were in the ISR before, and are ineligible because they registered over an own
                             incarnation that was not fenced
       takes_out             the controller is 4.0 or later, and would have removed them; three values
@@ -196,7 +203,8 @@ def _standing() -> dict[str, Column]:
     in_batch = leading["since"] >= record_position(F.col("batch_base_offset"))
     unfenced_with_it = F.coalesce((leading["standing"] == ACTIVE) & in_batch, F.lit(False))
     level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == RECORD, F.col("raft_epoch"))
-    version = F.array_max(releases_of(F.col("node"), raft_epoch=raft_epoch))
+    node_releases = releases_of(F.col("node"), raft_epoch=raft_epoch)
+    version = F.array_max(node_releases)
     follows_directly = F.col("leader_epoch") == F.col("previous_leader_epoch") + 1
     decided = (F.col("event_type") == "PARTITION_CHANGE_RECORD") | (F.col("event_type") == "PARTITION_STATE_CHANGED")
     return {
@@ -210,6 +218,11 @@ def _standing() -> dict[str, Column]:
         "leader_standing": leading["standing"],
         "leader_standing_in_words": in_words(leading["standing"]),
         "leader_ref": leading["ref"],
+        "elects_last_known": F.coalesce(_elects_last_known(), F.lit(False)),
+        "checks_last_known": F.when(level >= MetadataVersion.IBP_4_1_IV0, F.lit(True))
+        .when(F.array_min(node_releases) >= _FIRST_CHECKING_LAST_KNOWN, F.lit(True))
+        .when(version < _FIRST_CHECKING_LAST_KNOWN, F.lit(False)),
+        "returns": _returns(),
         "bumps_on_shrink": F.when(level.isNotNull(), level < MetadataVersion.IBP_3_6_IV0).when(
             version < _FIRST_KEEPING_EPOCH, F.lit(True)
         ),
@@ -228,3 +241,26 @@ def _standing() -> dict[str, Column]:
             raft_epoch,
         ),
     }
+
+
+def _elects_last_known() -> Column:
+    """See `metadata`. An event takes one broker out of the lists (PartitionChangeBuilder.canElectLastKnownLeader)."""
+    leader = F.array("leader")
+    none = F.array().cast("array<int>")
+    left = F.array_union(F.coalesce("previous_isr", none), F.coalesce("previous_elr", none))
+    marks = F.col("leader_recovery_state") == RECOVERING
+    return (
+        F.col("sets_leader")
+        & (F.col("previous_last_known_elr") == leader)
+        & (F.col("isr") == leader)
+        & marks
+        & (F.size(left) <= 1)
+    )
+
+
+def _returns() -> Column:
+    until = F.coalesce("next_clock", F.lit(FOREVER))
+    return F.exists(
+        states_of(F.col("leader")),
+        lambda s: (s["standing"] == ACTIVE) & (s["since"] > F.col("clock")) & (s["since"] < until),
+    )

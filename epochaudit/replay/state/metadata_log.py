@@ -20,6 +20,7 @@ _CONTENT: Final = (
     "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
     "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "directories", "broker_id", "broker_epoch",
     "incarnation_id", "fenced", "in_controlled_shutdown", "log_dirs", "name", "value", "next_producer_id",
+    "voters",
 )  # fmt: skip
 _COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "byte_offset", "split", "line_in_split",

@@ -24,10 +24,11 @@ class StaleIncarnationObeyed(Rule):
     """The controller obeyed a request of a broker incarnation that was not the registered one.
 
     ## What it checks
-    AlterPartition, BrokerHeartbeat and ControlledShutdown state the sender's broker epoch. The controller must answer 77
-    (STALE_BROKER_EPOCH) to the whole request if that is not the epoch under which the broker is registered, or if the
-    broker is not registered. ControlledShutdown states its epoch since 2.2, AlterPartition since 2.7 (its first release),
-    BrokerHeartbeat since 2.8. A ZooKeeper controller refuses a ControlledShutdown only if its epoch is smaller.
+    AlterPartition, BrokerHeartbeat, ControlledShutdown and AssignReplicasToDirs state the sender's broker epoch. The
+    controller must answer 77 (STALE_BROKER_EPOCH) to the whole request if that is not the epoch under which the broker is
+    registered, or if the broker is not registered. ControlledShutdown states its epoch since 2.2, AlterPartition since 2.7
+    (its first release), BrokerHeartbeat since 2.8, AssignReplicasToDirs since 3.7. A ZooKeeper controller refuses a
+    ControlledShutdown only if its epoch is smaller.
 
     ## Why it matters
     A broker that its own next incarnation has replaced, or whose session has expired, still believes that it leads. If the

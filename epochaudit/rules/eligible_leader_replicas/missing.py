@@ -20,6 +20,6 @@ def level_unknown(**sentences: Unpack[OwnSentences]) -> Branch:
     )
 
 
-def log_incomplete() -> Branch:
+def log_incomplete(**sentences: Unpack[OwnSentences]) -> Branch:
     """A record in between may have changed the lists."""
-    return unverifiable(~col("log_whole"), "a part of the metadata log is missing between its records")
+    return unverifiable(~col("log_whole"), "a part of the metadata log is missing between its records", **sentences)

@@ -8,7 +8,18 @@ from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
 from epochaudit.replay.state.partition_states import RECORD
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import (
+    CRITICAL,
+    MEDIUM,
+    Branch,
+    Rule,
+    exposed,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
 
 
 @rule("LD-02", frame="metadata", kip="KIP-841", severity=CRITICAL, since="2.8")
@@ -34,16 +45,15 @@ class IneligibleLeaderElected(Rule):
     ## What to do
     If the partition has no leader now (`kafka-topics.sh --describe --unavailable-partitions`), start the elected
     broker. Or hold an election with `kafka-leader-election.sh --election-type preferred`, which takes the first replica
-    if it is in the ISR. Nothing is left to do if the broker was unfenced a moment later, as with the last known leader
-    in 4.0. KRaft controllers before 3.3 elect such brokers (KAFKA-13173 up to 3.0, KAFKA-13916 up to 3.2): upgrade.
+    if it is in the ISR. KRaft controllers before 3.3 elect such brokers (KAFKA-13173 up to 3.0, KAFKA-13916 up to 3.2), and
+    those of 4.0 the last known leader: upgrade.
 
     ## Example
-    Offset 49 fences broker 3. The record at offset 50 makes broker 3 leader of orders-0. Kafka 4.0 with eligible leader
-    replicas does this: when the killed last known leader comes back, the event that registers it elects it while it is
-    still fenced.
+    Offset 49 fences broker 3. The record at offset 50 makes broker 3 leader of orders-0.
 
     ## References
-    KIP-841, invariant 2; PartitionChangeBuilder.electLeader; ReplicationControlManager.isActive; KAFKA-13916.
+    KIP-841, invariant 2; PartitionChangeBuilder.electLeader; ReplicationControlManager.isActive; KAFKA-13916;
+    PartitionChangeBuilder.canElectLastKnownLeader; KAFKA-19522.
     """
 
     evidence = {
@@ -64,6 +74,8 @@ class IneligibleLeaderElected(Rule):
         return (col("scope") == RECORD) & F.coalesce(col("elects"), F.lit(False)) & of_isr
 
     def verdict(self) -> tuple[Branch, ...]:
+        ineligible, last_known = col("leader_standing").isin(*INELIGIBLE), col("elects_last_known")
+        expected = "the last known leader {leader}, which controllers of 4.0 elect also if it is not there"
         return first_of(
             unverifiable(
                 col("leader_standing") == UNKNOWN,
@@ -71,6 +83,22 @@ class IneligibleLeaderElected(Rule):
                 observed="leader {leader}",
                 because=self.because[:2],
             ),
-            violation(col("leader_standing").isin(*INELIGIBLE)),
-            otherwise=passed(),
+            passed(~ineligible),
+            passed(
+                last_known & ~col("checks_last_known") & col("returns"),
+                expected=expected,
+                observed="leader {leader}, which was {leader_standing_in_words}, and was unfenced next",
+            ),
+            exposed(
+                last_known & ~col("checks_last_known"),
+                "controllers of 4.0 do not look whether the last known leader is there",
+                expected=expected,
+            ),
+            unverifiable(
+                last_known & col("checks_last_known").isNull(), "the controller's Kafka version is not in the evidence"
+            ),
+            otherwise=violation(),
         )
+
+    def severity_of(self) -> Column | None:
+        return F.when(col("elects_last_known") & ~col("checks_last_known"), MEDIUM)

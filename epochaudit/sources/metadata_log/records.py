@@ -25,6 +25,7 @@ COLUMNS: Final = (
     *PLACE, "topic", "topic_id", "partition", "replicas", "isr", "adding_replicas", "removing_replicas", "leader",
     "leader_epoch", "partition_epoch", "leader_recovery_state", "elr", "last_known_elr", "directories", "broker_id", "broker_epoch",
     "incarnation_id", "fenced", "in_controlled_shutdown", "log_dirs", "name", "value", "next_producer_id",
+    "voters",
 )  # fmt: skip
 
 SNAPSHOT_HEADER: Final = "SNAPSHOT_HEADER"
@@ -191,6 +192,18 @@ class _LeaderChange(_Record):
         return {"leader": self.leader_id}
 
 
+class _Voter(_Record):
+    voter_id: Int32
+    voter_directory_id: str
+
+
+class _Voters(_Record):
+    voters: list[_Voter]
+
+    def columns(self) -> Columns:
+        return {"voters": sorted(f"{voter.voter_id}:{voter.voter_directory_id}" for voter in self.voters)}
+
+
 _FIELDS: Final = {
     "TOPIC_RECORD": _Topic,
     "REMOVE_TOPIC_RECORD": _RemoveTopic,
@@ -207,6 +220,7 @@ _FIELDS: Final = {
     "CONFIG_RECORD": _Config,
     "PRODUCER_IDS_RECORD": _ProducerIds,
     "LEADER_CHANGE": _LeaderChange,
+    "KRAFT_VOTERS": _Voters,
 }
 _DECODERS: Final = {record_type: msgspec.json.Decoder(fields) for record_type, fields in _FIELDS.items()}
 

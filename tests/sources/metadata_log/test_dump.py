@@ -206,8 +206,14 @@ def test_a_record_becomes_columns(record_type: str, data: str, columns: dict[str
         ("controlType: LEADER_CHANGE(2)", {"event_type": "LEADER_CHANGE"}),
         ('SnapshotFooter {"version":0}', {"event_type": "SNAPSHOT_FOOTER"}),
         ('KRaftVersion {"version":0,"kRaftVersion":1}', {"event_type": "KRAFT_VERSION"}),
+        (
+            'KRaftVoters {"version":0,"voters":[{"voterId":2,"voterDirectoryId":"zW-Yy47l4lVAmHWmN5nF0A","endpoints":[],'
+            '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}},{"voterId":1,"voterDirectoryId":'
+            '"DOApkBc9u2_aH2klXlAtZQ","endpoints":[],"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}',
+            {"event_type": "KRAFT_VOTERS", "voters": ["1:DOApkBc9u2_aH2klXlAtZQ", "2:zW-Yy47l4lVAmHWmN5nF0A"]},
+        ),
     ],
-    ids=["4.1", "up to 4.0", "snapshot", "3.9"],
+    ids=["4.1", "up to 4.0", "snapshot", "3.9", "voters"],
 )
 def test_a_control_record(content: str, columns: dict[str, object]) -> None:
     assert columns_of(decode(metadata_dump, batch(0, 0), control(0, content))) == [columns]

@@ -524,10 +524,20 @@ def test_registrations_heartbeats_and_shutdowns() -> None:
     registered = row(
         "BROKER_REGISTRATION",
         4,
-        {"brokerId": 1, "incarnationId": ID, "logDirs": []},
+        {"brokerId": 1, "incarnationId": ID, "logDirs": [], "previousBrokerEpoch": 9},
         {"errorCode": 0, "brokerEpoch": 14},
     )
-    assert registered == {"broker_id": 1, "incarnation_id": ID, "current_broker_epoch": 14, "request_error_code": 0}
+    assert registered == {
+        "broker_id": 1, "incarnation_id": ID, "previous_broker_epoch": 9, "current_broker_epoch": 14, "request_error_code": 0,
+    }  # fmt: skip
+    directories = [{"id": ID, "topics": [{"topicId": ID, "partitions": [{"partitionIndex": 0}]}]}]
+    assigned = row(
+        "ASSIGN_REPLICAS_TO_DIRS",
+        0,
+        {"brokerId": 1, "brokerEpoch": 14, "directories": directories},
+        {"throttleTimeMs": 0, "errorCode": 77, "directories": []},
+    )
+    assert assigned == {"broker_id": 1, "broker_epoch": 14, "request_error_code": 77}
     beat = {"brokerId": 1, "brokerEpoch": 14, "currentMetadataOffset": 13, "wantFence": False, "wantShutDown": True}
     granted = {"errorCode": 0, "isCaughtUp": True, "isFenced": False, "shouldShutDown": True}
     assert row("BROKER_HEARTBEAT", 1, beat, granted) == {

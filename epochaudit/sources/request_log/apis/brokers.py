@@ -1,4 +1,6 @@
-"""Requests of a broker to its controller: BROKER_REGISTRATION 0-4, BROKER_HEARTBEAT 0-2, CONTROLLED_SHUTDOWN 0-3."""
+"""Requests of a broker to its controller: BROKER_REGISTRATION 0-4, BROKER_HEARTBEAT 0-2, CONTROLLED_SHUTDOWN 0-3,
+ASSIGN_REPLICAS_TO_DIRS 0.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, 
 class RegistrationRequest(Json):
     broker_id: Int32
     incarnation_id: str
+    previous_broker_epoch: Int64 | None = None
 
 
 class RegistrationResponse(Json):
@@ -20,7 +23,8 @@ class RegistrationResponse(Json):
 
 def registration(_: int, request: RegistrationRequest, response: RegistrationResponse | None) -> Iterable[Row]:
     """One row; current_broker_epoch is the epoch that the controller assigned, -1 with an error."""
-    return [(request.broker_id, request.incarnation_id, None if response is None else response.broker_epoch)]
+    assigned = None if response is None else response.broker_epoch
+    return [(request.broker_id, request.incarnation_id, request.previous_broker_epoch, assigned)]
 
 
 class HeartbeatRequest(Json):
@@ -76,14 +80,35 @@ def controlled_shutdown(_: int, request: ShutdownRequest, response: ShutdownResp
     return found or [(*sender, None, None, False, False)]
 
 
+class AssignmentRequest(Json):
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+
+
+class AssignmentResponse(Json):
+    error_code: Int32
+
+
+def assignment(_: int, request: AssignmentRequest, __: AssignmentResponse | None) -> Iterable[Row]:
+    """One row: the broker that assigns replicas to its log directories. Which ones is not read."""
+    return [(request.broker_id, request.broker_epoch)]
+
+
 APIS: Final = (
     Api(
         "BROKER_REGISTRATION",
         4,
         Completed[RegistrationRequest, RegistrationResponse],
-        ("broker_id", "incarnation_id", "current_broker_epoch"),
+        ("broker_id", "incarnation_id", "previous_broker_epoch", "current_broker_epoch"),
         registration,
     ),
     Api("BROKER_HEARTBEAT", 2, Completed[HeartbeatRequest, HeartbeatResponse], HEARTBEAT_COLUMNS, heartbeat),
     Api("CONTROLLED_SHUTDOWN", 3, Completed[ShutdownRequest, ShutdownResponse], SHUTDOWN_COLUMNS, controlled_shutdown),
+    Api(
+        "ASSIGN_REPLICAS_TO_DIRS",
+        0,
+        Completed[AssignmentRequest, AssignmentResponse],
+        ("broker_id", "broker_epoch"),
+        assignment,
+    ),
 )

@@ -1,0 +1,46 @@
+"""Frame `voter_sets`: the voters of the metadata quorum, as its records state them (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.metadata_log import metadata_log
+
+VOTERS: Final = "KRAFT_VOTERS"
+
+
+def voter_sets(events: DataFrame) -> DataFrame:
+    """One row per KRaftVoters record of the metadata log; those of snapshots are left out. Clock: the metadata offset.
+
+    Needs: the events table. Columns: the subject columns (null except the cluster and node, the Raft leader of the record's epoch),
+    metadata_offset, raft_epoch, and
+      voters, record_ref      the voters of the record, as "id:directory"; null: the dump does not print them
+      earlier_voters, earlier_offset, earlier_ref   of the record before; null: it is the first
+      first         there is no such record before
+      added, removed          how the two differ
+      log_whole     as in `cluster_history`
+    """
+    records = of_types(metadata_log(events), VOTERS).where(~F.coalesce("in_snapshot", F.lit(False)))
+    in_order = Window.partitionBy("cluster").orderBy("position")
+    state = F.struct("voters", "metadata_offset", ref().alias("ref"))
+    rows = records.withColumn("earlier", F.lag(state).over(in_order))
+    history = cluster_history(events).select("cluster", "log_whole", "raft_leaders")
+    rows = rows.drop("node").join(F.broadcast(history), "cluster", "left")
+    leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
+    return rows.select(
+        "cluster", F.try_element_at(leading, F.lit(1))["leader"].alias("node"), "metadata_offset", "raft_epoch", "voters",
+        ref().alias("record_ref"),
+        F.col("earlier").isNull().alias("first"),
+        F.col("earlier.voters").alias("earlier_voters"), F.col("earlier.metadata_offset").alias("earlier_offset"),
+        F.coalesce("earlier.ref", no_ref()).alias("earlier_ref"),
+        F.array_except("voters", "earlier.voters").alias("added"),
+        F.array_except("earlier.voters", "voters").alias("removed"),
+        "log_whole",
+        *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
+        *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
+    )  # fmt: skip
