@@ -187,11 +187,11 @@ def _advice(groups: Iterable[list[Finding]], results: Mapping[str, RuleResult]) 
     inside = [
         [one.rule for finding in group for one in finding.consequences if one.rule not in own] for group in groups
     ]
-    said: set[str] = set()
+    shown: set[str] = set()
     advice = []
     for rule, consequences in zip(own, inside, strict=True):
-        new = [one for one in dict.fromkeys((rule, *consequences)) if one not in said]
-        said.update(new)
+        new = [one for one in dict.fromkeys((rule, *consequences)) if one not in shown]
+        shown.update(new)
         advice.append([(one, results[one].what_to_do) for one in new if one in results and results[one].what_to_do])
     return advice
 

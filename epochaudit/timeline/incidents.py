@@ -200,8 +200,8 @@ def _cuts(removed: Loss | Removal) -> tuple[Stretch, ...]:
         first = removed.first_offset if replica.truncated_to is None else replica.truncated_to
         last = removed.last_offset if replica.log_end is None else replica.log_end - 1
         if last >= first:
-            said = f"node {replica.node} truncated {_offsets(first, last)}{written}{since}"
-            cuts.append(Stretch(CUT, f"{epoch}node {replica.node}", first, last, said, removed.leader_epoch))
+            sentence = f"node {replica.node} truncated {_offsets(first, last)}{written}{since}"
+            cuts.append(Stretch(CUT, f"{epoch}node {replica.node}", first, last, sentence, removed.leader_epoch))
     return tuple(cuts)
 
 

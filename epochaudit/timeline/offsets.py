@@ -64,8 +64,8 @@ def _cuts(topic: TopicTimeline) -> Iterator[Stretch]:
     for section, row, to, end in _truncations(topic):
         if end is not None and end > to and (row.host, to) not in seen:
             seen.add((row.host, to))
-            said = f"{row.host} truncated offsets {to} to {end - 1} in leader epoch {section.leader_epoch}"
-            yield Stretch(CUT, f"{row.host} cut", to, end - 1, said, section.leader_epoch)
+            sentence = f"{row.host} truncated offsets {to} to {end - 1} in leader epoch {section.leader_epoch}"
+            yield Stretch(CUT, f"{row.host} cut", to, end - 1, sentence, section.leader_epoch)
 
 
 def _read(topic: TopicTimeline, first: int) -> Iterator[Stretch]:
@@ -83,5 +83,5 @@ def _read(topic: TopicTimeline, first: int) -> Iterator[Stretch]:
                 before = found.get(asker, (least, greatest))
                 found[asker] = min(before[0], least), max(before[1], greatest)
     for asker, (least, greatest) in [*found.items()][:MOST_STRETCHES]:
-        said = f"{asker} asked for offsets {least} to {greatest}, so that it had got or passed those before {greatest}"
-        yield Stretch(READ, f"read: {asker.removeprefix(CLIENT)}", min(least, greatest - 1), greatest - 1, said)
+        sentence = f"{asker} asked for offsets {least} to {greatest}, so that it had got or passed those before {greatest}"
+        yield Stretch(READ, f"read: {asker.removeprefix(CLIENT)}", min(least, greatest - 1), greatest - 1, sentence)

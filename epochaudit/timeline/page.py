@@ -14,7 +14,7 @@ from epochaudit.timeline.merge import MOST_ROWS, Row, Section, Timeline, TopicTi
 from epochaudit.timeline.row_text import is_emphasized, stale_note
 from epochaudit.version import VERSION
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 EPOCH_STARTS: Final = frozenset(
     {"LEADER_STARTS", "FOLLOWER_STARTS", "PARTITION_STATE_CHANGED", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"}
 )
@@ -138,7 +138,7 @@ def render_json(timeline: Timeline) -> str:
         "topic": timeline.topic,
         "partition": timeline.partition,
         "left_out": timeline.left_out,
-        "lives": [_topic_document(topic) for topic in timeline.topics],
+        "topics": [_topic_document(topic) for topic in timeline.topics],
     }
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
 
@@ -147,7 +147,7 @@ def _topic_document(topic: TopicTimeline) -> Mapping[str, Any]:
     return {
         "cluster": topic.cluster,
         "topic_id": topic.topic_id,
-        "told": topic.topic_known,
+        "topic_known": topic.topic_known,
         "leader_epochs": [
             {
                 "leader_epoch": section.leader_epoch,

@@ -150,7 +150,7 @@ def _span(section: Section, steps: Sequence[MarkedRow], lanes: _Lanes, anchor: A
 
 
 def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
-    event, label, said = one.row.event, one.label, f"{statement(one.row)}{_meant(one)}"
+    event, label, text = one.row.event, one.label, f"{statement(one.row)}{_meant(one)}"
     if event["event_type"] in _WITH_OFFSETS and one.mark in _SERVED and one.least is not None:
         label += f" {one.least}" if one.least == one.greatest else f" {one.least} to {one.greatest}"
     if one.requests > 1:
@@ -158,12 +158,12 @@ def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
     if one.rows > 1:
         offsets = "" if one.least is None else f", offsets {one.least} to {one.greatest}"
         clients = f" of {len(one.askers)} clients" if len(one.askers) > 1 else ""
-        said += f" (the first of {one.requests:,} alike{clients} in this leader epoch{offsets})"
+        text += f" (the first of {one.requests:,} alike{clients} in this leader epoch{offsets})"
     return Step(
         mark=one.mark,
         lane=lanes.numbers[one.host],
         label=label.lstrip(),
-        sentence=said,
+        sentence=text,
         host=one.host,
         place=one.row.place,
         asker=None if one.asker is None else lanes.numbers[one.asker],

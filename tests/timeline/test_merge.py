@@ -298,7 +298,7 @@ def test_a_recorded_truncation_is_in_the_timeline(spark: SparkSession, capture: 
     assert len(several[2].topics) == 1
     document = json.loads(page.render_json(found))
     assert complaints("timeline", document) == []
-    assert document["lives"][0]["leader_epochs"][1]["leader_epoch"] == 0
+    assert document["topics"][0]["leader_epochs"][1]["leader_epoch"] == 0
     with pytest.raises(TimelineError, match="u-0"):
         timeline(recorded, "u", 7)
     with pytest.raises(TimelineError, match="did you mean u-0"):

@@ -80,23 +80,23 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
     watermark = F.when(served & (F.col("high_watermark") >= 0), F.col("high_watermark"))
     leader = F.when(~maybe_parked() & F.col("error_code").isin(*_KNOWS_LEADER), F.col("hinted_leader"))
     rows = of_types(events, "FETCH").where(is_raft_fetch() & F.col("in_response")).select(
-        "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("told_leader"),
+        "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("named_leader"),
         watermark.alias("watermark"), "file_order", *PLACE,
     )  # fmt: skip
-    return rows.groupBy("cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", "told_leader").agg(
+    return rows.groupBy("cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", "named_leader").agg(
         F.min("watermark").alias("low"),
         F.max("watermark").alias("high"),
         *of_last(PLACE, then_by_place(-F.col("watermark")), "low_"),
         *of_last(PLACE, then_by_place(F.col("watermark")), "high_"),
-        *of_first(PLACE, at(), "told_"),
+        *of_first(PLACE, at(), "named_"),
     )
 
 
 def _of_answers(answers: DataFrame) -> DataFrame:
-    told = answers.where((F.col("told_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0))
-    return told.select(
-        "cluster", F.col("hinted_leader_epoch").alias("raft_epoch"), F.col("told_leader").alias("leader"),
-        carried_ref("told").alias("ref"),
+    named = answers.where((F.col("named_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0))
+    return named.select(
+        "cluster", F.col("hinted_leader_epoch").alias("raft_epoch"), F.col("named_leader").alias("leader"),
+        carried_ref("named").alias("ref"),
     )  # fmt: skip
 
 
@@ -105,14 +105,14 @@ def _of_requests(events: DataFrame) -> DataFrame:
     snapshot = F.col("event_type") == FETCH_SNAPSHOT
     knows = ~snapshot | F.col("error_code").isin(*_KNOWS_LEADER)
     rows = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT).where(F.col("in_response") & knows)
-    told = F.struct(
+    named = F.struct(
         F.when(snapshot, F.col("hinted_leader")).otherwise(F.col("response_leader")).alias("leader"),
         F.when(snapshot, F.col("hinted_leader_epoch")).otherwise(F.col("response_leader_epoch")).alias("raft_epoch"),
     )
     began = (F.col("event_type") == OF_LEADERS[0]) & (F.col("error_code") == Errors.NONE)
     rows = rows.select(
         "cluster", ref().alias("ref"),
-        F.explode(F.array(told, F.when(began, F.struct("leader", "raft_epoch")))).alias("fact"),
+        F.explode(F.array(named, F.when(began, F.struct("leader", "raft_epoch")))).alias("fact"),
     )  # fmt: skip
     return rows.where((F.col("fact.leader") >= 0) & (F.col("fact.raft_epoch") >= 0)).select(
         "cluster", "fact.raft_epoch", "fact.leader", "ref"

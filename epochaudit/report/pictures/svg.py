@@ -247,8 +247,8 @@ class _Canvas:
             return [(_fitted(f"{label}{step.label}", self._label_width / (BOLD if _is_grave(step) else 1)), "")]
         room = int(self._label_width / PROSE)
         until = f" until {step.until[11:19]}" if step.until and step.until[11:19] != (step.time or "")[11:19] else ""
-        said = wrap(neutral(f"{label}{short(step.host, room)}{until}: {short(step.sentence, TITLE)}"), room)[:6]
-        return [*((line, "") for line in said), (_cut(neutral(short(step.place, room)), room), "faint")]
+        lines = wrap(neutral(f"{label}{short(step.host, room)}{until}: {short(step.sentence, TITLE)}"), room)[:6]
+        return [*((line, "") for line in lines), (_cut(neutral(short(step.place, room)), room), "faint")]
 
     def _arrow(self, group: Element, start: float, end: float, y: float) -> None:
         ahead = 1 if end > start else -1

@@ -10,7 +10,7 @@ from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, un
 
 
 @rule("MD-02", frame="client_epochs", kip="KIP-232", severity=INFO, since="2.1")
-class OlderMetadataKeptOut(Rule):
+class OlderMetadataIgnored(Rule):
     """Observation: a client kept its own entry of a partition against older metadata.
 
     ## What it checks

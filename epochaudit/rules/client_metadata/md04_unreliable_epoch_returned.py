@@ -10,7 +10,7 @@ from epochaudit.rules.truncation.position_validation import topic_unknown
 
 
 @rule("MD-04", frame="metadata_answers", kip="KIP-232", severity=INFO, since="2.1")
-class UnreliableEpochTold(Rule):
+class UnreliableEpochReturned(Rule):
     """Observation: a broker returned leader epochs to clients by Metadata 7 or 8.
 
     ## What it checks

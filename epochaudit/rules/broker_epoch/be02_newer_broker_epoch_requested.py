@@ -9,7 +9,7 @@ from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, un
 
 
 @rule("BE-02", frame="control", kip="KIP-570", severity=INFO, since="2.2")
-class NewerBrokerEpochMet(Rule):
+class NewerBrokerEpochRequested(Rule):
     """Observation: a control request was meant for a newer incarnation of the broker than it knew itself.
 
     ## What it checks
