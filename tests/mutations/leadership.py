@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 from tests.mutations.control_plane import leader_and_isr, one_state, topic_of
@@ -21,6 +22,8 @@ _LEADER: Final = (
     r"Leader (?P<topic>\S+)-(?P<partition>\d+) with topic id Some\((?P<id>\S+)\) starts at leader epoch (?P<epoch>\d+) from offset "
     r"(?P<offset>\d+) "
 )
+_FOLLOWER: Final = r"Follower (?P<topic>\S+)-(?P<partition>\d+) starts at leader epoch (?P<epoch>\d+) "
+_APART: Final = timedelta(seconds=2)
 
 
 def states_by_partition(copy: Copy) -> Iterator[list[Line]]:
@@ -119,6 +122,28 @@ def acknowledged_write_missing(copy: Copy) -> Place:
                     request.write()
                     return _place(line, int(line.match["epoch"]))
     raise NotThereError("no leader that acknowledged the last record before another one began to lead")
+
+
+@mutation("AW-02", HEALTHY, fetches=False)
+def follower_acknowledges(copy: Copy) -> Place:
+    """A follower acknowledges a write as its leader did."""
+    for line in copy.lines(STATE_CHANGE_LOG, _FOLLOWER):
+        topic, partition = line.match["topic"], int(line.match["partition"])
+        of_replica = (
+            one.written_at
+            for one in copy.lines(STATE_CHANGE_LOG, rf" {topic}-{partition} .*starts at leader epoch", line.node)
+            if one.written_at > line.written_at
+        )
+        until = min(of_replica, default=None)
+        for request in copy.requests("PRODUCE", lambda r: len(r.answered["responses"]) == 1):
+            if request.node == line.node or not list(_answers_of(request, topic, partition)):
+                continue
+            for other in copy.requests("METADATA", node=line.node):
+                soon = other.arrived_at < line.written_at + _APART
+                if not soon and (until is None or other.answered_at < until - _APART):
+                    request.write_behind(other)
+                    return Place(node=line.node, topic=topic, partition=partition)
+    raise NotThereError("no follower of a partition that a producer wrote to")
 
 
 def _answers_of(request: Request, topic: str, index: int) -> Iterator[dict[str, Any]]:
