@@ -196,7 +196,7 @@ def high_watermark_falls(copy: Copy) -> Place:
 
 @mutation("LS-01", HEALTHY)
 def log_start_offset_falls(copy: Copy) -> Place:
-    """A leader gives out a log start offset, and ten seconds later a lower one, in one leader epoch."""
+    """A leader gives out a log start offset, and a lower one in the next ten seconds, in one leader epoch."""
     changes = [(line.node, line.written_at) for line in copy.lines(STATE_CHANGE_LOG, r"starts at leader epoch")]
     for (node, _, partition), spans in _answers_by_span(copy).items():
         highest = [max(answers, key=_high) for _, answers in sorted(spans.items())]
