@@ -33,6 +33,8 @@ from epochaudit.replay.control_plane.registrations import registrations
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
 from epochaudit.replay.control_plane.voter_sets import VOTERS, voter_sets
+from epochaudit.replay.data_plane.acknowledged_writes import PRODUCE
+from epochaudit.replay.data_plane.acknowledgements import acknowledgements
 from epochaudit.replay.data_plane.client_epochs import HINTS, LINES, client_epochs, states_epochs
 from epochaudit.replay.data_plane.commits import COMMITS, OFFSET_FETCH, commits
 from epochaudit.replay.data_plane.epoch_caches import ENTRIES, epoch_caches
@@ -62,6 +64,7 @@ from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
 from epochaudit.replay.data_plane.share_sessions import SHARE_SESSION_REQUESTS, share_sessions
 from epochaudit.replay.data_plane.share_states import STATE_REQUESTS, share_states
+from epochaudit.replay.data_plane.simple_commits import OFFSET_COMMIT, is_simple_commit, simple_commits
 from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
 from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
@@ -101,6 +104,7 @@ def _is_full_if_request() -> Column:
 
 
 FRAMES: Final[Mapping[str, Frame]] = {
+    "acknowledgements": Frame(acknowledgements, (PRODUCE,)),
     "broker_records": Frame(broker_records, BROKER_RECORDS),
     "broker_requests": Frame(broker_requests, (REGISTRATION, *UNDER_EPOCH)),
     "client_epochs": Frame(client_epochs, ("FETCH", *LINES, *HINTS), states_epochs),
@@ -142,6 +146,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
     "share_sessions": Frame(share_sessions, SHARE_SESSION_REQUESTS),
     "share_states": Frame(share_states, STATE_REQUESTS),
+    "simple_commits": Frame(simple_commits, (OFFSET_COMMIT,), is_simple_commit),
     "strays": Frame(strays, ("STRAY_PARTITION", "LEADER_AND_ISR"), _is_full_if_request),
     "tiered_fetches": Frame(tiered_fetches, ("FETCH",), is_sent_away),
     "topics": Frame(topics),

@@ -83,5 +83,7 @@ def _read(topic: TopicTimeline, first: int) -> Iterator[Stretch]:
                 before = found.get(asker, (least, greatest))
                 found[asker] = min(before[0], least), max(before[1], greatest)
     for asker, (least, greatest) in [*found.items()][:MOST_STRETCHES]:
-        sentence = f"{asker} asked for offsets {least} to {greatest}, so that it had got or passed those before {greatest}"
+        sentence = (
+            f"{asker} asked for offsets {least} to {greatest}, so that it had got or passed those before {greatest}"
+        )
         yield Stretch(READ, f"read: {asker.removeprefix(CLIENT)}", min(least, greatest - 1), greatest - 1, sentence)

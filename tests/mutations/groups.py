@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from tests.mutations.editing import STATE_CHANGE_LOG, Copy, NotThereError, Request
 from tests.mutations.fetching import ZOOKEEPER
@@ -191,3 +194,53 @@ def zombie_consumer_commits(copy: Copy) -> Place:
 def _is_accepted(commit: Request, partition: dict[str, Any]) -> bool:
     answers = [p for topic in commit.answered["topics"] for p in topic["partitions"]]
     return {"partitionIndex": partition["partitionIndex"], "errorCode": 0} in answers
+
+
+@mutation("GE-02", HEALTHY, fetches=False)
+def offsets_of_live_group_reset(copy: Copy) -> Place:
+    """A coordinator answers 0 to a commit without a generation, while a member commits in its generation before and after."""
+    of_member: dict[tuple[int, str, str, int], list[Request]] = {}
+    for commit, _, partition in committed(copy):
+        member, generation = commit.asked["memberId"], commit.asked["generationIdOrMemberEpoch"]
+        if member and _is_accepted(commit, partition):
+            of_member.setdefault((commit.node, commit.asked["groupId"], member, generation), []).append(commit)
+    for (node, group, _, _), commits in of_member.items():
+        for commit in commits[1:-1]:
+            after = commit.arrived_at > commits[0].answered_at + _APART
+            if after and commit.answered_at < commits[-1].arrived_at - _APART:
+                commit.asked.update(memberId="", generationIdOrMemberEpoch=-1)
+                commit.write()
+                return Place(node=node, client=commit.client, correlation_id=commit.correlation_id, group=group)
+    raise NotThereError("no member with three commits in one generation, a second apart")
+
+
+@mutation("GE-03", HEALTHY, fetches=False)
+def replaced_static_member_commits(copy: Copy) -> Place:
+    """A coordinator answers 0 to a commit of a static member after it has given the member's name to another one."""
+    for sync in copy.requests("SYNC_GROUP", lambda r: r.answered["errorCode"] == 0):
+        group, member = sync.asked["groupId"], sync.asked["memberId"]
+        earlier = (r for r in copy.requests("METADATA", node=sync.node) if r.answered_at < sync.arrived_at - _APART)
+        for commit, _, partition in committed(copy):
+            of_member = (commit.node, commit.asked["groupId"], commit.asked["memberId"]) == (sync.node, group, member)
+            late = commit.arrived_at > sync.answered_at + _APART
+            if of_member and late and _is_accepted(commit, partition) and (before := next(earlier, None)):
+                return _take_the_name(_join_of(copy, member, sync.node), before, sync, commit)
+    raise NotThereError("no member that committed a second after its SyncGroup")
+
+
+def _join_of(copy: Copy, member: str, node: int) -> Request:
+    """The answer that gave a member its generation; one before it may have given the id, with an error."""
+    joined = {"errorCode": 0, "memberId": member}
+    return copy.request("JOIN_GROUP", lambda r: joined.items() <= r.answered.items(), node)
+
+
+def _take_the_name(join: Request, before: Request, sync: Request, commit: Request) -> Place:
+    """Let another static member join before, and commit in place of the one that takes its name."""
+    former = replace(join, document=deepcopy(join.document))
+    for request in (former, join, sync, commit):
+        request.asked["groupInstanceId"] = "till-1"
+    former.answered["memberId"] = commit.asked["memberId"] = f"till-1-{UUID(int=1)}"
+    former.write_before(before)
+    for request in (join, sync, commit):
+        request.write()
+    return Place(node=commit.node, client=commit.client, group=commit.asked["groupId"])

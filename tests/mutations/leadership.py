@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.mutations.control_plane import leader_and_isr, one_state, topic_of
-from tests.mutations.editing import STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
+from tests.mutations.editing import SERVER_LOG, STATE_CHANGE_LOG, Copy, Line, NotThereError, Request
 from tests.mutations.fetching import replica_of
 from tests.mutations.planting import Place, mutation
 
@@ -21,6 +23,10 @@ _LEADER: Final = (
     r"Leader (?P<topic>\S+)-(?P<partition>\d+) with topic id Some\((?P<id>\S+)\) starts at leader epoch (?P<epoch>\d+) from offset "
     r"(?P<offset>\d+) "
 )
+_BEGINS: Final = (
+    r"(?P<role>Leader|Follower) (?P<topic>\S+)-(?P<partition>\d+) (?:with .*?)?starts at leader epoch (?P<epoch>\d+) "
+)
+_APART: Final = timedelta(seconds=2)
 
 
 def states_by_partition(copy: Copy) -> Iterator[list[Line]]:
@@ -119,6 +125,35 @@ def acknowledged_write_missing(copy: Copy) -> Place:
                     request.write()
                     return _place(line, int(line.match["epoch"]))
     raise NotThereError("no leader that acknowledged the last record before another one began to lead")
+
+
+@mutation("AW-02", HEALTHY, fetches=False)
+def follower_acknowledges(copy: Copy) -> Place:
+    """A follower acknowledges a write as its leader did."""
+    for line, until in _followed(copy):
+        topic, partition = line.match["topic"], int(line.match["partition"])
+        for request in copy.requests("PRODUCE", lambda r: len(r.answered["responses"]) == 1):
+            if request.node == line.node or not list(_answers_of(request, topic, partition)):
+                continue
+            for other in copy.requests("METADATA", node=line.node):
+                if other.arrived_at > line.written_at + _APART and other.answered_at < until - _APART:
+                    request.write_behind(other)
+                    return Place(node=line.node, topic=topic, partition=partition)
+    raise NotThereError("no follower of a partition that a producer wrote to")
+
+
+def _followed(copy: Copy) -> Iterator[tuple[Line, datetime]]:
+    """The lines of followers, with the time of the replica's next line, if the same process wrote that about the next leader epoch."""
+    starts = [(line.node, line.written_at) for line in copy.lines(SERVER_LOG, r"INFO starting \(kafka\.server")]
+    lines: dict[tuple[int, str, str], list[Line]] = {}
+    for line in copy.lines(STATE_CHANGE_LOG, _BEGINS):
+        lines.setdefault((line.node, line.match["topic"], line.match["partition"]), []).append(line)
+    for (node, _, _), of_replica in lines.items():
+        for line, following in pairwise(sorted(of_replica, key=lambda one: one.written_at)):
+            restarted = any(other == node and line.written_at < at < following.written_at for other, at in starts)
+            adjoins = int(following.match["epoch"]) == int(line.match["epoch"]) + 1
+            if line.match["role"] == "Follower" and adjoins and not restarted:
+                yield line, following.written_at
 
 
 def _answers_of(request: Request, topic: str, index: int) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,11 @@ _NUMBER: Final = {BY_TIME: "partitionIndex", BY_EPOCH: "partition"}
 _STRANGER: Final = 9
 _APART: Final = timedelta(seconds=2)  # more than a request's line may be late
 _SOON: Final = timedelta(seconds=5)
+_SPAN_SECONDS: Final = 10
+
+
+_Answer = tuple[Request, dict[str, Any]]
+"""A Fetch, and its answer about a partition."""
 
 
 def queries(copy: Copy, api: str) -> Iterator[tuple[Request, str, dict[str, Any], dict[str, Any]]]:
@@ -187,6 +192,43 @@ def high_watermark_falls(copy: Copy) -> Place:
             request.write()
             return Place(node=request.node, partition=answer["partitionIndex"])
     raise NotThereError("no partition that was fetched for two seconds in one leader epoch")
+
+
+@mutation("LS-01", HEALTHY)
+def log_start_offset_falls(copy: Copy) -> Place:
+    """A leader gives out a log start offset, and a lower one in the next ten seconds, in one leader epoch."""
+    changes = [(line.node, line.written_at) for line in copy.lines(STATE_CHANGE_LOG, r"starts at leader epoch")]
+    for (node, _, partition), spans in _answers_by_span(copy).items():
+        highest = [max(answers, key=_high) for _, answers in sorted(spans.items())]
+        if len(highest) == 1:
+            continue
+        (first, answer), (second, _) = highest[-2:]
+        changed = any(other == node and first.arrived_at <= at <= second.answered_at for other, at in changes)
+        apart = second.arrived_at > first.answered_at + _APART
+        if apart and not changed and answer["highWatermark"] > answer["logStartOffset"]:
+            answer["logStartOffset"] += 1
+            first.write()
+            return Place(node=node, partition=partition)
+    raise NotThereError("no partition that was fetched for ten seconds in one leader epoch")
+
+
+def _answers_by_span(copy: Copy) -> dict[tuple[int, str, int], dict[int, list[_Answer]]]:
+    """The answers of code 0 by broker, topic, partition, and ten seconds."""
+    found: dict[tuple[int, str, int], dict[int, list[_Answer]]] = {}
+    for request in copy.requests("FETCH"):
+        for topic in request.answered["responses"]:
+            for answer in topic["partitions"]:
+                if answer["errorCode"] == 0:
+                    of_partition = found.setdefault((request.node, topic["topicId"], answer["partitionIndex"]), {})
+                    span = int(request.answered_at.timestamp()) // _SPAN_SECONDS
+                    of_partition.setdefault(span, []).append((request, answer))
+    return found
+
+
+def _high(one: _Answer) -> tuple[int, int]:
+    """The highest high watermark, and of equal ones the last line."""
+    request, answer = one
+    return answer["highWatermark"], request.index
 
 
 @mutation("HW-02", HEALTHY)

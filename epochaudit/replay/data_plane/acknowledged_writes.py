@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, carried_ref, client_host, of_types, ref
+from epochaudit.events.views import PLACE, carried_ref, client_host, holds, of_types, ref
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import topic_key
@@ -24,24 +24,33 @@ _KEY: Final = ("cluster", "topic_key", "partition")
 
 
 def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
-    """One row per (node, file, partition, acks, leader epoch) in which a leader acknowledged writes.
+    """One row per (node, file, partition, acks, leader epoch, followed epoch) in which a broker acknowledged writes.
 
     Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
     Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
-    base_offset (the highest that was acknowledged), log_start_offset (the highest that an answer stated), own_ref.
+    base_offset (the highest that was acknowledged), log_start_offset (the highest that an answer stated), own_ref; topic and topic_id as
+    stated, led (the node led in some epoch that it can have held), followed_epoch (it held this one as a follower all the time, and half
+    a second before; null: it led, or that is not known).
     """
     rows = of_types(events, PRODUCE).select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
         F.element_at("base_offsets", -1).alias("base_offset"), "file", "file_order", "split", "byte_offset", "line_in_split",
     )  # fmt: skip
-    placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
-    found = placed.groupBy("node", "file", *_KEY, "acks", "leader_epoch").agg(
+    placed = with_held_epochs(rows, events).withColumns(
+        {
+            "topic_key": topic_key(),
+            "leader_epoch": _leader_epoch(),
+            "led": F.col("led_max").isNotNull(),
+            "followed_epoch": F.when(_follows(), F.col("held_max")),
+        }
+    )
+    found = placed.groupBy("node", "file", *_KEY, "topic", "topic_id", "acks", "leader_epoch", "led", "followed_epoch").agg(
         F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
         F.max("time_ms").alias("last_ms"),
         *of_last(PLACE, then_by_place(F.col("base_offset")), "own_"),
     )  # fmt: skip
     found = found.select(
-        *_KEY, "node", "acks", "leader_epoch", "base_offset", "log_start_offset", "last_ms",
+        *_KEY, "topic", "topic_id", "node", "acks", "leader_epoch", "led", "followed_epoch", "base_offset", "log_start_offset", "last_ms",
         carried_ref("own").alias("own_ref"),
     )  # fmt: skip
     found = found.join(F.broadcast(_unlogged(events, epochs)), list(_KEY), "left")
@@ -92,6 +101,16 @@ def _unlogged(events: DataFrame, epochs: DataFrame) -> DataFrame:
 def _leader_epoch() -> Column:
     """The highest leader epoch in which the node can have answered: only a leader appends what is acknowledged."""
     return F.when(F.col("held_complete"), F.col("led_max"))
+
+
+def _follows() -> Column:
+    """The node certainly did not lead: it held one epoch as a follower, and each later one that is recorded has a line in its log."""
+    one = (
+        F.col("held_complete")
+        & (F.col("held_min") == F.col("held_max"))
+        & (F.col("held_just_before") == F.col("held_min"))
+    )
+    return holds(one & F.col("led_max").isNull() & ~F.col("led_just_before") & ~F.col("epoch_line_missing"))
 
 
 def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:

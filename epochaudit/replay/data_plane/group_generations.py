@@ -1,7 +1,8 @@
 """Frame `group_generations`: commits of group members, with the generations that their coordinator had answered before.
 
 A coordinator raises a group's generation with each rebalance, and writes it to __consumer_offsets before it answers the first SyncGroup
-of that generation. From then on it must refuse commits of lower ones. Clock: the coordinator's host.
+of that generation. From then on it must refuse commits of lower ones. It also writes which member has a group.instance.id, before it
+answers that member's SyncGroup: from then on it must refuse commits of the member that had it before. Clock: the coordinator's host.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
@@ -25,26 +26,40 @@ _CLASSIC_ID: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 
 _GROUP: Final = ("cluster", "node", "group_id")
 _GENERATION: Final = (*_GROUP, "generation_id")
-_COMMIT: Final = (*_GENERATION, "member_id", "event_type", "error_code", "after_sync", "after_join")
-_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id")
+_MEMBER: Final = (*_GROUP, "member_id")
+_COMMIT: Final = (
+    *_GENERATION,
+    "member_id",
+    "event_type",
+    "error_code",
+    "after_sync",
+    "after_join",
+    "after_replacement",
+)
+_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "group_instance_id")
 
 
 def group_generations(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member, generation, API, error code): the first such commit, before and after a newer generation.
 
+    And before and after the member was replaced.
+
     Needs: the events table. Commits are OffsetCommit and TxnOffsetCommit that state a generation or, in groups of KIP-848, a member
     epoch. They are aggregated where they are read.
     Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first commit), event_type, error_code,
-    member_id, generation_id, commit_ref, and
+    member_id, generation_id, group_instance_id (of a static member, null of others), commit_ref, and
       given_ref        the coordinator's first answer to JoinGroup of a classic group with this generation; null: none is recorded
       joined_ref       its last such answer to the member
       newer_generation   the next higher generation that it answered after the last answer with this one; null: none is recorded, or it
                        was answered less than a second before the commit arrived
       newer_ref        the first answer to JoinGroup with newer_generation, or to SyncGroup, if after_sync
       after_sync       newer_generation was answered to SyncGroup, too: it is written
+      static_ref       the coordinator's last answer to JoinGroup that gave the group.instance.id to the member, in any generation
+      after_replacement   it had accepted a SyncGroup of another member with that id, a second before the commit arrived, and a second
+                       after static_ref; replaced_by: that member, and replaced_ref, that answer
       coordinator_log  see `with_coordinator_log`: of __consumer_offsets
     """
-    generations = _generations(events)
+    generations, static = _generations(events), _static_members(events)
     times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")
     rows = of_types(events, *COMMITS).where(
         (F.col("generation_id") >= 0)
@@ -52,19 +67,22 @@ def group_generations(events: DataFrame) -> DataFrame:
         & F.col("member_id").isNotNull()
         & F.col("error_code").isNotNull()
     )
-    rows = rows.join(F.broadcast(times), list(_GENERATION), "left").withColumns(
-        {
-            f"after_{which}": F.coalesce(F.col("arrival_ms") > F.col(f"newer_{which}ed_ms") + SLACK_MS, F.lit(False))
-            for which in ("join", "sync")
-        }
+    rows = rows.join(F.broadcast(times), list(_GENERATION), "left")
+    rows = rows.join(F.broadcast(static.select(*_MEMBER, "replaced_ms")), list(_MEMBER), "left")
+    since = {"join": "newer_joined_ms", "sync": "newer_synced_ms", "replacement": "replaced_ms"}
+    rows = rows.withColumns(
+        {f"after_{which}": holds(F.col("arrival_ms") > F.col(ms) + SLACK_MS) for which, ms in since.items()}
         | {"at": at()}
     )
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
     found = found.join(F.broadcast(_members(events)), [*_GENERATION, "member_id"], "left")
+    found = found.join(F.broadcast(static.drop("replaced_ms")), list(_MEMBER), "left")
     newer = F.when(F.col("after_sync"), F.col("synced")).when(F.col("after_join"), F.col("joined"))
     found = found.withColumn("newer", newer).select(
-        *_GENERATION, "member_id", "event_type", "error_code", "after_sync", "commit_ref", "given_ref", "joined_ref",
+        *_GENERATION, "member_id", "event_type", "error_code", "after_sync", "after_replacement", "commit_ref", "given_ref", "joined_ref",
+        F.coalesce("commit_group_instance_id", "static_id").alias("group_instance_id"), "static_ref",
+        *(F.when(F.col("after_replacement"), F.col(name)).alias(name) for name in ("replaced_by", "replaced_ref")),
         F.col("commit_client_id").alias("client_id"), F.col("commit_correlation_id").alias("correlation_id"),
         F.col("newer.generation_id").alias("newer_generation"), F.col("newer.ref").alias("newer_ref"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
@@ -93,6 +111,32 @@ def _members(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, generation, member) that joined: joined_ref, the last answer."""
     members = _joins(events).where(F.col("member_id").isNotNull())
     return members.groupBy(*_GENERATION, "member_id").agg(*of_last(["ref"], then_by_place(F.col("time_ms")), "joined_"))
+
+
+def _static_members(events: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member) that it gave a group.instance.id: static_id, static_ref, and who replaced it.
+
+    Columns: static_ref, the last answer to JoinGroup with that id; replaced_by, replaced_ref and replaced_ms (its time), the first
+    SyncGroup of another member with the id that arrived a second later and was accepted; null if there is none. A member that was
+    replaced does not come back: JoinGroup refuses its id, or gives it a new one.
+    """
+    named = F.col("group_instance_id").isNotNull() & F.col("member_id").isNotNull()
+    place, of_id = then_by_place(F.col("time_ms")), [*_GROUP, "static_id"]
+    joins = _joins(events).where(named).withColumnRenamed("group_instance_id", "static_id")
+    joins = joins.groupBy(*_MEMBER, "static_id").agg(
+        F.max("time_ms").alias("joined_ms"), *of_last(["ref"], place, "static_")
+    )
+    synced = _answers(events).where(named & (F.col("event_type") == SYNC_GROUP)).withColumns(
+        {"static_id": F.col("group_instance_id"), "replaced_by": F.col("member_id"), "place": place}
+    )  # fmt: skip
+    later = synced.select(*of_id, "replaced_by", "arrival_ms", F.col("time_ms").alias("replaced_ms"), "ref", "place")
+    others = joins.join(F.broadcast(later), of_id).where(
+        (F.col("replaced_by") != F.col("member_id")) & (F.col("arrival_ms") > F.col("joined_ms") + SLACK_MS)
+    )
+    replaced = others.groupBy(*_MEMBER, "static_id").agg(
+        *of_first(["replaced_by", "replaced_ms"], "place"), *of_first(["ref"], "place", "replaced_")
+    )
+    return joins.drop("joined_ms").join(F.broadcast(replaced), [*_MEMBER, "static_id"], "left")
 
 
 def _generations(events: DataFrame) -> DataFrame:

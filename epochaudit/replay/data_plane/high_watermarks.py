@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.epoch_caches import FUTURE_PROMOTED
 from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
 from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
@@ -38,6 +39,11 @@ def high_watermarks(events: DataFrame) -> DataFrame:
                               the answer whose offsets contradict each other most; null: none do
       reached                 the highest high watermark of this row and the next one of the epoch
       followed                a later row of this epoch exists; later_log_start: the log start offset in it
+      log_start, log_start_ref   the log start offset in the last answer with the highest high watermark of the ten seconds; null: in none
+      start_fallen_from, start_fallen_ref   a higher one in such an answer before, given out in the same epoch and process before this
+                              one's request arrived; if the epoch is uncertain, in the same process
+      log_moved               the replica moved to another log directory between these answers; null: the node's server.log is not
+                              in the evidence
       first_of_epoch          the first ten seconds of the leader epoch on this node
       earlier, earlier_epoch, earlier_ref   the highest high watermark that leaders of lower epochs gave out
     """
@@ -58,26 +64,56 @@ def high_watermarks(events: DataFrame) -> DataFrame:
             "ever": ever,
             "reached": F.greatest("high", next_high),
             "followed": next_high.isNotNull(),
-            "later_log_start": F.lead("log_start").over(of_epoch),
+            "later_log_start": F.lead("highest_log_start").over(of_epoch),
+            "start_before": F.when(F.col("leader_epoch").isNull(), _highest_start(of_process)).otherwise(
+                _highest_start(of_epoch)
+            ),
             "first_of_epoch": F.row_number().over(of_epoch) == 1,
             "previous": earlier.over(lower.rangeBetween(Window.unboundedPreceding, -1)),
         }
     )
     fallen = F.array_max(F.filter(F.array("before", "top"), _given_out_before_low))
-    return rows.withColumn("fallen", fallen).select(
+    before = F.col("start_before")
+    start_fell = (before["offset"] > F.col("log_start")) & (-before["earliest"] < F.col("high_arrival_ms") - LATE_MS)
+    rows = rows.withColumns({"fallen": fallen, "start_fallen": F.when(start_fell, before)})
+    return _with_log_moved(rows, events).select(
         "cluster", "node", "topic", "topic_id", "partition", "leader_epoch",
         *(F.lit(None).cast("string").alias(name) for name in ("client_id", "group_id")),
         F.lit(None).cast("int").alias("correlation_id"), "ambiguous_name", "leads", "low", "low_ref",
         F.col("fallen.high").alias("fallen_from"), F.col("fallen.ref").alias("fallen_ref"), "ever",
         *(f"outside_{name}" for name in _BOUNDS), "outside_ref", "reached", "followed", "first_of_epoch", "later_log_start",
         F.col("previous.high").alias("earlier"), F.col("previous.leader_epoch").alias("earlier_epoch"),
-        F.col("previous.ref").alias("earlier_ref"),
+        F.col("previous.ref").alias("earlier_ref"), "log_start", F.col("high_ref").alias("log_start_ref"),
+        F.col("start_fallen.offset").alias("start_fallen_from"), F.col("start_fallen.ref").alias("start_fallen_ref"), "log_moved",
     )  # fmt: skip
 
 
 def _given_out_before_low(top: Column) -> Column:
     """Higher than low and earlier, beyond `LATE_MS`: the request log may write late, and arrival times are derived from its lines."""
     return (top["high"] > F.col("low")) & (top["ms"] < F.col("low_arrival_ms") - LATE_MS)
+
+
+def _highest_start(window: WindowSpec) -> Column:
+    """The highest log start offset of the rows before, and the first answer with it."""
+    earliest = (-F.col("high_time_ms")).alias("earliest")
+    stated = F.struct(F.col("log_start").alias("offset"), earliest, F.col("high_ref").alias("ref"))
+    highest = F.max(F.when(F.col("log_start").isNotNull(), stated))
+    return highest.over(window.rowsBetween(Window.unboundedPreceding, -1))
+
+
+def _with_log_moved(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds log_moved. Grain unchanged. Needs: start_fallen, high_time_ms. Clock: the node's host.
+
+    While a replica moves, its future replica copies the log, and takes its place without having all of its log start offset.
+    """
+    key = ("cluster", "node", "topic", "partition")
+    logged = events.where(F.col("source") == "server_log").select("cluster", "node").distinct()
+    moves = of_types(events, FUTURE_PROMOTED).groupBy(*key).agg(F.collect_list("time_ms").alias("moves"))
+    rows = rows.join(F.broadcast(moves), list(key), "left")
+    rows = rows.join(F.broadcast(logged.withColumn("has_lines", F.lit(True))), ["cluster", "node"], "left")
+    since, until = -F.col("start_fallen.earliest") - LATE_MS, F.col("high_time_ms") + LATE_MS
+    moved = F.exists("moves", lambda at: (at >= since) & (at <= until))
+    return rows.withColumn("log_moved", F.when(F.col("has_lines"), F.coalesce(moved, F.lit(False))))
 
 
 def _spans(events: DataFrame) -> DataFrame:
@@ -109,8 +145,8 @@ def _spans(events: DataFrame) -> DataFrame:
     ).agg(
         F.max(high).alias("high"),
         F.min(high).alias("low"),
-        F.max("log_start_offset").alias("log_start"),
-        *of_last(PLACE_OF_NODE, "by_high", "high_"),
+        F.max("log_start_offset").alias("highest_log_start"),
+        *of_last((*PLACE_OF_NODE, "arrival_ms", "log_start_offset"), "by_high", "high_"),
         *of_last((*PLACE_OF_NODE, "arrival_ms"), "by_low", "low_"),
         *of_last((*_BOUNDS, *PLACE_OF_NODE), then_by_place(excess), "outside_"),
     )
@@ -118,6 +154,7 @@ def _spans(events: DataFrame) -> DataFrame:
         {
             "top": F.struct("high", F.col("high_time_ms").alias("ms"), F.col("high_ref").alias("ref")),
             "low_ms": F.col("low_time_ms"),
+            "log_start": F.when(F.col("high_log_start_offset") >= 0, F.col("high_log_start_offset")),
         }
     )
 

@@ -448,13 +448,16 @@ def test_offset_for_leader_epoch_keeps_the_epoch_asked_for_apart_from_the_one_an
 @pytest.mark.parametrize("api", ["OFFSET_COMMIT", "TXN_OFFSET_COMMIT"])
 def test_commits_under_both_names_of_the_generation(api: str, generation: str) -> None:
     partition = {"partitionIndex": 0, "committedOffset": 9, "committedLeaderEpoch": 4}
-    request = {"groupId": "g", generation: 3, "memberId": "m", "topics": [{"name": "t", "partitions": [partition]}]}
+    request = {
+        "groupId": "g", generation: 3, "memberId": "m", "groupInstanceId": "i",
+        "topics": [{"name": "t", "partitions": [partition]}],
+    }  # fmt: skip
     response = {"topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "errorCode": 22}]}]}
     decoded = decode(request_log, line(api, 3, request, response))
     assert decoded.events[0]["event_type"] == api
     assert row(api, 3, request, response) == {
-        "group_id": "g", "generation_id": 3, "member_id": "m", "topic": "t", "partition": 0, **BOTH, "offset": 9,
-        "committed_leader_epoch": 4, "error_code": 22,
+        "group_id": "g", "generation_id": 3, "member_id": "m", "group_instance_id": "i", "topic": "t", "partition": 0, **BOTH,
+        "offset": 9, "committed_leader_epoch": 4, "error_code": 22,
     }  # fmt: skip
 
 
@@ -628,18 +631,25 @@ def test_which_records_were_deleted() -> None:
 
 
 def test_who_joined_a_group() -> None:
-    request = {"groupId": "g", "memberId": "", "protocols": []}
+    request = {"groupId": "g", "memberId": "", "groupInstanceId": "i", "protocols": []}
     joined = {"errorCode": 0, "generationId": 3, "leader": "n", "memberId": "m", "members": []}
-    of_member = {"group_id": "g", "member_id": "m", "generation_id": 3, "request_error_code": 0}
+    of_member = {
+        "group_id": "g",
+        "group_instance_id": "i",
+        "member_id": "m",
+        "generation_id": 3,
+        "request_error_code": 0,
+    }
     assert row("JOIN_GROUP", 9, request, joined) == {**of_member, "group_leader": "n"}
     assert row("JOIN_GROUP", 9, request, joined | {"leader": ""}) == of_member
 
 
 @pytest.mark.parametrize("code", [0, 27])
 def test_who_was_given_partitions(code: int) -> None:
-    request = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": None, "assignments": []}
+    request = {"groupId": "g", "generationId": 3, "memberId": "m", "groupInstanceId": "i", "assignments": []}
     assert row("SYNC_GROUP", 5, request, {"errorCode": code, "assignment": ""}) == {
         "group_id": "g",
+        "group_instance_id": "i",
         "member_id": "m",
         "generation_id": 3,
         "request_error_code": code,

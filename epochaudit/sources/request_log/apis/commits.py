@@ -37,6 +37,7 @@ class CommitRequest(Json):
     member_id: str | None = None
     generation_id: Int32 | None = None
     generation_id_or_member_epoch: Int32 | None = None  # its name since 3.6
+    group_instance_id: str | None = None
 
 
 class PartitionCode(Json):
@@ -53,7 +54,7 @@ class CommitResponse(Json):
 
 
 COMMIT_COLUMNS: Final = (
-    "group_id", "member_id", "generation_id", "topic", "topic_id", "partition", "in_request", "in_response",
+    "group_id", "group_instance_id", "member_id", "generation_id", "topic", "topic_id", "partition", "in_request", "in_response",
     "offset", "committed_leader_epoch", "error_code",
 )  # fmt: skip
 
@@ -63,7 +64,7 @@ def offset_commit(_: int, request: CommitRequest, response: CommitResponse | Non
     generation = request.generation_id
     if generation is None:
         generation = request.generation_id_or_member_epoch
-    sender = (request.group_id, request.member_id, generation)
+    sender = (request.group_id, request.group_instance_id, request.member_id, generation)
     asked = (
         ((*t.key(), p.partition_index), (p.committed_offset, p.committed_leader_epoch))
         for t in request.topics

@@ -13,6 +13,7 @@ from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, 
 
 class JoinRequest(Json):
     group_id: str
+    group_instance_id: str | None = None
 
 
 class JoinResponse(Json):
@@ -22,32 +23,34 @@ class JoinResponse(Json):
     member_id: str | None = None
 
 
-JOIN_COLUMNS: Final = ("group_id", "member_id", "generation_id", "group_leader")
+JOIN_COLUMNS: Final = ("group_id", "group_instance_id", "member_id", "generation_id", "group_leader")
 
 
 def join_group(_: int, request: JoinRequest, response: JoinResponse | None) -> Iterable[Row]:
     """One row: the member and the generation that the coordinator's answer names, -1 with an error, and the group's leader."""
+    sender = (request.group_id, request.group_instance_id)
     if response is None:
-        return [(request.group_id, None, None, None)]
-    return [(request.group_id, response.member_id, response.generation_id, response.leader or None)]
+        return [(*sender, None, None, None)]
+    return [(*sender, response.member_id, response.generation_id, response.leader or None)]
 
 
 class SyncRequest(Json):
     group_id: str
     generation_id: Int32
     member_id: str
+    group_instance_id: str | None = None
 
 
 class SyncResponse(Json):
     error_code: Int32
 
 
-SYNC_COLUMNS: Final = ("group_id", "member_id", "generation_id")
+SYNC_COLUMNS: Final = ("group_id", "group_instance_id", "member_id", "generation_id")
 
 
 def sync_group(_: int, request: SyncRequest, __: SyncResponse | None) -> Iterable[Row]:
     """One row: the member and its generation as the request states them."""
-    return [(request.group_id, request.member_id, request.generation_id)]
+    return [(request.group_id, request.group_instance_id, request.member_id, request.generation_id)]
 
 
 class HeartbeatRequest(Json):

@@ -1,0 +1,38 @@
+"""Frame `high_watermarks`: the log start offsets that a leader gave out."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from epochaudit.replay.data_plane.high_watermarks import high_watermarks
+from tests.replay.histories import history
+
+# The last answer with the highest high watermark of each ten seconds counts; the replica of t-1 moves to another log directory.
+FETCHES = """
+| # | event_type | node | topic | partition | leader_epoch | error_code | high_watermark | last_stable_offset | log_start_offset | time_ms | arrival_ms |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+| p | PROCESS_STARTED | 1 | | | | | | | | 900000 | |
+| s | LEADER_STARTS | 1 | t | 0 | 7 | | | | | 1000000 | |
+| t | LEADER_STARTS | 1 | t | 1 | 7 | | | | | 1000000 | |
+| x | LEADER_AND_ISR_FINISHED | 1 | | | | | | | | 1000001 | |
+| a | FETCH | 1 | t | 0 | | 0 | 100 | 100 | 50 | 1005000 | 1004995 |
+| b | FETCH | 1 | t | 0 | | 0 | 100 | 100 | 60 | 1006000 | 1005995 |
+| c | FETCH | 1 | t | 0 | | 0 | 90 | 90 | 70 | 1007000 | 1006995 |
+| d | FETCH | 1 | t | 0 | | 0 | 110 | 110 | 55 | 1015000 | 1014995 |
+| e | FETCH | 1 | t | 1 | | 0 | 100 | 100 | 50 | 1005000 | 1004995 |
+| m | FUTURE_LOG_PROMOTED | 1 | t | 1 | | | | | | 1010000 | |
+| f | FETCH | 1 | t | 1 | | 0 | 110 | 110 | 0 | 1015000 | 1014995 |
+"""  # noqa: E501
+
+
+def test_a_log_start_offset_is_compared_with_those_of_earlier_spans(spark: SparkSession) -> None:
+    rows = high_watermarks(history(spark, FETCHES)).select(
+        "partition", "log_start", "start_fallen_from", "start_fallen_ref.time_ms", "log_moved"
+    )
+    found = sorted((tuple(row) for row in rows.collect()), key=lambda row: (row[0], -row[1]))
+    assert found == [
+        (0, 60, None, None, False),
+        (0, 55, 60, 1006000, False),
+        (1, 50, None, None, False),
+        (1, 0, 50, 1005000, True),
+    ]
