@@ -9,7 +9,8 @@
   a seed, or Hypothesis, decides which elections, restarts, re-creations, delays, duplicates and planted breaches there are.
 * `histories.py`: a seed's history.
 * `rendering.py`: the lines that Kafka would have written, in the layout of the history's release.
-* `oracle.py`, `quorum_oracle.py`: one function per rule, sequential, without Spark, sharing no code with frames and rules.
+* `oracle/`: a file per family of rules, one function per rule, sequential, without Spark, sharing no code with frames and rules.
+  `broker_memory.py` replays a broker's log, `metadata_image.py` the metadata log, `catalogue.py` lists the rules.
 * `comparison.py`: one audit of many histories, each a cluster of its own; every verdict of both sides, subject by subject.
 * `__main__.py`: `python -m prove`, which `make prove` runs.
 
