@@ -66,7 +66,7 @@ def product_verdicts(
     branches = {rule: [branch.verdict for branch in one.branches] for rule, one in audited.messages.items()}
     own = {rule: one.evidence[0][1] for rule, one in audited.messages.items()}
     found: dict[str, Counter[Verdict]] = {history.name: Counter() for history in histories}
-    columns = ("cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "places")
+    columns = ("cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "node", "places")
     for row in audited.verdict_rows.select(*columns).toArrow().to_pylist(maps_as_pydicts="strict"):
         rule = row["rule"]
         if rule not in judged[row["cluster"]]:

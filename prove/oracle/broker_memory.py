@@ -17,6 +17,7 @@ from prove.history import (
     Event,
     History,
     ProcessStarts,
+    Started,
     State,
     Stop,
     TopicPartition,
@@ -97,6 +98,8 @@ def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
             yield event, memory
             if isinstance(event, Control):
                 memory.applied(event)
+            elif isinstance(event, Started) and event.start is not None:
+                memory.held[event.start.name] = event.start.leader_epoch
 
 
 def controls(history: History, *apis: str) -> Iterator[tuple[Control, Memory]]:

@@ -9,19 +9,34 @@ from typing import Any, Final
 from prove.history import History, Key, Verdict
 from prove.oracle import (
     broker_epoch,
+    client_metadata,
     controller_epoch,
     epoch_order,
     fetch,
+    high_watermark,
     isr,
     leader_and_isr,
     leader_election,
+    leader_hint,
     list_offsets,
     offset_for_leader_epoch,
+    produce,
     stop_replica,
     topic_id,
+    truncation,
     update_metadata,
 )
-from prove.oracle.verdicts import key_of_fetch, key_of_leader_epoch, key_of_line, key_of_request
+from prove.oracle.verdicts import (
+    key_of_broker,
+    key_of_epoch,
+    key_of_epoch_at_broker,
+    key_of_fetch,
+    key_of_leader_epoch,
+    key_of_line,
+    key_of_none,
+    key_of_request,
+    key_of_topic_id,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,9 @@ RULES: Final[dict[str, OracleRule]] = {
     "LI-06": OracleRule(leader_and_isr.li06),
     "CE-01": OracleRule(controller_epoch.ce01, key_of_request),
     "UM-01": OracleRule(update_metadata.um01, key_of_request),
+    "CE-02": OracleRule(controller_epoch.ce02, key_of_none),
+    "LD-01": OracleRule(leader_election.ld01),
+    "LI-05": OracleRule(leader_and_isr.li05),
     "CE-03": OracleRule(controller_epoch.ce03),
     "BE-01": OracleRule(broker_epoch.be01, key_of_request),
     "UM-02": OracleRule(update_metadata.um02),
@@ -76,16 +94,46 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "EP-01": OracleRule(epoch_order.ep01),
     "EP-02": OracleRule(epoch_order.ep02),
     "EP-03": OracleRule(epoch_order.ep03),
+    "EP-05": OracleRule(epoch_order.ep05, key_of_request),
+    "TI-03": OracleRule(topic_id.ti03),
+    "TI-04": OracleRule(topic_id.ti04, key_of_topic_id),
     "BE-03": OracleRule(broker_epoch.be03, key_of_request),
     "BE-04": OracleRule(broker_epoch.be04, key_of_request),
 }
 
 
-ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys()
+REPLICATION_RULES: Final[dict[str, OracleRule]] = {
+    "AW-01": OracleRule(produce.aw01, key_of_epoch),
+    "BE-06": OracleRule(broker_epoch.be06, key_of_epoch_at_broker),
+    "FF-03": OracleRule(fetch.ff03, key_of_fetch),
+    "FF-07": OracleRule(fetch.ff07, key_of_fetch),
+    "FF-08": OracleRule(fetch.ff08, key_of_broker),
+    "HW-01": OracleRule(high_watermark.hw01, key_of_epoch_at_broker),
+    "HW-02": OracleRule(high_watermark.hw02, key_of_epoch_at_broker),
+    "HW-03": OracleRule(high_watermark.hw03, key_of_epoch_at_broker),
+    "HW-05": OracleRule(high_watermark.hw05, key_of_epoch_at_broker),
+    "IS-15": OracleRule(isr.is15, key_of_epoch_at_broker),
+    "LD-05": OracleRule(leader_election.ld05, key_of_fetch),
+    "LH-01": OracleRule(leader_hint.lh01, key_of_epoch_at_broker),
+    "LO-03": OracleRule(list_offsets.lo03),
+    "LO-04": OracleRule(list_offsets.lo04),
+    "MD-01": OracleRule(client_metadata.md01, key_of_epoch_at_broker),
+    "MD-03": OracleRule(client_metadata.md03, key_of_epoch_at_broker),
+    "OE-03": OracleRule(offset_for_leader_epoch.oe03),
+    "TR-03": OracleRule(truncation.tr03, key_of_fetch),
+    "TR-04": OracleRule(truncation.tr04, key_of_fetch),
+    "TR-05": OracleRule(truncation.tr05, key_of_fetch),
+    "TR-06": OracleRule(truncation.tr06, key_of_epoch),
+    "TR-09": OracleRule(truncation.tr09, key_of_fetch),
+}
+FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
+ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys()
 
 
 def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
+    if history.release.replicates:
+        return QUORUM_RULES | REPLICATION_RULES | FENCES
     return QUORUM_RULES if history.release.family == "kraft" else RULES
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prove.history import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, History, State
+from prove.history import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Control, Decision, Elected, History, State
 from prove.oracle.broker_memory import controls
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
@@ -34,3 +34,23 @@ def ce03(history: History) -> Judged:
             assert isinstance(state, State)
             newer = state.controller_epoch > event.controller_epoch
             yield (VIOLATION if newer else PASS), place(event, state)
+
+
+def ce02(history: History) -> Judged:
+    """A controller epoch has one controller. Two hosts must have stated something of it."""
+    controllers: dict[int, set[int]] = {}
+    hosts: dict[int, set[int]] = {}
+    for event in history.events:
+        if isinstance(event, Elected | Decision):
+            controller = event.node
+        elif isinstance(event, Control) and not event.error_code:
+            controller = event.controller_id
+        else:
+            continue
+        controllers.setdefault(event.controller_epoch, set()).add(controller)
+        hosts.setdefault(event.controller_epoch, set()).add(event.node)
+    for epoch, named in controllers.items():
+        if len(named) > 1:
+            yield VIOLATION, ()
+        else:
+            yield (PASS if len(hosts[epoch]) > 1 else UNVERIFIABLE), ()

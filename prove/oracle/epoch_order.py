@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from prove.history import History
-from prove.oracle.metadata_image import NO_BUMP_ON_SHRINK, changes, of_change
-from prove.oracle.verdicts import PASS, VIOLATION, Judged
+from prove.history import History, Record
+from prove.oracle.metadata_image import NO_BUMP_ON_SHRINK, changes, of_change, records
+from prove.oracle.verdicts import PASS, VIOLATION, Judged, place
 
 
 def ep01(history: History) -> Judged:
@@ -36,3 +36,12 @@ def ep03(history: History) -> Judged:
         old = change.image.metadata_version < NO_BUMP_ON_SHRINK
         reason = after.leader != before.leader or removes or (shrinks and old)
         yield (PASS if reason == (after.leader_epoch > before.leader_epoch) else VIOLATION), of_change(change)
+
+
+def ep05(history: History) -> Judged:
+    """The offsets of the metadata log are consecutive, and the epoch of its quorum does not fall."""
+    before: Record | None = None
+    for record in records(history):
+        follows = before is None or (record.offset == before.offset + 1 and record.epoch >= before.epoch)
+        yield (PASS if follows else VIOLATION), place(record)
+        before = record

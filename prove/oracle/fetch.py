@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Final
+
 from prove.history import FETCH, LEADER_AND_ISR, Control, History, ProcessStarts, Query, Start, TopicPartition
 from prove.oracle.broker_memory import replayed
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line, of_query
+from prove.oracle.metadata_image import changes
+from prove.oracle.replication import served
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
+
+NOT_SERVED: Final = (1, *BEFORE_EPOCH, 100, 103)
+"""Codes that say nothing of the fence, and 1, which follows it and serves nothing."""
+SERIES_MS: Final = 30_000
+"""Pauses of this length divide series of refusals."""
 
 
 def ff01(history: History) -> Judged:
     """A Fetch in an older leader epoch is refused with 74."""
-    return fence(history, FETCH, (*BEFORE_EPOCH, 100, 103), newer=False)
+    return fence(history, FETCH, NOT_SERVED, newer=False)
 
 
 def ff02(history: History) -> Judged:
     """A Fetch in a newer leader epoch is refused with 75."""
-    return fence(history, FETCH, (*BEFORE_EPOCH, 100, 103), newer=True)
+    return fence(history, FETCH, NOT_SERVED, newer=True)
 
 
 def ff04(history: History) -> Judged:
@@ -46,3 +56,52 @@ def ff04(history: History) -> Judged:
             yield UNVERIFIABLE, of_query(event)
         else:
             yield VIOLATION, of_query(event)
+
+
+def ff03(history: History) -> Judged:
+    """A leader does not serve a follower that is not among the replicas."""
+    assigned: dict[tuple[int, int], set[int]] = {}
+    for change in changes(history):
+        assigned.setdefault((change.after.number, change.after.leader_epoch), set()).update(change.after.replicas)
+    for one in served(history, FETCH):
+        query, start = one.query, one.start
+        if query.replica_id < 0 or start is None or not one.leads:
+            continue
+        known = query.replica_id in assigned.get((query.partition, start.leader_epoch), set())
+        key = query.id, None, query.partition
+        if query.error_code == 0:
+            unsure = not known and lacks_a_line(history, query, start.leader_epoch)
+            yield (PASS if known else UNVERIFIABLE if unsure else VIOLATION), key
+        elif query.error_code in (6, 75) and not known:
+            yield FENCED, key
+
+
+def ff07(history: History) -> Judged:
+    """A follower does not go on in a leader epoch that its leader has refused as old."""
+    for one in served(history, FETCH):
+        query = one.query
+        if query.replica_id < 0 or query.error_code != 74:
+            continue
+        after = next(
+            (
+                later
+                for later in history.of(query.node)
+                if isinstance(later, Query) and later.id > query.id and later.partition == query.partition
+                and later.connection == query.connection
+            ),
+            None,
+        )  # fmt: skip
+        again = after is not None and after.current_leader_epoch == query.current_leader_epoch
+        yield (VIOLATION if again else PASS), (query.id, None, query.partition)
+
+
+def ff08(history: History) -> Judged:
+    """A requester that is refused makes progress within five minutes. Pauses of half a minute divide series."""
+    refused: dict[tuple[int, str, int], list[Query]] = {}
+    for one in served(history, FETCH):
+        if one.query.error_code in (6, 74, 75, 100):
+            refused.setdefault((one.query.node, one.query.client_id, one.query.replica_id), []).append(one.query)
+    for (node, _, _), queries in refused.items():
+        ends = [a.at for a, b in pairwise(queries) if b.at - a.at > SERIES_MS]
+        for _ in range(len(ends) + 1):
+            yield PASS, (node,)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from prove.history import History, IsrMember
+from prove.history import History, IsrMember, IsrUpdated, Query, Start
 from prove.oracle.metadata_image import Image, asked, changes, images, is_active, of_change, records
+from prove.oracle.replication import answered_fetches, roles, starts
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -174,3 +176,38 @@ def is14(history: History) -> Judged:
     for change in changes(history):
         isr, replicas = change.after.isr, change.after.replicas
         yield (PASS if {*isr} <= {*replicas} and len(isr) == len({*isr}) else VIOLATION), of_change(change)
+
+
+def is15(history: History) -> Judged:
+    """A new member of the ISR has fetched, in the leader epoch, up to the start of that epoch."""
+    begun = starts(history)
+    for updated, member, held in joined(history):
+        fetches = fetches_of(history, updated, member, held)
+        start = begun.get((updated.partition, held.leader_epoch))
+        reached = max((query.offset for query in fetches), default=None)
+        key = updated.node, updated.partition, held.leader_epoch
+        if start is None or reached is None:
+            yield UNVERIFIABLE, key
+        else:
+            yield (PASS if reached >= start else VIOLATION), key
+
+
+def joined(history: History) -> Iterator[tuple[IsrUpdated, int, Start]]:
+    """Each member that a leader's line about a new ISR adds, with the leader's line that starts its epoch."""
+    isrs: dict[tuple[int, int], tuple[int, ...]] = {}
+    for change in changes(history):
+        isrs[change.after.number, change.after.partition_epoch] = tuple(change.after.isr)
+    for event, held, _ in roles(history):
+        if isinstance(event, IsrUpdated):
+            for member in {*event.isr} - {*isrs[event.partition, event.partition_epoch - 1]}:
+                yield event, member, held[event.partition]
+
+
+def fetches_of(history: History, updated: IsrUpdated, member: int, held: Start) -> list[Query]:
+    """The Fetches of a new member that its leader has answered in its epoch."""
+    return [
+        one.query
+        for one in answered_fetches(history)
+        if (one.query.node, one.query.partition, one.query.replica_id) == (updated.node, updated.partition, member)
+        and one.query.current_leader_epoch == held.leader_epoch and one.query.id < updated.id
+    ]  # fmt: skip

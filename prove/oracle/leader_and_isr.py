@@ -5,12 +5,15 @@ from __future__ import annotations
 from prove.history import (
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
+    STOP_REPLICA,
     UPDATE_METADATA,
     Control,
     History,
     ProcessStarts,
+    Start,
     State,
     Stop,
+    TopicPartition,
 )
 from prove.oracle.broker_memory import Memory, controls, partitions
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
@@ -114,3 +117,26 @@ def _told_later(history: History, event: Control, state: State) -> str:
                 if code == 0:
                     return VIOLATION if one.topic_id else UNVERIFIABLE
     return UNVERIFIABLE
+
+
+def li05(history: History) -> Judged:
+    """Since 3.3 the partition epochs at which a replica starts do not fall within a process."""
+    if not since(history.release.version, 3, 3):
+        return
+    for node in history.nodes:
+        last: dict[TopicPartition, Start] = {}
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                last = {}
+            if not isinstance(event, Control) or event.error_code:
+                continue
+            for start in sorted(event.starts, key=lambda start: not start.leads):
+                before = last.get(start.name)
+                if before is not None:
+                    fell = start.partition_epoch < before.partition_epoch and start.topic_id == before.topic_id
+                    yield (VIOLATION if fell else PASS), (None, *start.name)
+                last[start.name] = start
+            if event.api == STOP_REPLICA:
+                for stop, code in partitions(event):
+                    if code == 0 and stop.delete:
+                        last.pop(stop.name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from prove.history import FETCH, Control, History, Key, ProcessStarts, Query
+from prove.history import FETCH, Control, Event, History, Key, ProcessStarts, Query, Start, Started
 from prove.oracle.broker_memory import replayed
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
 
@@ -53,8 +53,8 @@ def lacks_a_line(history: History, event: Query, held: int) -> bool:
     others = {
         start.leader_epoch
         for other in history.events
-        if isinstance(other, Control) and other.node != event.node
-        for start in other.starts
+        if other.node != event.node
+        for start in starts_of(other)
         if start.name == event.name and start.leader_epoch > held
         and (event.topic_id is None or start.topic_id == event.topic_id)
     }  # fmt: skip
@@ -65,10 +65,15 @@ def lacks_a_line(history: History, event: Query, held: int) -> bool:
             continue
         if isinstance(later, ProcessStarts):
             return True
-        if not isinstance(later, Control):
-            continue
-        for start in later.starts:
+        for start in starts_of(later):
             if start.name == event.name and start.leader_epoch > held:
                 told = start.leads or not since(history.release.version, 3, 6)
                 return min(others) < start.leader_epoch and not (told and start.previous_epoch == held)
     return True
+
+
+def starts_of(event: Event) -> tuple[Start, ...]:
+    """The replicas that start by an event."""
+    if isinstance(event, Control):
+        return event.starts
+    return (event.start,) if isinstance(event, Started) and event.start is not None else ()

@@ -50,3 +50,28 @@ def key_of_leader_epoch(_: int | None, row: Mapping[str, Any]) -> Key:
 
 def since(version: str, *parts: int) -> bool:
     return tuple(int(part) for part in version.split(".")) >= parts
+
+
+def key_of_epoch_at_broker(_: int | None, row: Mapping[str, Any]) -> Key:
+    """The same, where the subject is a leader epoch of a partition at a broker."""
+    return row["node"], row["partition"], row["leader_epoch"]
+
+
+def key_of_broker(_: int | None, row: Mapping[str, Any]) -> Key:
+    """The same, where the subject belongs to a broker."""
+    return (row["node"],)
+
+
+def key_of_epoch(_: int | None, row: Mapping[str, Any]) -> Key:
+    """The same, where the subject is a leader epoch of a partition with one topic of its name."""
+    return None, row["topic"], row["partition"], row["leader_epoch"]
+
+
+def key_of_topic_id(_: int | None, row: Mapping[str, Any]) -> Key:
+    """The same, where the subject is a topic id."""
+    return (row["topic_id"],)
+
+
+def key_of_none(_: int | None, __: Mapping[str, Any]) -> Key:
+    """The same, where a row has no column that names the subject: verdicts are counted."""
+    return ()
