@@ -5,11 +5,14 @@
                      └──────────────► oracle ───────────► verdicts ──┘
 
 * `history.py`: events of one cluster as dataclasses, each with its host's own clock.
-* `zookeeper_cluster.py`, `quorum_cluster.py`: state machines of controllers, brokers and clients. A `Random` makes every choice, so
-  a seed, or Hypothesis, decides which elections, restarts, re-creations, delays, duplicates and planted breaches there are.
+* `zookeeper_cluster.py`, `quorum_cluster.py`, `data_plane_cluster.py`: state machines of controllers, brokers and clients. A `Random`
+  makes every choice, so a seed, or Hypothesis, decides which elections, restarts, re-creations, delays, duplicates and planted breaches
+  there are.
 * `histories.py`: a seed's history.
 * `rendering.py`: the lines that Kafka would have written, in the layout of the history's release.
-* `oracle.py`, `quorum_oracle.py`: one function per rule, sequential, without Spark, sharing no code with frames and rules.
+* `oracle/`: a file per family of rules, one function per rule, sequential, without Spark, sharing no code with frames and rules.
+  `broker_memory.py` replays a broker's log, `metadata_image.py` the metadata log,
+  `replication.py` and `lineage.py` who led from where. `catalogue.py` lists the rules.
 * `comparison.py`: one audit of many histories, each a cluster of its own; every verdict of both sides, subject by subject.
 * `__main__.py`: `python -m prove`, which `make prove` runs.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import discover
 from prove.history import History, Verdict
-from prove.oracle import ALL_RULES, rules_of, verdicts_of
+from prove.oracle.catalogue import rules_of, verdicts_of
 from prove.rendering import Places, write
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def product_verdicts(
     shutil.rmtree(folder, ignore_errors=True)
     places: dict[str, Places] = {}
     captures = []
+    judged = {history.name: rules_of(history) for history in histories}
     for history in histories:
         places[history.name] = write(history, folder / history.name)
         captures.append(discover(str(folder / history.name)))
@@ -65,12 +66,14 @@ def product_verdicts(
     branches = {rule: [branch.verdict for branch in one.branches] for rule, one in audited.messages.items()}
     own = {rule: one.evidence[0][1] for rule, one in audited.messages.items()}
     found: dict[str, Counter[Verdict]] = {history.name: Counter() for history in histories}
-    columns = ("cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "places")
+    columns = ("cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "node", "places")
     for row in audited.verdict_rows.select(*columns).toArrow().to_pylist(maps_as_pydicts="strict"):
         rule = row["rule"]
+        if rule not in judged[row["cluster"]]:
+            continue
         place = row["places"].get(own[rule])
         event = places[row["cluster"]].get((place["file"], place["byte_offset"])) if place else None
-        key = ALL_RULES[rule].key(event, row)
+        key = judged[row["cluster"]][rule].key(event, row)
         found[row["cluster"]][rule, branches[rule][row["branch"]], key] += 1
     quarantined = audited.quarantine.count()
     audited.release()

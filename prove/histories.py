@@ -5,18 +5,22 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from prove import quorum_cluster, zookeeper_cluster
+from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster
 from prove.history import History, Release
 
-KINDS: Final = (zookeeper_cluster.RELEASES, quorum_cluster.RELEASES)
-RELEASES: Final = {
-    release.version: release for releases in KINDS for release in releases if release.family != "kraft"
-} | {f"KRaft {release.version}": release for release in quorum_cluster.RELEASES}
+KINDS: Final = (zookeeper_cluster.RELEASES, quorum_cluster.RELEASES, data_plane_cluster.RELEASES)
+RELEASES: Final = (
+    {release.version: release for release in zookeeper_cluster.RELEASES}
+    | {f"KRaft {release.version}": release for release in quorum_cluster.RELEASES}
+    | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
+)
 """Name -> release, of all kinds of clusters."""
 
 
 def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of this release's kind of cluster."""
+    if release.replicates:
+        return data_plane_cluster.simulate(name, release, choices, steps, faulty=faulty)
     if release.family == "kraft":
         return quorum_cluster.simulate(name, release, choices, steps, faulty=faulty)
     return zookeeper_cluster.simulate(name, release, choices, steps, faulty=faulty)

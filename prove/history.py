@@ -140,7 +140,8 @@ class Query(Event):
 
     replica_id: -1 of a consumer. current_leader_epoch: which the requester knows, -1: none. epoch: which an
     OffsetForLeaderEpoch asks about, or the last fetched epoch of a Fetch. offset: fetch offset. answered_epoch, end_offset: of the
-    answer. diverging: (epoch, end offset) or None. high_watermark: of a Fetch's answer. Of a Fetch with a new session.
+    answer. diverging: (epoch, end offset) or None. high_watermark, last_stable_offset: of a Fetch's answer. A Fetch begins a new session.
+    replica_epoch: broker epoch that a follower states. hint: (leader, leader epoch) of a refusal.
     """
 
     api: str = FETCH
@@ -158,7 +159,10 @@ class Query(Event):
     answered_epoch: int = -1
     end_offset: int = -1
     high_watermark: int = -1
+    last_stable_offset: int | None = None
     log_start_offset: int = 0
+    replica_epoch: int = -1
+    hint: tuple[int, int] | None = None
     records_size: int = 0
     diverging: tuple[int, int] | None = None
     session_id: int = 0
@@ -169,6 +173,59 @@ class Query(Event):
     def name(self) -> TopicPartition:
         """The topic's name and the partition's number."""
         return self.topic, self.partition
+
+
+@dataclass
+class Started(Event):
+    """A KRaft broker's line: a replica starts at a leader epoch."""
+
+    start: Start | None = None
+
+
+@dataclass
+class IsrUpdated(Event):
+    """A leader's line: the ISR that it has taken over."""
+
+    topic: str = ""
+    partition: int = 0
+    isr: tuple[int, ...] = ()
+    partition_epoch: int = 0
+
+
+@dataclass
+class Produced(Event):
+    """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
+
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = 0
+    acks: int = -1
+    error_code: int = 0
+    base_offset: int = -1
+    arrived: int = 0
+    connection: int = 0
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
+@dataclass
+class MetadataAnswer(Event):
+    """A Metadata request for one topic. partitions: (number, leader, leader epoch, replicas, ISR) of the answer."""
+
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    partitions: tuple[tuple[int, int, int, tuple[int, ...], tuple[int, ...]], ...] = ()
+    arrived: int = 0
+    connection: int = 0
 
 
 @dataclass
@@ -271,6 +328,13 @@ class Release:
     refuses_equal_stop: bool = False
     metadata_version: int = 0
     alter_partition: int = 3
+    produce: int = 0
+    metadata: int = 0
+
+    @property
+    def replicates(self) -> bool:
+        """KRaft brokers with a data plane, not the controller alone."""
+        return self.family == "kraft" and self.fetch > 0
 
 
 @dataclass

@@ -38,6 +38,7 @@ REQUEST_FAULTS: Final = (
     "current leader refused",
     "foreign code",
     "refused without reason",
+    "removed topic altered",
 )
 """What the controller does wrong with one request."""
 
@@ -52,6 +53,8 @@ RECORD_FAULTS: Final = (
     "states set back",
     "old broker epoch registered",
     "member that is no replica",
+    "quorum epoch falls",
+    "topic replaced without deletion",
 )
 """What the controller writes wrongly."""
 
@@ -131,6 +134,7 @@ class QuorumCluster:
 
     def write(self, *records: tuple[str, int, dict[str, Any]]) -> int:
         """Append one batch to the metadata log, and return its base offset."""
+        falls = records[0][0] == "NO_OP_RECORD" and self._takes("quorum epoch falls")
         base = self.end
         for kind, version, data in records:
             shown = dict(data)
@@ -142,6 +146,7 @@ class QuorumCluster:
                     CONTROLLER,
                     self.now,
                     offset=self.end,
+                    epoch=0 if falls else 1,
                     batch=base,
                     kind=kind,
                     version=version,
@@ -313,6 +318,9 @@ class QuorumCluster:
         """Create a topic. Names come back."""
         names = [name for name in ("orders", "pay.eu-1") if all(p.topic != name for p in self.partitions)]
         active = [broker for broker, one in self.registrations.items() if one.active]
+        if not names and active and self._takes("topic replaced without deletion"):
+            names = [self.partitions[0].topic]
+            self.ended = True  # the settings of a name are no longer those of one topic
         if not names or not active:
             return
         name = self.choices.choice(names)
@@ -437,6 +445,8 @@ class QuorumCluster:
 
     def choice_of_request(self) -> str:
         """What kind of request it is."""
+        if self.fault == "removed topic altered" and self.gone:
+            return "unknown topic"
         return self.choices.choice(
             ("right",) * 10
             + (
@@ -483,7 +493,7 @@ class QuorumCluster:
             request.error_code = 77
         else:
             code = self._validated(partition, request)
-            if code == 0:
+            if code == 0 and request.topic_id == partition.topic_id:
                 self._applied(partition, request)
             request.partition_error = code
         self.pass_time(3, 9)
@@ -504,7 +514,7 @@ class QuorumCluster:
     def _validated(self, partition: Partition, request: AlterPartition) -> int:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
         if request.topic_id != partition.topic_id:
-            return 100
+            return 0 if self.gone and self._takes("removed topic altered") else 100
         if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
             self.fault = None  # what changes nothing breaks nothing
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
@@ -561,6 +571,9 @@ class QuorumCluster:
             if self.ended:
                 break
         self.write(("NO_OP_RECORD", 0, {}))
+        if self.faulty and self.fault is None and self.choices.random() < 0.2:
+            self.fault = "quorum epoch falls"
+            self.write(("NO_OP_RECORD", 0, {}))
         return self.history
 
     def _step(self) -> None:

@@ -30,11 +30,15 @@ from prove.history import (
     Event,
     Heartbeat,
     History,
+    IsrUpdated,
+    MetadataAnswer,
     ProcessStarts,
+    Produced,
     Query,
     Record,
     Release,
     Start,
+    Started,
     State,
     Stop,
 )
@@ -48,6 +52,8 @@ API_KEYS: Final = {
     OFFSET_FOR_LEADER_EPOCH: 23,
     "ALTER_PARTITION": 56,
     "BROKER_HEARTBEAT": 63,
+    "PRODUCE": 0,
+    "METADATA": 3,
 }
 NO_ID: Final = "A" * 22
 STATE_CHANGE: Final = "state-change.log"
@@ -103,6 +109,20 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield Line(REQUESTS, event.at, _control_request(event, release), event.id)
         case Query():
             yield Line(REQUESTS, event.at, _query(event, release), event.id)
+        case Started():
+            assert event.start is not None
+            text = f"[Broker id={event.node}] {_start(event.start, release)}"
+            yield _line(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
+        case IsrUpdated():
+            text = (
+                f"[Partition {event.topic}-{event.partition} broker={event.node}] ISR updated to {','.join(map(str, event.isr))} "
+                f" and version updated to {event.partition_epoch}"
+            )
+            yield _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
+        case Produced():
+            yield Line(REQUESTS, event.at, _produced(event, release), event.id)
+        case MetadataAnswer():
+            yield Line(REQUESTS, event.at, _metadata_answer(event, release), event.id)
         case Decision():
             yield _decision(event, release)
         case Elected():
@@ -137,6 +157,11 @@ def _since(release: Release, *version: int) -> bool:
 
 
 def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
+    if release.family == "kraft" and event.broker_epoch >= 0:
+        text = f"[BrokerServer id={event.node}] Transition from SHUTDOWN to STARTING"
+        yield _line(SERVER, event.at, "INFO", text, "kafka.server.BrokerServer", event.id)
+        yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO)
+        return
     if release.family == "kraft":
         yield _line(
             SERVER, event.at, "INFO", "[ControllerServer id=100] Starting controller", "kafka.server.ControllerServer"
@@ -420,7 +445,52 @@ def _query(event: Query, release: Release) -> str:
             "endOffset": event.end_offset,
         }  # fmt: skip
         response = {"throttleTimeMs": 0, "topics": [{"topic": event.topic, "partitions": [answered]}]}
+    if event.api == LIST_OFFSETS and event.version >= 10:
+        request["timeoutMs"] = 30000
     header = (event.api, event.version, event.correlation_id, event.client_id)
+    return _completed(event, header, request, response, event.arrived, event.connection, release)
+
+
+def _produced(event: Produced, release: Release) -> str:
+    topic = {"topicId": event.topic_id} if event.version >= 13 else {"name": event.topic}
+    asked = {"index": event.partition, "recordsSizeInBytes": 106}
+    request = {
+        "transactionalId": None, "acks": event.acks, "timeoutMs": 8000, "topicData": [topic | {"partitionData": [asked]}],
+    }  # fmt: skip
+    answered: dict[str, Any] = {
+        "index": event.partition, "errorCode": event.error_code, "baseOffset": event.base_offset, "logAppendTimeMs": -1,
+        "logStartOffset": -1 if event.error_code else 0, "recordErrors": [], "errorMessage": None,
+    }  # fmt: skip
+    response = {"responses": [topic | {"partitionResponses": [answered]}], "throttleTimeMs": 0}
+    header = ("PRODUCE", event.version, event.correlation_id, event.client_id)
+    return _completed(event, header, request, response, event.arrived, event.connection, release)
+
+
+def _metadata_answer(event: MetadataAnswer, release: Release) -> str:
+    request: dict[str, Any] = {
+        "topics": [{"topicId": NO_ID, "name": event.topic}], "allowAutoTopicCreation": True,
+        "includeTopicAuthorizedOperations": False,
+    }  # fmt: skip
+    partitions = [
+        {
+            "errorCode": 0 if leader >= 0 else 5, "partitionIndex": number, "leaderId": leader, "leaderEpoch": epoch,
+            "replicaNodes": [*replicas], "isrNodes": [*isr], "offlineReplicas": [],
+        }
+        for number, leader, epoch, replicas, isr in event.partitions
+    ]  # fmt: skip
+    response: dict[str, Any] = {
+        "throttleTimeMs": 0, "brokers": [{"nodeId": event.node, "host": "127.0.0.1", "port": 9090 + event.node, "rack": None}],
+        "clusterId": "2WQl209Lv0VYX5In0tcBEA", "controllerId": event.node,
+        "topics": [
+            {
+                "errorCode": 0, "name": event.topic, "topicId": event.topic_id, "isInternal": False, "partitions": partitions,
+                "topicAuthorizedOperations": -2147483648,
+            }
+        ],
+    }  # fmt: skip
+    if event.version >= 13:
+        response["errorCode"] = 0
+    header = ("METADATA", event.version, event.correlation_id, event.client_id)
     return _completed(event, header, request, response, event.arrived, event.connection, release)
 
 
@@ -438,21 +508,23 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
     if event.version < 15:
         replica["replicaId"] = event.replica_id
     elif event.replica_id >= 0:
-        replica["replicaState"] = {"replicaId": event.replica_id, "replicaEpoch": -1}
+        replica["replicaState"] = {"replicaId": event.replica_id, "replicaEpoch": event.replica_epoch}
     request = replica | {
         "maxWaitMs": 500, "minBytes": 1, "maxBytes": 10485760, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": 0,
         "topics": [topic | {"partitions": [asked]}], "forgottenTopicsData": [], "rackId": "",
     }  # fmt: skip
-    served = event.error_code == 0
+    served, stable = event.error_code == 0, event.last_stable_offset
     answered: dict[str, Any] = {
         "partitionIndex": event.partition,
         "errorCode": event.error_code,
         "highWatermark": event.high_watermark if served else -1,
-        "lastStableOffset": event.high_watermark if served else -1,
+        "lastStableOffset": (event.high_watermark if stable is None else stable) if served else -1,
         "logStartOffset": event.log_start_offset if served else -1,
     }
     if event.diverging:
         answered["divergingEpoch"] = {"epoch": event.diverging[0], "endOffset": event.diverging[1]}
+    if event.hint:
+        answered["currentLeader"] = {"leaderId": event.hint[0], "leaderEpoch": event.hint[1]}
     answered |= {
         "abortedTransactions": None if served else [],
         "preferredReadReplica": -1,

@@ -35,6 +35,7 @@ from prove.history import (
     Stop,
     TopicPartition,
 )
+from prove.replica_log import Log
 
 BROKERS: Final = (1, 2, 3)
 BEGIN_MS: Final = 1_770_000_000_000
@@ -76,52 +77,6 @@ CONTROLLER_FAULTS: Final = (
     "records lost by an election",
 )
 """What a controller does wrong."""
-
-
-@dataclass
-class Log:
-    """A replica's log on disk. records: the leader epoch of each. epochs: (leader epoch, start offset) of its epoch cache."""
-
-    topic_id: str | None
-    records: list[int] = field(default_factory=list)
-    epochs: list[tuple[int, int]] = field(default_factory=list)
-    high_watermark: int = 0
-
-    @property
-    def end(self) -> int:
-        """The log end offset."""
-        return len(self.records)
-
-    def assign(self, epoch: int, start: int) -> None:
-        """LeaderEpochFileCache.assign."""
-        if not self.epochs or self.epochs[-1][0] < epoch:
-            self.epochs = [entry for entry in self.epochs if entry[1] < start] + [(epoch, start)]
-
-    def end_of(self, epoch: int) -> tuple[int, int]:
-        """LeaderEpochFileCache.endOffsetFor: (epoch, end offset), (-1, -1) if undefined."""
-        if epoch == -1 or not self.epochs or epoch > self.epochs[-1][0]:
-            return -1, -1
-        if epoch == self.epochs[-1][0]:
-            return epoch, self.end
-        higher = next(entry for entry in self.epochs if entry[0] > epoch)
-        floor = [entry for entry in self.epochs if entry[0] <= epoch]
-        return (floor[-1][0], higher[1]) if floor else (epoch, higher[1])
-
-    def truncate(self, end: int) -> None:
-        """Discard the records from `end` on."""
-        del self.records[end:]
-        self.epochs = [entry for entry in self.epochs if entry[1] < end or entry[1] == 0 == end]
-        self.high_watermark = min(self.high_watermark, end)
-
-    def copy(self, leader: Log) -> None:
-        """What fetching from a leader does: truncate to the common beginning, and append."""
-        common = 0
-        while common < min(self.end, leader.end) and self.records[common] == leader.records[common]:
-            common += 1
-        self.truncate(common)
-        for offset in range(common, leader.end):
-            self.assign(leader.records[offset], offset)
-            self.records.append(leader.records[offset])
 
 
 @dataclass

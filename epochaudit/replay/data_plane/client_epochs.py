@@ -49,7 +49,7 @@ def states_epochs() -> Column:
 def client_epochs(events: DataFrame) -> DataFrame:
     """One row per line of a client's log about a leader epoch or a truncation (`_lines`), or about a hint (`_hints`).
 
-    And one per (client instance, partition, connection, leader epoch) that the client stated in a Fetch (`_stated`).
+    And one per (client instance, partition, connection, leader epoch) that the client stated (`_stated`).
     Needs: the events table. Columns of all rows: the subject columns (node = the broker, null for a line), kind (the line's event
     type, or served or refused), how (the same in words), previous_epoch (the one that the client knew before), own_ref,
     ambiguous_name.
@@ -176,9 +176,10 @@ def _hints(events: DataFrame) -> DataFrame:
 
 
 def _stated(events: DataFrame) -> DataFrame:
-    """One row per leader epoch that a consumer stated in Fetch on a connection, from `consumer_histories` of the frame `positions`.
+    """One row per leader epoch that a consumer stated on a connection, from `consumer_histories` of the frame `positions`.
 
-    kind: served (error code 0) or refused (74 FENCED_LEADER_EPOCH, 75 UNKNOWN_LEADER_EPOCH). own_ref, api_version, correlation_id:
+    kind: served (a Fetch answered 0) or refused (a Fetch, ListOffsets or OffsetForLeaderEpoch, answered 74 FENCED_LEADER_EPOCH or 75
+    UNKNOWN_LEADER_EPOCH). own_ref, api_version, correlation_id:
     the first request that lists the partition with the epoch. previous_epoch: a newer epoch that the broker had served on the same
     connection before, null if there is none; newer_ref: the first request with it.
     """
@@ -209,10 +210,12 @@ def _stated(events: DataFrame) -> DataFrame:
         ),
     )
     newer = F.array_min(F.transform(before, lambda s: F.struct(s["leader_epoch"], s["correlation_id"], s["ref"])))
+    how = F.when(stated["kind"] == SERVED, "in a Fetch that was served, stated")
+    how = how.otherwise("in a request that was refused, stated")
     return rows.withColumn("newer", newer).select(
         "cluster", stated["node"].alias("node"), "topic", "topic_id", "partition", stated["leader_epoch"].alias("leader_epoch"),
         "client_id", F.lit(None).cast("string").alias("group_id"), stated["correlation_id"].alias("correlation_id"),
-        stated["kind"].alias("kind"), F.concat(F.lit("stated in Fetch and "), stated["kind"]).alias("how"),
+        stated["kind"].alias("kind"), how.alias("how"),
         F.col("newer.leader_epoch").alias("previous_epoch"), stated["ref"].alias("own_ref"),
         "ambiguous_name", stated["api_version"].alias("api_version"), F.col("newer.ref").alias("newer_ref"),
     )  # fmt: skip

@@ -27,9 +27,9 @@ class SupersededLeaderServes(Rule):
     The broker's request log and its "starts at leader epoch" lines.
 
     ## What is allowed
-    Every such Fetch is allowed: KIP-320 fences the requester, not the leader. TR-01 and TR-06 find actual losses. The rule
-    never compares the times of two hosts, so it does not see a superseded leader that no request with the newer epoch
-    reached.
+    Every such Fetch is allowed: KIP-320 fences the requester, not the leader. A follower that serves consumers is no
+    subject. TR-01 and TR-06 find actual losses. The rule never compares the times of two hosts, so it does not see a
+    superseded leader that no request with the newer epoch reached.
 
     ## What to do
     A few reads around an election need nothing; many mean a broker that learns of elections late. Look in its
@@ -58,7 +58,10 @@ class SupersededLeaderServes(Rule):
     )
 
     def applies(self) -> Column:
-        return F.coalesce((col("error_code") == Errors.NONE) & (col("newer_epoch") > col("held_max")), F.lit(False))
+        # a follower may serve consumers, too (KIP-392): it was not superseded
+        followed = ~F.coalesce("held_leader", F.lit(True)) & col("leader_epoch").isNotNull()
+        answered = (col("error_code") == Errors.NONE) & (col("newer_epoch") > col("held_max"))
+        return F.coalesce(answered, F.lit(False)) & ~followed
 
     def verdict(self) -> tuple[Branch, ...]:
         uncertain, stated = col("leader_epoch").isNull(), col("current_leader_epoch") >= 0

@@ -41,8 +41,10 @@ class EpochEndOutsideLineage(Rule):
 
     ## What is allowed
     Retention and DeleteRecords may move the start of the log beyond the start of the leader's epoch. Its epoch cache then
-    begins there, and the leader answers that offset as the end of all older epochs. The start of an epoch between the two
-    is no bound: an epoch whose leader wrote nothing may vanish, and an unclean election restores older histories. A
+    begins there, and the leader answers that offset as the end of all older epochs. A leader whose log has no record of the
+    requested epoch or an older one answers the start of its log, too, even if another leader began that epoch higher. The
+    start of an epoch between the two is no bound: an epoch whose leader wrote nothing may vanish, and an unclean election
+    restores older histories. A
     superseded leader answers by its own lineage. A response with an error has (-1, -1), which answers nothing. The content
     of the broker's epoch cache is not recorded, so an undefined answer for an older epoch (no epochs in the log's message
     format) is unverifiable.
@@ -79,7 +81,10 @@ class EpochEndOutsideLineage(Rule):
         answered = F.coalesce("response_leader_epoch", "asked_epoch")  # version 0 answers none
         version_0 = col("response_leader_epoch").isNull()
         from_start = end >= F.coalesce("answered_start", F.lit(0))
-        below = (asked < own) & (end <= col("held_start")) & from_start
+        # LeaderEpochFileCache.endOffsetFor: below its first entry, any epoch ends where that entry starts, which is the log's start
+        echoed = (answered == asked) & (asked < own) & (end >= 0)
+        without = echoed & ((end == 0) | col("log_start_reached"))
+        below = (asked < own) & (end <= col("held_start")) & (from_start | without)
         beyond = (asked < own) & (end > col("held_start"))
         at_its_start = "an end at the start of the leader's log, which had moved to {offset}, beyond {held_start}, where its epoch starts"
         by_lineage = "an end that fits the leader's lineage"
@@ -137,6 +142,11 @@ class EpochEndOutsideLineage(Rule):
                 beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
                 "where the leader's log started then is not recorded",
                 expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
+            ),
+            unverifiable(
+                echoed & ~beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
+                "where the leader's log started then is not recorded",
+                expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
             ),
             violation(
                 beyond & version_0,

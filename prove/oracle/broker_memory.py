@@ -1,0 +1,115 @@
+"""What a broker's log shows of its process's memory, replayed line by line.
+
+An epoch is held from the line that it starts with until the process ends or the replica is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from prove.history import (
+    LEADER_AND_ISR,
+    LEADER_DURING_DELETE,
+    UPDATE_METADATA,
+    Control,
+    Event,
+    History,
+    ProcessStarts,
+    Started,
+    State,
+    Stop,
+    TopicPartition,
+)
+
+
+@dataclass
+class Memory:
+    """What a broker's log shows of its process's memory at a line.
+
+    held: the leader epoch that a replica has started at. deleted: replicas that a StopReplica deleted, none having started since.
+    accepted: the highest leader epoch of LeaderAndIsr requests answered 0, of this process. before_deletion: the same, when
+    the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain.
+    """
+
+    version: str = ""
+    broker_epoch: int | None = None
+    controller_epoch: int | None = None
+    held: dict[TopicPartition, int] = field(default_factory=dict)
+    deleted: set[TopicPartition] = field(default_factory=set)
+    accepted: dict[TopicPartition, int] = field(default_factory=dict)
+    before_deletion: dict[TopicPartition, tuple[int, str | None]] = field(default_factory=dict)
+    ids: dict[TopicPartition, str | None] = field(default_factory=dict)
+    accepted_id: dict[TopicPartition, str | None] = field(default_factory=dict)
+    published: dict[TopicPartition, State] = field(default_factory=dict)
+    announced: set[TopicPartition] = field(default_factory=set)
+
+    def restarted(self, event: ProcessStarts) -> None:
+        """A process forgets all but its disk."""
+        ids = self.ids
+        self.__init__(event.version, event.broker_epoch)  # type: ignore[misc]
+        self.ids = ids
+
+    def applied(self, event: Control) -> None:
+        """Take over what a request changed."""
+        if event.error_code:
+            return
+        self.controller_epoch = max(event.controller_epoch, self.controller_epoch or 0)
+        if event.api == UPDATE_METADATA:
+            for state in event.partitions:
+                assert isinstance(state, State)
+                self.published[state.name] = state
+                if state.leader == LEADER_DURING_DELETE:
+                    self.announced.add(state.name)
+                    self.before_deletion.pop(state.name, None)
+        elif event.api == LEADER_AND_ISR:
+            for state, code in zip(event.partitions, event.codes, strict=True):
+                assert isinstance(state, State)
+                if code == 0:
+                    self.accepted[state.name] = max(state.leader_epoch, self.accepted.get(state.name, -1))
+                    self.accepted_id[state.name] = state.topic_id
+                    if state.topic_id:
+                        self.ids[state.name] = state.topic_id
+                    self.deleted.discard(state.name)
+                    self.announced.discard(state.name)
+                    self.before_deletion.pop(state.name, None)
+            for start in event.starts:
+                self.held[start.name] = start.leader_epoch
+        else:
+            for stop, code in zip(event.partitions, event.codes, strict=True):
+                assert isinstance(stop, Stop)
+                if code == 0 and stop.delete:
+                    if stop.name in self.accepted and stop.name not in self.announced:
+                        self.before_deletion[stop.name] = (self.accepted[stop.name], self.accepted_id.get(stop.name))
+                    self.accepted.pop(stop.name, None)
+                    self.held.pop(stop.name, None)
+                    self.ids[stop.name] = None
+                    self.deleted.add(stop.name)
+
+
+def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
+    """Each event of a broker's process, with what its log shows before it. The memory changes afterwards."""
+    for node in history.nodes:
+        memory = Memory()
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                memory.restarted(event)
+            yield event, memory
+            if isinstance(event, Control):
+                memory.applied(event)
+            elif isinstance(event, Started) and event.start is not None:
+                memory.held[event.start.name] = event.start.leader_epoch
+
+
+def controls(history: History, *apis: str) -> Iterator[tuple[Control, Memory]]:
+    """The requests of controllers of these APIs, with the memory before each."""
+    for event, memory in replayed(history):
+        if isinstance(event, Control) and event.api in apis:
+            yield event, memory
+
+
+def partitions(event: Control) -> Iterator[tuple[Any, int]]:
+    """(partition, error code) of a request that was not refused as a whole."""
+    if not event.error_code:
+        yield from zip(event.partitions, event.codes, strict=True)

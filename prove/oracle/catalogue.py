@@ -1,0 +1,143 @@
+"""The rules with an oracle, by kind of cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prove.history import History, Key, Verdict
+from prove.oracle import (
+    broker_epoch,
+    client_metadata,
+    controller_epoch,
+    epoch_order,
+    fetch,
+    high_watermark,
+    isr,
+    leader_and_isr,
+    leader_election,
+    leader_hint,
+    list_offsets,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    topic_id,
+    truncation,
+    update_metadata,
+)
+from prove.oracle.verdicts import (
+    key_of_broker,
+    key_of_epoch,
+    key_of_epoch_at_broker,
+    key_of_fetch,
+    key_of_leader_epoch,
+    key_of_line,
+    key_of_none,
+    key_of_request,
+    key_of_topic_id,
+)
+
+
+@dataclass(frozen=True)
+class OracleRule:
+    """A rule's function, and how a row of epochaudit names its subject."""
+
+    judge: Callable[[History], Iterable[tuple[str, Key]]]
+    key: Callable[[int | None, Mapping[str, Any]], Key] = key_of_line
+
+
+RULES: Final[dict[str, OracleRule]] = {
+    "SR-01": OracleRule(stop_replica.sr01),
+    "SR-02": OracleRule(stop_replica.sr02),
+    "SR-05": OracleRule(stop_replica.sr05),
+    "SR-08": OracleRule(stop_replica.sr08),
+    "LI-01": OracleRule(leader_and_isr.li01),
+    "LI-02": OracleRule(leader_and_isr.li02),
+    "LI-04": OracleRule(leader_and_isr.li04),
+    "LI-06": OracleRule(leader_and_isr.li06),
+    "CE-01": OracleRule(controller_epoch.ce01, key_of_request),
+    "UM-01": OracleRule(update_metadata.um01, key_of_request),
+    "CE-02": OracleRule(controller_epoch.ce02, key_of_none),
+    "LD-01": OracleRule(leader_election.ld01),
+    "LI-05": OracleRule(leader_and_isr.li05),
+    "CE-03": OracleRule(controller_epoch.ce03),
+    "BE-01": OracleRule(broker_epoch.be01, key_of_request),
+    "UM-02": OracleRule(update_metadata.um02),
+    "TI-01": OracleRule(topic_id.ti01),
+    "FF-01": OracleRule(fetch.ff01, key_of_fetch),
+    "FF-02": OracleRule(fetch.ff02, key_of_fetch),
+    "FF-04": OracleRule(fetch.ff04, key_of_fetch),
+    "LO-01": OracleRule(list_offsets.lo01),
+    "LO-02": OracleRule(list_offsets.lo02),
+    "OE-01": OracleRule(offset_for_leader_epoch.oe01),
+    "OE-02": OracleRule(offset_for_leader_epoch.oe02),
+}
+
+
+QUORUM_RULES: Final[dict[str, OracleRule]] = {
+    "IS-01": OracleRule(isr.is01),
+    "IS-02": OracleRule(isr.is02),
+    "IS-03": OracleRule(isr.is03),
+    "IS-04": OracleRule(isr.is04),
+    "IS-06": OracleRule(isr.is06),
+    "IS-07": OracleRule(isr.is07, key_of_request),
+    "IS-08": OracleRule(isr.is08),
+    "IS-10": OracleRule(isr.is10),
+    "IS-12": OracleRule(isr.is12),
+    "IS-13": OracleRule(isr.is13),
+    "IS-14": OracleRule(isr.is14),
+    "LD-01": OracleRule(leader_election.ld01),
+    "LD-02": OracleRule(leader_election.ld02),
+    "LD-03": OracleRule(leader_election.ld03),
+    "LD-04": OracleRule(leader_election.ld04, key_of_leader_epoch),
+    "EP-01": OracleRule(epoch_order.ep01),
+    "EP-02": OracleRule(epoch_order.ep02),
+    "EP-03": OracleRule(epoch_order.ep03),
+    "EP-05": OracleRule(epoch_order.ep05, key_of_request),
+    "TI-03": OracleRule(topic_id.ti03),
+    "TI-04": OracleRule(topic_id.ti04, key_of_topic_id),
+    "BE-03": OracleRule(broker_epoch.be03, key_of_request),
+    "BE-04": OracleRule(broker_epoch.be04, key_of_request),
+}
+
+
+REPLICATION_RULES: Final[dict[str, OracleRule]] = {
+    "AW-01": OracleRule(produce.aw01, key_of_epoch),
+    "BE-06": OracleRule(broker_epoch.be06, key_of_epoch_at_broker),
+    "FF-03": OracleRule(fetch.ff03, key_of_fetch),
+    "FF-07": OracleRule(fetch.ff07, key_of_fetch),
+    "FF-08": OracleRule(fetch.ff08, key_of_broker),
+    "HW-01": OracleRule(high_watermark.hw01, key_of_epoch_at_broker),
+    "HW-02": OracleRule(high_watermark.hw02, key_of_epoch_at_broker),
+    "HW-03": OracleRule(high_watermark.hw03, key_of_epoch_at_broker),
+    "HW-05": OracleRule(high_watermark.hw05, key_of_epoch_at_broker),
+    "IS-15": OracleRule(isr.is15, key_of_epoch_at_broker),
+    "LD-05": OracleRule(leader_election.ld05, key_of_fetch),
+    "LH-01": OracleRule(leader_hint.lh01, key_of_epoch_at_broker),
+    "LO-03": OracleRule(list_offsets.lo03),
+    "LO-04": OracleRule(list_offsets.lo04),
+    "MD-01": OracleRule(client_metadata.md01, key_of_epoch_at_broker),
+    "MD-03": OracleRule(client_metadata.md03, key_of_epoch_at_broker),
+    "OE-03": OracleRule(offset_for_leader_epoch.oe03),
+    "TR-03": OracleRule(truncation.tr03, key_of_fetch),
+    "TR-04": OracleRule(truncation.tr04, key_of_fetch),
+    "TR-05": OracleRule(truncation.tr05, key_of_fetch),
+    "TR-06": OracleRule(truncation.tr06, key_of_epoch),
+    "TR-09": OracleRule(truncation.tr09, key_of_fetch),
+}
+FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
+ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys()
+
+
+def rules_of(history: History) -> Mapping[str, OracleRule]:
+    """The rules that the oracle judges in a history's kind of cluster."""
+    if history.release.replicates:
+        return QUORUM_RULES | REPLICATION_RULES | FENCES
+    return QUORUM_RULES if history.release.family == "kraft" else RULES
+
+
+def verdicts_of(rule: str, history: History) -> Iterator[Verdict]:
+    """The oracle's verdicts of one rule on a history."""
+    for verdict, key in rules_of(history)[rule].judge(history):
+        yield rule, verdict, key

@@ -1,0 +1,213 @@
+"""Oracle of the rules of ISRs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prove.history import History, IsrMember, IsrUpdated, Query, Start
+from prove.oracle.metadata_image import Image, asked, changes, images, is_active, of_change, records
+from prove.oracle.replication import answered_fetches, roles, starts
+from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
+
+
+def unregistered(image: Image, member: IsrMember) -> bool:
+    """The member has no registration."""
+    return member.broker_id not in image.brokers
+
+
+def fenced(image: Image, member: IsrMember) -> bool:
+    """The member is registered and fenced."""
+    one = image.brokers.get(member.broker_id)
+    return one is not None and one.fenced
+
+
+def shutting_down(image: Image, member: IsrMember) -> bool:
+    """The member is in controlled shutdown, and not fenced."""
+    one = image.brokers.get(member.broker_id)
+    return one is not None and one.shutting_down and not one.fenced
+
+
+def other_incarnation(image: Image, member: IsrMember) -> bool:
+    """The member is active, under another broker epoch than the request states."""
+    one = image.brokers.get(member.broker_id)
+    return one is not None and one.active and member.broker_epoch not in (-1, one.broker_epoch)
+
+
+def _eligibility(history: History, kind: Any, *, unexplained: bool = False) -> Judged:
+    for one in asked(history):
+        request, found = one.request, [member for member in one.request.new_isr if kind(one.image, member)]
+        if request.partition_error == 0:
+            yield (VIOLATION if found else PASS), one.subject
+        elif request.partition_error in (55, 107):
+            ineligible = (unregistered, fenced, shutting_down, other_incarnation)
+            explained = any(test(one.image, member) for member in request.new_isr for test in ineligible)
+            if found:
+                yield FENCED, one.subject
+            elif unexplained and not explained:
+                yield UNVERIFIABLE, one.subject
+
+
+def is01(history: History) -> Judged:
+    """An ISR that names a fenced replica is refused."""
+    return _eligibility(history, fenced, unexplained=True)
+
+
+def is02(history: History) -> Judged:
+    """An ISR that names a replica in controlled shutdown is refused."""
+    return _eligibility(history, shutting_down)
+
+
+def is03(history: History) -> Judged:
+    """An ISR that names a broker without registration is refused."""
+    return _eligibility(history, unregistered)
+
+
+def is04(history: History) -> Judged:
+    """An ISR that names another incarnation is refused. A member that is not active for other reasons is reported by them."""
+    for one in asked(history):
+        request, brokers = one.request, one.image.brokers
+        stated = [member for member in request.new_isr if member.broker_epoch != -1]
+        if request.version < 3 or not stated:
+            continue
+        others = [m for m in stated if m.broker_id in brokers and brokers[m.broker_id].broker_epoch != m.broker_epoch]
+        if request.partition_error == 0:
+            found = [member for member in others if brokers[member.broker_id].active]
+            yield (VIOLATION if found else UNVERIFIABLE if others else PASS), one.subject
+        elif request.partition_error in (55, 107) and others:
+            yield FENCED, one.subject
+
+
+def is06(history: History) -> Judged:
+    """Members of a committed ISR are active at the record's offset."""
+    for change in changes(history):
+        isr, leader = change.after.isr, change.after.leader
+        bad = [member for member in isr if not is_active(change.image, member)]
+        last_man = len(isr) == 1 and leader == -1
+        elected = change.before is not None and leader != change.before.leader
+        if bad and (change.before is None or (bad == [leader] and elected)):
+            continue  # IS-08 or LD-02 reports it
+        if bad and change.record.kind == "PARTITION_RECORD":
+            yield UNVERIFIABLE, of_change(change)  # as a partition that was copied from ZooKeeper
+            continue
+        yield (VIOLATION if bad and not last_man else PASS), of_change(change)
+
+
+def is07(history: History) -> Judged:
+    """A broker that stops being active has left all ISRs, within a second."""
+    log, after = records(history), images(history)
+    for record in log:
+        data: Any = record.data
+        if record.offset == 0 or record.kind not in ("BROKER_REGISTRATION_CHANGE_RECORD", "UNREGISTER_BROKER_RECORD"):
+            continue
+        broker = data["brokerId"]
+        if not after[record.offset - 1].brokers[broker].active or is_active(after[record.offset], broker):
+            continue
+        end = max(one.offset for one in log if one.batch == record.batch or 0 <= one.at - record.at <= 1000)
+        kept = [
+            one for one in after[end].partitions.values() if broker in one.isr and not (one.isr == [broker] and one.leader == -1)
+        ]  # fmt: skip
+        yield (VIOLATION if kept else PASS), place(record)
+
+
+def is08(history: History) -> Judged:
+    """A new partition's ISR consists of active brokers."""
+    for change in changes(history):
+        if change.before is None:
+            wrong = not change.after.isr or any(not is_active(change.image, member) for member in change.after.isr)
+            yield (VIOLATION if wrong else PASS), of_change(change)
+
+
+def is10(history: History) -> Judged:
+    """Codes are those of the request's version."""
+    for one in asked(history):
+        code = one.request.partition_error
+        if code in (55, 107, 108, 100) or (code in (3, 74) and one.request.version < 2):
+            wrong = code == 55 if one.request.version >= 2 else code in (100, 107, 108)
+            yield (VIOLATION if wrong else PASS), one.subject
+
+
+def is12(history: History) -> Judged:
+    """A request decided in other epochs is refused."""
+    for one in asked(history):
+        request, partition = one.request, one.partition
+        code = request.partition_error
+        if partition is None:
+            yield (FENCED if code == 100 else VIOLATION), one.subject
+            continue
+        ahead = request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch
+        older = request.leader_epoch < partition.leader_epoch
+        stale = request.partition_epoch < partition.partition_epoch
+        current = not (ahead or older or stale)
+        members = [member.broker_id for member in request.new_isr]
+        invalid = not {*members} <= {*partition.replicas} or partition.leader not in members
+        if code == 0:
+            # what was current at any moment until the answer passes: a request that its own change makes current is one for that state
+            after = request.leader_epoch_after, request.partition_epoch_after
+            yield (
+                (PASS if current or after == (request.leader_epoch, request.partition_epoch) else VIOLATION),
+                one.subject,
+            )
+        elif code == 42:
+            explained = request.broker_id != partition.leader or invalid
+            yield (FENCED if explained else UNVERIFIABLE), one.subject
+        elif code in (41, 74, 95):
+            yield (FENCED if {41: ahead, 74: older, 95: stale}[code] else VIOLATION), one.subject
+
+
+def is13(history: History) -> Judged:
+    """Only the leader changes the ISR. IS-12 judges what was decided in other epochs: whose leader is not looked for."""
+    for one in asked(history):
+        request, partition = one.request, one.partition
+        if partition is None or request.partition_error not in (0, 42):
+            continue
+        epochs = request.leader_epoch, request.partition_epoch
+        current = epochs == (partition.leader_epoch, partition.partition_epoch)
+        leads = request.broker_id == partition.leader
+        if request.partition_error == 0:
+            made_current = epochs == (request.leader_epoch_after, request.partition_epoch_after)
+            yield (UNVERIFIABLE if not (current or made_current) else PASS if leads else VIOLATION), one.subject
+        elif current and not leads:
+            yield FENCED, one.subject
+
+
+def is14(history: History) -> Judged:
+    """A committed ISR is a subset of the replicas, each once."""
+    for change in changes(history):
+        isr, replicas = change.after.isr, change.after.replicas
+        yield (PASS if {*isr} <= {*replicas} and len(isr) == len({*isr}) else VIOLATION), of_change(change)
+
+
+def is15(history: History) -> Judged:
+    """A new member of the ISR has fetched, in the leader epoch, up to the start of that epoch."""
+    begun = starts(history)
+    for updated, member, held in joined(history):
+        fetches = fetches_of(history, updated, member, held)
+        start = begun.get((updated.partition, held.leader_epoch))
+        reached = max((query.offset for query in fetches), default=None)
+        key = updated.node, updated.partition, held.leader_epoch
+        if start is None or reached is None:
+            yield UNVERIFIABLE, key
+        else:
+            yield (PASS if reached >= start else VIOLATION), key
+
+
+def joined(history: History) -> Iterator[tuple[IsrUpdated, int, Start]]:
+    """Each member that a leader's line about a new ISR adds, with the leader's line that starts its epoch."""
+    isrs: dict[tuple[int, int], tuple[int, ...]] = {}
+    for change in changes(history):
+        isrs[change.after.number, change.after.partition_epoch] = tuple(change.after.isr)
+    for event, held, _ in roles(history):
+        if isinstance(event, IsrUpdated):
+            for member in {*event.isr} - {*isrs[event.partition, event.partition_epoch - 1]}:
+                yield event, member, held[event.partition]
+
+
+def fetches_of(history: History, updated: IsrUpdated, member: int, held: Start) -> list[Query]:
+    """The Fetches of a new member that its leader has answered in its epoch."""
+    return [
+        one.query
+        for one in answered_fetches(history)
+        if (one.query.node, one.query.partition, one.query.replica_id) == (updated.node, updated.partition, member)
+        and one.query.current_leader_epoch == held.leader_epoch and one.query.id < updated.id
+    ]  # fmt: skip

@@ -1,0 +1,97 @@
+"""Oracle of the rules of leader elections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prove.history import FETCH, LEADER_AND_ISR, NO_LEADER, Decision, History, MetadataAnswer, Query, Started, State
+from prove.oracle.broker_memory import controls, partitions
+from prove.oracle.metadata_image import asked, changes, is_active, of_change
+from prove.oracle.replication import roles
+from prove.oracle.verdicts import PASS, VIOLATION, Judged, place
+
+
+def ld01(history: History) -> Judged:
+    """The leader is a member of the ISR, or there is none."""
+    for change in changes(history):
+        leader = change.after.leader
+        yield (PASS if leader == -1 or leader in change.after.isr else VIOLATION), of_change(change)
+    for event in history.events:  # ZooKeeper: what controllers decided, and what brokers accepted
+        if isinstance(event, Decision) and event.state is not None:
+            yield _led_from_isr(event.state), place(event, event.state)
+    for request, _ in controls(history, LEADER_AND_ISR):
+        for state, code in partitions(request):
+            if code == 0:
+                yield _led_from_isr(state), place(request, state)
+
+
+def _led_from_isr(state: State) -> str:
+    return PASS if state.leader == NO_LEADER or state.leader in state.isr else VIOLATION
+
+
+def ld02(history: History) -> Judged:
+    """Whoever is elected is active."""
+    for change in changes(history):
+        before, after = change.before, change.after
+        if change.record.kind != "PARTITION_CHANGE_RECORD" or before is None:
+            continue
+        if after.leader in (-1, before.leader) or after.leader not in after.isr:
+            continue
+        yield (PASS if is_active(change.image, after.leader) else VIOLATION), of_change(change)
+
+
+def ld03(history: History) -> Judged:
+    """Who is elected from outside the ISR is permitted to, is marked, and is the whole ISR."""
+    for change in changes(history):
+        before, after = change.before, change.after
+        data: Any = change.record.data
+        if change.record.kind != "PARTITION_CHANGE_RECORD" or before is None or after.leader in (-1, before.leader):
+            continue
+        if after.leader in before.isr:
+            yield PASS, of_change(change)
+            continue
+        permitted = change.image.unclean.get(after.topic, False)
+        marked = data.get("leaderRecoveryState") == 1 and after.isr == [after.leader]
+        yield (PASS if permitted and marked else VIOLATION), of_change(change)
+
+
+def ld04(history: History) -> Judged:
+    """Records and answers name one leader per leader epoch of a topic id."""
+    leaders: dict[tuple[str, str, int, int], set[int]] = {}
+    for change in changes(history):
+        state = change.after
+        leaders.setdefault((state.topic_id, state.topic, state.number, state.leader_epoch), set()).add(state.leader)
+    for one in asked(history):
+        request, partition = one.request, one.partition
+        if partition is not None and request.partition_error == 0:
+            epoch = partition.topic_id, partition.topic, partition.number, request.leader_epoch_after
+            leaders.setdefault(epoch, set()).add(request.leader_after)
+    for event in history.events:
+        if isinstance(event, Started) and event.start is not None:
+            start = event.start
+            leaders.setdefault((start.topic_id or "", start.topic, start.partition, start.leader_epoch), set()).add(
+                start.leader
+            )
+        elif isinstance(event, MetadataAnswer):
+            for number, leader, of, _, _ in event.partitions:
+                if leader != NO_LEADER:  # also of a leader that the broker cannot reach
+                    leaders.setdefault((event.topic_id, event.topic, number, of), set()).add(leader)
+    for key, named in leaders.items():
+        yield (PASS if len(named) == 1 else VIOLATION), key
+
+
+def ld05(history: History) -> Judged:
+    """Each Fetch that a leader answers in its epoch after it has refused a request in a newer one with 75."""
+    for event, held, process in roles(history):
+        if not isinstance(event, Query) or event.api != FETCH or event.error_code:
+            continue
+        start = held.get(event.partition)
+        if start is None or not start.leads:
+            continue
+        refused = any(
+            isinstance(other, Query) and other.id < event.id and other.partition == event.partition and other.error_code == 75
+            and other.current_leader_epoch > start.leader_epoch and number == process and other.node == event.node
+            for other, _, number in roles(history)
+        )  # fmt: skip
+        if refused:
+            yield PASS, (event.id, None, event.partition)

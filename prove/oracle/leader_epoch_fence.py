@@ -1,0 +1,79 @@
+"""The fence of Fetch, ListOffsets and OffsetForLeaderEpoch, and what a log may lack."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prove.history import FETCH, Control, Event, History, Key, ProcessStarts, Query, Start, Started
+from prove.oracle.broker_memory import replayed
+from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
+
+BEFORE_EPOCH: Final = (3, 6, 56)
+
+
+def fence(history: History, api: str, before_check: tuple[int, ...], *, newer: bool) -> Judged:
+    """The fence of one API, against older or newer leader epochs.
+
+    Each rule judges what was served and its own code; a refusal the wrong way round belongs to the rule about that epoch.
+    """
+    right, wrong = (75, 74) if newer else (74, 75)
+    for event, memory in replayed(history):
+        if not isinstance(event, Query) or event.api != api:
+            continue
+        epoch, code = event.current_leader_epoch, event.error_code
+        held = memory.held.get(event.name)
+        if epoch < 0 or code in before_check:
+            continue
+        if held is None:
+            if code != wrong:
+                yield (FENCED if code == right else UNVERIFIABLE), of_query(event)
+            continue
+        beyond = epoch > held if newer else epoch < held
+        behind = epoch < held if newer else epoch > held
+        if code == right and not behind:
+            if beyond:
+                yield FENCED, of_query(event)
+            elif newer:  # the line precedes its effect, and a follower may be no replica
+                yield PASS, of_query(event)
+            else:
+                yield (FENCED if lacks_a_line(history, event, held) else VIOLATION), of_query(event)
+        elif code == wrong and beyond:
+            yield (UNVERIFIABLE if newer and lacks_a_line(history, event, held) else VIOLATION), of_query(event)
+        elif code not in (right, wrong):
+            lacks = beyond and newer and lacks_a_line(history, event, held)
+            yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), of_query(event)
+
+
+def of_query(event: Query) -> Key:
+    return event.id, None if event.api == FETCH else event.topic, event.partition
+
+
+def lacks_a_line(history: History, event: Query, held: int) -> bool:
+    """Whether others tell of a newer leader epoch than the broker's log, which may lack a line: nothing later in it says it does not."""
+    others = {
+        start.leader_epoch
+        for other in history.events
+        if other.node != event.node
+        for start in starts_of(other)
+        if start.name == event.name and start.leader_epoch > held
+        and (event.topic_id is None or start.topic_id == event.topic_id)
+    }  # fmt: skip
+    if not others:
+        return False
+    for later in history.of(event.node):
+        if later.id <= event.id:
+            continue
+        if isinstance(later, ProcessStarts):
+            return True
+        for start in starts_of(later):
+            if start.name == event.name and start.leader_epoch > held:
+                told = start.leads or not since(history.release.version, 3, 6)
+                return min(others) < start.leader_epoch and not (told and start.previous_epoch == held)
+    return True
+
+
+def starts_of(event: Event) -> tuple[Start, ...]:
+    """The replicas that start by an event."""
+    if isinstance(event, Control):
+        return event.starts
+    return (event.start,) if isinstance(event, Started) and event.start is not None else ()

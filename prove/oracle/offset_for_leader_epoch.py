@@ -1,0 +1,64 @@
+"""Oracle of the rules of OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+from prove.history import OFFSET_FOR_LEADER_EPOCH, History, Query
+from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line
+from prove.oracle.replication import answered_fetches, served, starts
+from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
+
+
+def oe01(history: History) -> Judged:
+    """An OffsetForLeaderEpoch in an older leader epoch is refused with 74."""
+    return fence(history, OFFSET_FOR_LEADER_EPOCH, BEFORE_EPOCH, newer=False)
+
+
+def oe02(history: History) -> Judged:
+    """An OffsetForLeaderEpoch in a newer leader epoch is refused with 75."""
+    return fence(history, OFFSET_FOR_LEADER_EPOCH, BEFORE_EPOCH, newer=True)
+
+
+def oe03(history: History) -> Judged:
+    """Where a leader says that an epoch ends fits its own lineage."""
+    begun = starts(history)
+    for one in served(history, OFFSET_FOR_LEADER_EPOCH):
+        query, start = one.query, one.start
+        if start is None or not one.leads or query.error_code:
+            continue
+        epoch, end, own = query.answered_epoch, query.end_offset, start.leader_epoch
+        if query.epoch > own:
+            wrong = (epoch, end) != (-1, -1)
+        elif (epoch, end) == (-1, -1):
+            if query.epoch < own:
+                yield UNVERIFIABLE, place(query, query)
+                continue
+            wrong = True
+        else:
+            if epoch < own and end > start.offset and epoch <= query.epoch:
+                verdict = _log_start_explains(history, query)
+                unsure = verdict == VIOLATION and lacks_a_line(history, query, own)
+                yield (UNVERIFIABLE if unsure else verdict), place(query, query)
+                continue
+            if epoch == query.epoch < own and 0 <= end < begun.get((query.partition, epoch), 0):
+                verdict = PASS if end == 0 else _log_start_explains(history, query)
+                unsure = verdict == VIOLATION and lacks_a_line(history, query, own)
+                yield (UNVERIFIABLE if unsure else verdict), place(query, query)
+                continue
+            wrong = (
+                epoch > query.epoch
+                or end < begun.get((query.partition, epoch), 0)
+                or (query.epoch == own and epoch != own)
+            )
+        yield (VIOLATION if wrong else PASS), place(query, query)
+
+
+def _log_start_explains(history: History, answer: Query) -> str:
+    """Whether an end beyond the start of the leader's epoch is the start of the log, which later Fetch answers state."""
+    stated = [
+        one.query.log_start_offset
+        for one in answered_fetches(history)
+        if (one.query.node, one.query.partition) == (answer.node, answer.partition) and one.query.id > answer.id
+    ]
+    if not stated:
+        return UNVERIFIABLE
+    return VIOLATION if min(stated) < answer.end_offset else PASS

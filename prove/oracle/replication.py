@@ -1,0 +1,70 @@
+"""What brokers' logs show of replication: which replica led when, from where, and who had committed how much.
+
+A replica holds a leader epoch from its line on until the process ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prove.history import FETCH, Event, History, ProcessStarts, Query, Start, Started
+
+PartitionEpoch = tuple[int, int]
+"""(partition, leader epoch)."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A request at a broker. start: the broker's last line about the partition, None before its first. process: number of its process."""
+
+    query: Query
+    start: Start | None
+    process: int
+
+    @property
+    def leads(self) -> bool:
+        """The broker leads by its last line."""
+        return self.start is not None and self.start.leads
+
+
+def started(history: History) -> Iterator[tuple[Started, Start]]:
+    """The lines of replicas that start at a leader epoch."""
+    for event in history.events:
+        if isinstance(event, Started) and event.start is not None:
+            yield event, event.start
+
+
+def roles(history: History) -> Iterator[tuple[Event, dict[int, Start], int]]:
+    """Each event of a broker with its replicas' last lines before it, and the number of its process."""
+    for node in history.nodes:
+        held: dict[int, Start] = {}
+        process = 0
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                held, process = {}, process + 1
+            yield event, held, process
+            if isinstance(event, Started) and event.start is not None:
+                held[event.start.partition] = event.start
+
+
+def served(history: History, api: str) -> Iterator[Served]:
+    """The requests of an API."""
+    for event, held, process in roles(history):
+        if isinstance(event, Query) and event.api == api:
+            yield Served(event, held.get(event.partition), process)
+
+
+def starts(history: History) -> dict[PartitionEpoch, int]:
+    """Where leader epochs start, by the lines of those who lead them."""
+    found: dict[PartitionEpoch, int] = {}
+    for _, start in started(history):
+        if start.leads:
+            key = start.partition, start.leader_epoch
+            found[key] = min(start.offset, found.get(key, start.offset))
+    return found
+
+
+def answered_fetches(history: History) -> Iterator[Served]:
+    """Fetches that were answered without an error."""
+    return (one for one in served(history, FETCH) if one.query.error_code == 0)

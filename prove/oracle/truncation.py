@@ -1,0 +1,166 @@
+"""Oracle of the rules of truncation: how logs are compared, and who truncates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prove.history import FETCH, NO_LEADER, History, ProcessStarts, Query, Started
+from prove.oracle.leader_epoch_fence import lacks_a_line
+from prove.oracle.lineage import CLEAN, Epoch, epochs, kept, unknown_between
+from prove.oracle.metadata_image import changes
+from prove.oracle.replication import answered_fetches, served, started, starts
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
+
+REFUSED_BEFORE = (3, 6, 74, 75, 100, 103)
+
+
+def tr03(history: History) -> Judged:
+    """A leader does not serve a Fetch from beyond the point where the logs diverge."""
+    for one in served(history, FETCH):
+        query, start = one.query, one.start
+        if start is None or not one.leads or query.epoch < 0 or query.error_code in REFUSED_BEFORE:
+            continue
+        if query.epoch in (start.leader_epoch, query.current_leader_epoch):
+            continue  # compared within one epoch: with the end of the leader's log, which is not recorded
+        key = query.id, None, query.partition
+        beyond = query.epoch > start.leader_epoch or query.offset > start.offset
+        if query.diverging is not None or query.error_code == 1:
+            yield FENCED, key
+        else:
+            unsure = beyond and lacks_a_line(history, query, start.leader_epoch)
+            yield (UNVERIFIABLE if unsure else VIOLATION if beyond else PASS), key
+
+
+def tr04(history: History) -> Judged:
+    """A divergence fits the leader's own lineage."""
+    begun = starts(history)
+    for one in served(history, FETCH):
+        query, start = one.query, one.start
+        if start is None or not one.leads or query.diverging is None:
+            continue
+        epoch, end = query.diverging
+        nothing = epoch == query.epoch and end >= query.offset
+        late = epoch < start.leader_epoch and end > start.offset
+        # a leader without records of the epoch or an older one answers the start of its log
+        without = epoch == query.epoch and end <= query.log_start_offset
+        early = end < begun.get((query.partition, epoch), 0) and not without
+        wrong = epoch > query.epoch or nothing or late or early
+        yield (VIOLATION if wrong else PASS), (query.id, None, query.partition)
+
+
+def _next_of(history: History, answer: Query) -> Query | None:
+    """The follower's next request on the connection that lists the partition."""
+    for later in history.of(answer.node):
+        if not isinstance(later, Query) or later.id <= answer.id:
+            continue
+        if (later.partition, later.connection) == (answer.partition, answer.connection):
+            return later
+    return None
+
+
+def tr05(history: History) -> Judged:
+    """A follower truncates where its leader answered that their logs diverge."""
+    for one in served(history, FETCH):
+        query = one.query
+        if query.replica_id < 0 or query.diverging is None:
+            continue
+        key = query.id, None, query.partition
+        after = _next_of(history, query)
+        epoch, end = query.diverging
+        if after is None:
+            yield UNVERIFIABLE, key
+        elif after.current_leader_epoch != query.current_leader_epoch:
+            yield PASS, key
+        else:
+            yield (PASS if after.offset <= end or -1 < after.epoch < epoch else VIOLATION), key
+
+
+def tr09(history: History) -> Judged:
+    """A follower compares its log with the leader's before it fetches in a new leader epoch."""
+    first: dict[tuple[int, int, int, int], Query] = {}
+    for one in served(history, FETCH):
+        query = one.query
+        if query.replica_id >= 0 and query.error_code == 0:
+            first.setdefault((query.partition, query.replica_id, query.current_leader_epoch, query.node), query)
+    fetches = [one.query for one in served(history, FETCH) if one.query.replica_id >= 0]
+    for (partition, replica, epoch, node), query in first.items():
+        own = [other for other in fetches if (other.partition, other.replica_id) == (partition, replica)]
+        known = any(other.epoch >= 0 and other.current_leader_epoch < epoch for other in own)
+        key = query.id, None, partition
+        if query.epoch >= 0 or query.offset == 0 or _led_before(first, partition, replica, epoch, node):
+            yield PASS, key
+        else:
+            yield (VIOLATION if known else UNVERIFIABLE), key
+
+
+def _led_before(
+    first: dict[tuple[int, int, int, int], Query], partition: int, replica: int, epoch: int, node: int
+) -> bool:
+    """Whether the leader also led the epoch before, in which the follower had compared its log or began with an empty one."""
+    before = max((key[2] for key in first if key[:2] == (partition, replica) and key[2] < epoch), default=-1)
+    query = first.get((partition, replica, before, node))
+    return before == epoch - 1 and query is not None and (query.epoch >= 0 or query.offset == 0)
+
+
+def tr06(history: History) -> Judged:
+    """A leader epoch does not start below what had been committed before it."""
+    known = [*_committed(history)]
+    answering = {one.query.node for one in answered_fetches(history)}
+    lineage = list(epochs(history))
+    leaders = {(change.after.number, change.after.leader_epoch): change.after.leader for change in changes(history)}
+    for one in lineage:
+        if one.leader == NO_LEADER:
+            continue
+        key = None, one.topic, one.partition, one.leader_epoch
+        if one.never_begun or one.start is None:
+            yield (PASS if one.never_begun else UNVERIFIABLE), key
+            continue
+        bounds = []
+        for number, epoch, committed in known:
+            if number == one.partition and epoch < one.leader_epoch:
+                limit = kept(lineage, number, epoch, one.leader_epoch)
+                bounds.append((min(committed, committed if limit is None else limit), epoch))
+        lost = [epoch for bound, epoch in bounds if bound > one.start]
+        if lost:
+            unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
+            yield (VIOLATION if one.election == CLEAN and not unsure else EXPOSED), key
+            continue
+        if _proved(history, one):
+            yield PASS, key
+            continue
+        led = [
+            leaders[one.partition, n]
+            for n in range(one.leader_epoch)
+            if leaders.get((one.partition, n), NO_LEADER) >= 0
+        ]
+        yield (PASS if bounds and led[-1] in answering else UNVERIFIABLE), key
+
+
+def _proved(history: History, one: Epoch) -> bool:
+    """Whether a broker had no more than the epoch begins with, though it had all that was committed.
+
+    It was elected from the ISR or was a member of it, has run since an earlier epoch, and its log ended there.
+    """
+    processes: dict[int, bool] = {}
+    for node in history.nodes:
+        ran = False
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                ran = False
+            if not isinstance(event, Started) or event.start is None or event.start.partition != one.partition:
+                continue
+            start = event.start
+            if start.leader_epoch == one.leader_epoch:
+                processes[node] = ran and one.start is not None and start.offset <= one.start
+            ran = ran or start.leader_epoch < one.leader_epoch
+    return any(fits and node in one.isr for node, fits in processes.items())
+
+
+def _committed(history: History) -> Iterator[tuple[int, int, int]]:
+    """(partition, leader epoch, offset): up to where it is known to have been committed in that epoch."""
+    for one in answered_fetches(history):
+        if one.start is not None and one.leads:
+            yield one.query.partition, one.start.leader_epoch, one.query.high_watermark
+    for _, start in started(history):
+        if start.leads:
+            yield start.partition, start.leader_epoch, start.high_watermark
