@@ -1,4 +1,4 @@
-"""One Spark session, one run over all cases and one unpacked copy of each recorded capture for all tests."""
+"""One Spark session, one run over a file's cases and one unpacked copy of each recorded capture for all tests."""
 
 from __future__ import annotations
 
@@ -65,19 +65,20 @@ def shell(spark: SparkSession) -> Shell:
 
 
 def selected_cases(request: pytest.FixtureRequest) -> list[Case]:
-    """The cases that the selected tests are about; all of them if a test is about none in particular."""
-    tests = [item for item in request.session.items if "verdicts" in getattr(item, "fixturenames", ())]
-    cases = [item.callspec.params.get("case") if hasattr(item, "callspec") else None for item in tests]
-    return all_cases() if None in cases else cases
+    """The cases that the selected tests of this file are about; all cases if the tests are about none in particular."""
+    of_file = [item for item in request.session.items if item.path == request.path]
+    tests = [item for item in of_file if "verdicts" in getattr(item, "fixturenames", ())]
+    cases = (item.callspec.params.get("case") for item in tests if hasattr(item, "callspec"))
+    return [case for case in cases if case is not None] or all_cases()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def case_events(request: pytest.FixtureRequest, spark: SparkSession) -> DataFrame:
-    """The events of the selected cases, of the rules and of the histories."""
+    """The events of the selected cases, of the rules or of the histories: two processes may run the two files."""
     return events_of(spark, selected_cases(request))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def verdicts(request: pytest.FixtureRequest, case_events: DataFrame) -> Verdicts:
     """What one run of the rules finds in each selected case: of all rules, if a bug's history is among them."""
     cases = selected_cases(request)

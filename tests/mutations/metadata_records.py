@@ -304,8 +304,8 @@ def record_missing_from_the_log(copy: Copy) -> Place:
 @mutation("EP-06", HEALTHY, fetches=False)
 def copies_of_the_log_disagree(copy: Copy) -> Place:
     """One of the two copies of the metadata log has other record contents at an offset."""
-    record = copy.metadata.record("CONFIG_RECORD")
-    record.change(value="0")
+    record = copy.metadata.record("CONFIG_RECORD", name=MIN_INSYNC_REPLICAS)
+    record.change(value=str(int(record.data["value"]) + 1))
     copy.segment_as_it_was = True
     return Place(evidence=f"offset: {record.offset} ")
 

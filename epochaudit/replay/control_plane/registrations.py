@@ -16,11 +16,11 @@ from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.control_plane.broker_records import REGISTRATION as REGISTERED
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
 from epochaudit.replay.control_plane.broker_requests import REGISTRATION as REQUESTED
-from epochaudit.replay.control_plane.eligible_replicas import ELR_ON
+from epochaudit.replay.control_plane.eligible_replicas import ELR_ON, names_eligible
 from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import metadata_log
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
 
 _NONE: Final = -1  # previousBrokerEpoch after an unclean shutdown, and of request versions below 3
 _FIRST_STATING: Final = 3  # BrokerRegistration
@@ -28,6 +28,8 @@ _FIRST_STATING: Final = 3  # BrokerRegistration
 
 def registrations(events: DataFrame) -> DataFrame:
     """One row per RegisterBrokerRecord of a new incarnation, from a time when eligible leader replicas may be on. Clock: metadata offset.
+
+    Only of clusters whose metadata log names an eligible leader replica.
 
     Needs: the events table. Registrations in a snapshot are left out. Columns: the subject columns (node is the controller that wrote
     the record; topic and partition are those of the first partition with the broker in its ELR), and
@@ -55,8 +57,9 @@ def _new_incarnations(events: DataFrame) -> DataFrame:
     records = records_of_brokers(events).where(F.col("event_type") == REGISTERED)
     new = ~F.coalesce(F.col("incarnation_id") == F.col("previous.incarnation_id"), F.lit(False))
     may_be_on = F.coalesce(F.col("elr_level") >= ELR_ON, ~F.col("log_complete"))
+    with_eligible = of_types(events, *PARTITION_RECORDS).where(names_eligible()).select("cluster").distinct()
     rows = records.where(new & may_be_on & ~F.coalesce("in_snapshot", F.lit(False)))
-    return rows.select(
+    return rows.join(F.broadcast(with_eligible), "cluster", "left_semi").select(
         "cluster", "node", "broker_id", "broker_epoch", "incarnation_id", "metadata_offset", "position", "record_ref", "previous",
         "standing_before", "elr_level", "log_complete", "log_whole",
     )  # fmt: skip

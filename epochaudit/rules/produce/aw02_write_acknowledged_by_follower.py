@@ -50,7 +50,7 @@ class WriteAcknowledgedByFollower(Rule):
     }
     caused_by = ("LI-05", "SR-01")
     expected = "error {NOT_LEADER_OR_FOLLOWER}, as the broker followed"
-    observed = "error 0, offset {base_offset}"
+    observed = "{NONE}, offset {base_offset}"
     because = (
         "broker {node} had begun leader epoch {followed_epoch} of {topic}-{partition} as a follower",
         _ACKNOWLEDGED,
