@@ -1,10 +1,10 @@
-"""Evaluates all cases, those of the rules and those of the histories of bugs, in one run of all rules."""
+"""Evaluates cases, of rules and of histories of bugs: each frame once over all of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -43,11 +43,10 @@ def verdicts_of(events: DataFrame, cases: list[Case], only: Collection[str] | No
     identified = with_inferred_topic_ids(events)
     chosen = [rule for rule in catalogue() if only is None or rule.id in only]
     judgements = [judge(FRAMES[frame].of(identified), rules, VERDICTS) for frame, rules in by_frame(chosen).items()]
-    messages = {id: templates for judgement in judgements for id, templates in judgement.messages().items()}
-    rows = reduce(DataFrame.unionByName, [judgement.rows for judgement in judgements])
     labels = {case.cluster: case.labels for case in cases}
     found: Verdicts = defaultdict(list)
-    for row in with_messages(rows, messages).collect():
+    # not a union of all frames, which Spark would analyse anew with each of them
+    for row in chain.from_iterable(with_messages(one.rows, one.messages()).collect() for one in judgements):
         place = row.evidence[0].place if row.evidence else None
         label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
         sentences = (
