@@ -28,8 +28,20 @@ Key = tuple[object, ...]
 """A subject: (id of its own event, topic, partition) where it has a line of its own, or the values that name it."""
 
 
+class OfPartition:
+    """What is about one partition: a state, a line or a request."""
+
+    topic: str
+    partition: int
+
+    @property
+    def name(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self.topic, self.partition
+
+
 @dataclass(frozen=True)
-class State:
+class State(OfPartition):
     """A partition's state as a ZooKeeper controller knows it. replicas, isr: broker ids."""
 
     topic: str
@@ -43,14 +55,9 @@ class State:
     replicas: tuple[int, ...]
     is_new: bool = False
 
-    @property
-    def name(self) -> TopicPartition:
-        """The topic's name and the partition's number."""
-        return self.topic, self.partition
-
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(OfPartition):
     """A partition of a StopReplica. leader_epoch: -2 while the topic is deleted."""
 
     topic: str
@@ -58,14 +65,9 @@ class Stop:
     leader_epoch: int
     delete: bool
 
-    @property
-    def name(self) -> TopicPartition:
-        """The topic's name and the partition's number."""
-        return self.topic, self.partition
-
 
 @dataclass(frozen=True)
-class Start:
+class Start(OfPartition):
     """The line with which a replica starts at a leader epoch. offset: its log end. previous_epoch: the epoch that it held."""
 
     leads: bool
@@ -80,11 +82,6 @@ class Start:
     isr: tuple[int, ...]
     previous_epoch: int
     previous_leader: int | None
-
-    @property
-    def name(self) -> TopicPartition:
-        """The topic's name and the partition's number."""
-        return self.topic, self.partition
 
 
 @dataclass
@@ -135,7 +132,7 @@ class Control(Event):
 
 
 @dataclass
-class Query(Event):
+class Query(Event, OfPartition):
     """A Fetch, ListOffsets or OffsetForLeaderEpoch for one partition, answered by a broker.
 
     replica_id: -1 of a consumer. current_leader_epoch: which the requester knows, -1: none. epoch: which an
@@ -169,11 +166,6 @@ class Query(Event):
     arrived: int = 0
     connection: int = 0
 
-    @property
-    def name(self) -> TopicPartition:
-        """The topic's name and the partition's number."""
-        return self.topic, self.partition
-
 
 @dataclass
 class Started(Event):
@@ -193,7 +185,7 @@ class IsrUpdated(Event):
 
 
 @dataclass
-class Produced(Event):
+class Produced(Event, OfPartition):
     """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
 
     version: int = 0
@@ -207,11 +199,6 @@ class Produced(Event):
     base_offset: int = -1
     arrived: int = 0
     connection: int = 0
-
-    @property
-    def name(self) -> TopicPartition:
-        """The topic's name and the partition's number."""
-        return self.topic, self.partition
 
 
 @dataclass

@@ -105,7 +105,7 @@ class QuorumCluster:
     former: dict[int, int] = field(default_factory=dict)
     incarnations: int = 0
     partitions: list[Partition] = field(default_factory=list)
-    gone: list[Partition] = field(default_factory=list)
+    removed: list[Partition] = field(default_factory=list)
     topics_made: int = 0
     correlation: int = 0
     fault: str | None = None
@@ -356,7 +356,7 @@ class QuorumCluster:
         if not self.partitions:
             return
         topic_id = self.choices.choice(self.partitions).topic_id
-        self.gone += [one for one in self.partitions if one.topic_id == topic_id]
+        self.removed += [one for one in self.partitions if one.topic_id == topic_id]
         self.partitions = [one for one in self.partitions if one.topic_id != topic_id]
         self.write(("REMOVE_TOPIC_RECORD", 0, {"topicId": topic_id}))
 
@@ -436,7 +436,7 @@ class QuorumCluster:
         elif kind == "former incarnation" and partition.leader in self.former:
             request.broker_epoch = self.former[partition.leader]
         elif kind == "unknown topic":
-            request.topic_id = self.gone[-1].topic_id if self.gone else "unknownunknownunknowAA"[:21] + "A"
+            request.topic_id = self.removed[-1].topic_id if self.removed else "unknownunknownunknowAA"[:21] + "A"
         elif kind == "stranger in the ISR":
             request.new_isr = (*members, IsrMember(77))
         elif kind == "without the leader":
@@ -445,7 +445,7 @@ class QuorumCluster:
 
     def choice_of_request(self) -> str:
         """What kind of request it is."""
-        if self.fault == "removed topic altered" and self.gone:
+        if self.fault == "removed topic altered" and self.removed:
             return "unknown topic"
         return self.choices.choice(
             ("right",) * 10
@@ -514,7 +514,7 @@ class QuorumCluster:
     def _validated(self, partition: Partition, request: AlterPartition) -> int:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
         if request.topic_id != partition.topic_id:
-            return 0 if self.gone and self._takes("removed topic altered") else 100
+            return 0 if self.removed and self._takes("removed topic altered") else 100
         if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
             self.fault = None  # what changes nothing breaks nothing
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:

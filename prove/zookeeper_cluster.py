@@ -291,9 +291,9 @@ class ZooKeeperCluster:
             return
         topic = self.choices.choice(sorted({name for name, _ in self.states}))
         states = [state for state in self.states.values() if state.topic == topic]
-        gone = [replace(s, leader=LEADER_DURING_DELETE, leader_epoch=0, partition_epoch=0) for s in states]
+        deleted = [replace(s, leader=LEADER_DURING_DELETE, leader_epoch=0, partition_epoch=0) for s in states]
         for broker in BROKERS:
-            self.send(broker, UPDATE_METADATA, gone)
+            self.send(broker, UPDATE_METADATA, deleted)
         for delete in (False, True):
             for broker in BROKERS:
                 stops = [

@@ -31,7 +31,7 @@ def ff02(history: History) -> Judged:
 def ff04(history: History) -> Judged:
     """A replica that does not lead refuses followers with 6.
 
-    The last line tells the role, until the process ends or the replica is created again: a refusal of a leader passes.
+    The last line has the role, until the process ends or the replica is created again: a refusal of a leader passes.
     """
     roles: dict[tuple[int, TopicPartition], Start] = {}
     for event, memory in replayed(history):

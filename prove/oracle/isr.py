@@ -104,10 +104,10 @@ def is07(history: History) -> Judged:
         if not after[record.offset - 1].brokers[broker].active or is_active(after[record.offset], broker):
             continue
         end = max(one.offset for one in log if one.batch == record.batch or 0 <= one.at - record.at <= 1000)
-        kept = [
+        remaining = [
             one for one in after[end].partitions.values() if broker in one.isr and not (one.isr == [broker] and one.leader == -1)
         ]  # fmt: skip
-        yield (VIOLATION if kept else PASS), place(record)
+        yield (VIOLATION if remaining else PASS), place(record)
 
 
 def is08(history: History) -> Judged:

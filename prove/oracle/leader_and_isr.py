@@ -88,13 +88,13 @@ def li06(history: History) -> Judged:
         for state, code in partitions(event):
             if code or event.node not in state.replicas or memory.held.get(state.name) == state.leader_epoch:
                 continue
-            told = state.name in event.unavailable or any(
+            is_stated = state.name in event.unavailable or any(
                 start.name == state.name and start.leader_epoch == state.leader_epoch for start in event.starts
             )
-            yield (PASS if told else _told_later(history, event, state)), place(event, state)
+            yield (PASS if is_stated else _stated_later(history, event, state)), place(event, state)
 
 
-def _told_later(history: History, event: Control, state: State) -> str:
+def _stated_later(history: History, event: Control, state: State) -> str:
     """Whether a later request at the same leader epoch shows that it was installed: accepted again, it was not."""
     for later in history.of(event.node):
         if later.id <= event.id:

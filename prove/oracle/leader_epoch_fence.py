@@ -49,7 +49,7 @@ def of_query(event: Query) -> Key:
 
 
 def lacks_a_line(history: History, event: Query, held: int) -> bool:
-    """Whether others tell of a newer leader epoch than the broker's log, which may lack a line: nothing later in it says it does not."""
+    """Whether other brokers have started at a newer leader epoch, and no later line shows that the broker's log is complete up to it."""
     others = {
         start.leader_epoch
         for other in history.events
@@ -67,8 +67,8 @@ def lacks_a_line(history: History, event: Query, held: int) -> bool:
             return True
         for start in starts_of(later):
             if start.name == event.name and start.leader_epoch > held:
-                told = start.leads or not since(history.release.version, 3, 6)
-                return min(others) < start.leader_epoch and not (told and start.previous_epoch == held)
+                states_previous = start.leads or not since(history.release.version, 3, 6)
+                return min(others) < start.leader_epoch and not (states_previous and start.previous_epoch == held)
     return True
 
 

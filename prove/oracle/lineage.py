@@ -71,7 +71,7 @@ def unknown_between(all_epochs: list[Epoch], partition: int, low: int, high: int
     )
 
 
-def kept(all_epochs: list[Epoch], partition: int, low: int, high: int) -> int | None:
+def lowest_start_between(all_epochs: list[Epoch], partition: int, low: int, high: int) -> int | None:
     """The lowest start of the epochs between two others: what was committed above is no longer in the log. None: nothing was removed."""
     found = [
         one.start

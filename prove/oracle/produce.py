@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prove.history import NO_LEADER, History, Produced, Started
-from prove.oracle.lineage import CLEAN, Epoch, epochs, kept, unknown_between
+from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
 from prove.oracle.replication import roles
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
@@ -81,5 +81,5 @@ def _lacks(one: Epoch, answer: _Answer, lineage: list[Epoch]) -> bool:
     """Whether an epoch is the first one that begins without an acknowledged record."""
     assert one.start is not None
     assert answer.leader_epoch is not None
-    limit = kept(lineage, one.partition, answer.leader_epoch, one.leader_epoch)
+    limit = lowest_start_between(lineage, one.partition, answer.leader_epoch, one.leader_epoch)
     return one.start <= answer.base_offset and (limit is None or answer.base_offset < limit)

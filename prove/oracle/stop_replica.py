@@ -44,19 +44,19 @@ def sr05(history: History) -> Judged:
 
 
 def sr08(history: History) -> Judged:
-    """Each accepted StopReplica above all leader epochs that the broker was told of counts as one pass."""
+    """Each accepted StopReplica above all leader epochs that the broker had accepted counts as one pass."""
     for event, _ in controls(history, STOP_REPLICA):
         for stop, code in partitions(event):
             if code or stop.leader_epoch < 0:
                 continue
-            told = [*_leader_epochs(history, event.node, stop.name)]
-            if any(epoch >= stop.leader_epoch for _, epoch in told):
+            accepted = [*_leader_epochs(history, event.node, stop.name)]
+            if any(epoch >= stop.leader_epoch for _, epoch in accepted):
                 continue
-            yield (PASS if any(id > event.id for id, _ in told) else UNVERIFIABLE), place(event, stop)
+            yield (PASS if any(id > event.id for id, _ in accepted) else UNVERIFIABLE), place(event, stop)
 
 
 def _leader_epochs(history: History, node: int, name: TopicPartition) -> Iterator[tuple[int, int]]:
-    """(event's id, leader epoch) of all that a broker was told of a partition and accepted."""
+    """(event's id, leader epoch) of all requests about a partition that a broker accepted."""
     for event in history.of(node):
         if isinstance(event, Control) and not event.error_code and event.api != STOP_REPLICA:
             codes = event.codes or tuple(0 for _ in event.partitions)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prove.history import FETCH, NO_LEADER, History, ProcessStarts, Query, Started
 from prove.oracle.leader_epoch_fence import lacks_a_line
-from prove.oracle.lineage import CLEAN, Epoch, epochs, kept, unknown_between
+from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
 from prove.oracle.metadata_image import changes
 from prove.oracle.replication import answered_fetches, served, started, starts
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
@@ -118,7 +118,7 @@ def tr06(history: History) -> Judged:
         bounds = []
         for number, epoch, committed in known:
             if number == one.partition and epoch < one.leader_epoch:
-                limit = kept(lineage, number, epoch, one.leader_epoch)
+                limit = lowest_start_between(lineage, number, epoch, one.leader_epoch)
                 bounds.append((min(committed, committed if limit is None else limit), epoch))
         lost = [epoch for bound, epoch in bounds if bound > one.start]
         if lost:

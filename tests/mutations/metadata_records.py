@@ -243,10 +243,10 @@ def replica_eligible_above_min_isr(copy: Copy) -> Place:
     for emptied in (record for record, _ in partitions(copy) if record.data.get("eligibleLeaderReplicas")):
         shrunk = _last_before(copy, emptied)
         state = next(state for one, state in partitions(copy) if one is shrunk)
-        gone = sorted({*state["isr"]} - {*shrunk.data.get("isr", state["isr"])})
-        if shrunk.type == CHANGE and gone:
-            shrunk.change(eligibleLeaderReplicas=gone)
-            emptied.change(eligibleLeaderReplicas=sorted({*emptied.data["eligibleLeaderReplicas"], *gone}))
+        departed = sorted({*state["isr"]} - {*shrunk.data.get("isr", state["isr"])})
+        if shrunk.type == CHANGE and departed:
+            shrunk.change(eligibleLeaderReplicas=departed)
+            emptied.change(eligibleLeaderReplicas=sorted({*emptied.data["eligibleLeaderReplicas"], *departed}))
             return place_of(copy, shrunk)
     raise NotThereError("no partition whose ISR shrank before it became empty")
 

@@ -46,7 +46,7 @@ def registrations(events: DataFrame) -> DataFrame:
       log_complete, log_whole   as in `cluster_history`
     """
     rows = _new_incarnations(events)
-    rows = rows.join(F.broadcast(_seats(rows, events)), ["cluster", "broker_id", "position"], "left")
+    rows = rows.join(F.broadcast(_eligible_then(rows, events)), ["cluster", "broker_id", "position"], "left")
     rows = rows.join(F.broadcast(_requests(events)), ["cluster", "broker_id", "incarnation_id"], "left")
     rows = rows.withColumns({"topic": F.lit(None).cast("string"), "topic_id": F.col("first.topic_id")})
     rows = with_identity(rows, topic_incarnations(events))
@@ -65,7 +65,7 @@ def _new_incarnations(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _seats(rows: DataFrame, events: DataFrame) -> DataFrame:
+def _eligible_then(rows: DataFrame, events: DataFrame) -> DataFrame:
     """One row per registration at which some ELR has the broker: eligible_in, and first, a state."""
     states = partition_states(events, RECORD).where(F.size("elr") > 0)
     members = states.select(

@@ -32,7 +32,7 @@ class ShutdownGrantedUnfenced(Rule):
     of the log may be missing. Epochs of a quorum that may have been formatted anew are unverifiable.
 
     ## What to do
-    Look for what the broker led while it was down: IS-07 and IS-09 name ISRs that kept it, `epochaudit timeline` shows the elections.
+    Look for what the broker led while it was down: IS-07 and IS-09 name ISRs that still have it, `epochaudit timeline` shows the elections.
     Let brokers stop one after the other, and wait in between until no partition is under-replicated. Report the lines to the
     Kafka project, with the controller's version.
 
