@@ -1,6 +1,6 @@
-"""Measures the nights of a warehouse: one cluster's logs, delivered in equal spans of time, with and without settled days.
+"""Measures the nights of a warehouse: one cluster's logs, delivered in equal spans of time, with or without settled days.
 
-    python -m benchmarks.nights CAPTURE [--nights 10]
+    python -m benchmarks.nights CAPTURE [--nights 10] [--settled]
 
 CAPTURE is a directory with uncompressed logs of a few minutes. A night is a span of them, and each settles what is two nights older.
 Requests are read from a tenth of a night before. One row per night: CPU and wall seconds of the whole process tree, rows
@@ -17,15 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers import adopt_orphans, wait_for_orphans
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
+STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
+LAST_BYTES: Final = 1 << 20  # of a log, in which its last time is looked for
 GRAIN_MS: Final = 10_000
 LOOK_BACK: Final = 10  # a night is this many times the span before it of which requests are read
 SETTLE_AFTER: Final = 2  # nights
@@ -33,46 +35,64 @@ OF_LINES: Final = (".log", ".out")
 OPTIONS: Final = ("settled", "all judged again")
 
 
-def milliseconds(line: bytes) -> int | None:
-    """The time of a line; None for one without."""
-    found = STAMP.match(line)
-    if found is None:
-        return None
-    moment = datetime.strptime(found[1].decode(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 1000 + int(found[2])
+class Log:
+    """A log of lines with times, of which each night delivers some more. Lines without a time belong to the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._next = self._file.readline()
+
+    def append_to(self, copy: Path, until: bytes) -> None:
+        """Append the lines printed up to a time. Times are compared as they are printed."""
+        with copy.open("ab") as out:
+            while self._next:
+                found = STAMP.match(self._next)
+                if found is not None and found[1] > until:
+                    return
+                out.write(self._next)
+                self._next = self._file.readline()
 
 
-def logs(capture: Path) -> Iterator[Path]:
-    """The logs of lines with times."""
-    for path in sorted(capture.rglob("*")):
-        if path.suffix in OF_LINES and path.is_file():
-            with path.open("rb") as file:
-                if milliseconds(file.readline()) is not None:
-                    yield path
+def ends(path: Path) -> tuple[bytes, bytes] | None:
+    """The first and the last time that a log prints; None if its first line has none."""
+    with path.open("rb") as file:
+        first = STAMP.match(file.readline())
+        file.seek(max(0, path.stat().st_size - LAST_BYTES))
+        times = [found[1] for found in map(STAMP.match, file.read().splitlines()) if found]
+    return (first[1], times[-1]) if first else None
 
 
-def span(capture: Path) -> tuple[int, int]:
-    """The first and the last time of the capture's lines."""
-    times = [one for path in logs(capture) for line in path.open("rb") if (one := milliseconds(line)) is not None]
-    return min(times), max(times)
+def moment(printed: bytes) -> datetime:
+    return datetime.strptime(printed.decode(), TIME)
 
 
-def deliver(capture: Path, folder: Path, until: int) -> None:
-    """Write the logs up to a time; files that are not logs of lines are delivered whole in the first night."""
-    of_lines = set(logs(capture))
+def nights_of(capture: Path, nights: int) -> tuple[dict[Path, Log], list[bytes], int]:
+    """The logs by path, the last time of each night as logs print it, and how many milliseconds a night has."""
+    printed = {
+        path: found
+        for path in capture.rglob("*")
+        if path.suffix in OF_LINES and path.is_file()
+        if (found := ends(path))
+    }
+    first, last = (
+        moment(choose(found[which] for found in printed.values())) for which, choose in enumerate((min, max))
+    )
+    night = (last - first) / nights + timedelta(milliseconds=1)
+    untils = [(first + number * night).strftime(TIME)[:-3].encode() for number in range(1, nights + 1)]
+    return {path: Log(path) for path in printed}, untils, round(night.total_seconds() * 1000)
+
+
+def deliver(capture: Path, folder: Path, logs: Mapping[Path, Log], until: bytes) -> None:
+    """Append what the logs print up to a time; files that are not logs of lines are delivered whole in the first night."""
     for path in sorted(capture.rglob("*")):
         copy = folder / path.relative_to(capture)
-        if not path.is_file() or (path not in of_lines and copy.exists()):
+        if not path.is_file() or (path not in logs and copy.exists()):
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
-        if path not in of_lines:
+        if path in logs:
+            logs[path].append_to(copy, until)
+        else:
             copy.write_bytes(path.read_bytes())
-            continue
-        with path.open("rb") as file, copy.open("wb") as out:
-            for line in file:
-                if (printed := milliseconds(line)) is not None and printed > until:
-                    break
-                out.write(line)
 
 
 def run(folder: str, location: str, night_ms: int, option: str) -> None:
@@ -109,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("capture", nargs="?", type=Path)
     parser.add_argument("--nights", type=int, default=10)
+    parser.add_argument("--settled", action="store_true", help="only with settled days")
     parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.run:
@@ -116,20 +137,20 @@ def main() -> None:
         run(folder, location, int(night_ms), option)
         return
     adopt_orphans()
-    first, last = span(asked.capture)
-    night_ms = (last - first) // asked.nights + 1
+    logs, untils, night_ms = nights_of(asked.capture, asked.nights)
+    options = OPTIONS[:1] if asked.settled else OPTIONS
     print(
         "| night | "
-        + " | ".join(f"{option}: CPU s, wall s, rows of frames, judged, findings" for option in OPTIONS)
+        + " | ".join(f"{option}: CPU s, wall s, rows of frames, judged, findings" for option in options)
         + " |"
     )
-    print("|---|" + "---|" * len(OPTIONS), flush=True)
+    print("|---|" + "---|" * len(options), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / asked.capture.name
-        for night in range(1, asked.nights + 1):
-            deliver(asked.capture, folder, first + night * night_ms)
+        for night, until in enumerate(untils, 1):
+            deliver(asked.capture, folder, logs, until)
             cells = []
-            for option in OPTIONS:
+            for option in options:
                 result = measured(folder, Path(temporary) / option.replace(" ", "-"), night_ms, option)
                 cells.append(
                     f"{result['cpu']:.0f}, {result['wall']:.0f}, {result['rows']:,}, {result['judged']:,}, {result['findings']}"

@@ -21,6 +21,8 @@ from tests.expected import differences, not_required
 from tests.json_schemas import complaints
 from tests.side_by_side import as_json, named, reports_side_by_side
 
+pytestmark = pytest.mark.minutes
+
 # What left the logs: topic, partition, the leader epoch without it, first and last offset, the epochs it was written in, the brokers
 # that truncated it, whether it had been given out, and the groups and clients that had read it.
 READERS = ("gkp", "grd", "j20-latest", "j20-live", "j20-none", "kp-earliest", "kp-latest", "rd-earliest", "rd-error")

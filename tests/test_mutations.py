@@ -14,6 +14,8 @@ from tests.mutations.editing import Copy
 from tests.mutations.page import PAGE, page, without_mutation
 from tests.mutations.planting import Mutation, mutations
 
+pytestmark = pytest.mark.minutes
+
 MUTATIONS = mutations()
 CAPTURES = sorted({mutation.capture for mutation in MUTATIONS})
 

@@ -10,6 +10,8 @@ from tests.history.page import PAGE, page
 from tests.rules.case_files import Case
 from tests.rules.judging import BREACHES, CASES, HISTORIES, Verdicts, keys, missing_reasons
 
+pytestmark = pytest.mark.minutes
+
 HISTORY_CASES = [case for history in HISTORIES for case in history.cases]
 
 

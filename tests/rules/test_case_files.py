@@ -15,6 +15,8 @@ from epochaudit.rules.rule import INFO
 from tests.rules.case_files import Case
 from tests.rules.judging import BREACHES, CASES, Verdicts, keys, missing_reasons
 
+pytestmark = pytest.mark.minutes
+
 REQUIRED = {"pass", "unverifiable"}
 
 

@@ -19,6 +19,8 @@ from epochaudit.sources.discovery.discovery import discover, inspected
 from epochaudit.sources.scan import datasource, ranges
 from epochaudit.timeline.merge import EventLog, recorded_in, timeline
 
+pytestmark = pytest.mark.minutes
+
 CAPTURE = "kraft-unclean-truncation-4.1"
 ALWAYS_COMPILED = 1e12  # bytes
 SMALL_RANGE = 1 << 19

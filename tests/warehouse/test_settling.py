@@ -25,6 +25,8 @@ from epochaudit.warehouse import nightly, settling
 from epochaudit.warehouse.settling import added, as_listed, stored
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended
 
+pytestmark = pytest.mark.minutes
+
 DAY_MS = 86_400_000
 CAPTURE = "kraft-unclean-truncation-4.1"
 
