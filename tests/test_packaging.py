@@ -15,14 +15,22 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(folder: Path) -> Path:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder], cwd=ROOT, check=True
     )
-    (built,) = folder.glob("*.whl")
-    return built
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+def test_a_wheel_is_built_again_byte_for_byte(wheel: Path, tmp_path: Path) -> None:
+    """Whoever has the sources can check a release."""
+    assert built(tmp_path).read_bytes() == wheel.read_bytes()
 
 
 def test_the_wheel_carries_contracts_settings_types_and_license(wheel: Path) -> None:
