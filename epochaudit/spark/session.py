@@ -146,7 +146,9 @@ def session(
     sized = _sized(plain_bytes)
     here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
     if here is LOCAL:
-        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])  # else Spark asks DNS for this machine's name
+        os.environ.setdefault(
+            "SPARK_LOCAL_IP", LOCAL["spark.driver.host"]
+        )  # else Spark asks DNS for this machine's name
     archived = {OPTIONS: sized[OPTIONS] + archived_classes()}
     settings = {**here, **ALWAYS, **sized, **archived, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):

@@ -35,7 +35,8 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: the node's own log order; the order within a checkpoint file.
     Columns: the subject columns (node = the replica's), event_type, start_offset, entry_ref, and
       before      the previous entry of the cache: struct(leader_epoch, start_offset, time_ms, entry_ref, entries); null: none is
-                  known since the log was created, deleted or truncated; before_ref, before_epoch and before_offset: its values
+                  known since the log was created, deleted or truncated, or since a rotated file is missing; before_ref,
+                  before_epoch and before_offset: its values
       entries     the size of the cache with this entry, before_entries with the previous one, as the lines state them
       cleared     the cache lost the previous entry, as it is not larger than with that one: truncating a log fully clears its cache
                   without a line (LeaderEpochFileCache.clearAndFlush). A follower does so when it is answered
@@ -47,7 +48,8 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     rows = of_types(events, *ENTRIES, *_REMOVES, FUTURE_CREATED).select(
         "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
-        "topic", "partition", "leader_epoch", "start_offset", "name", "reason", F.col("value").try_cast("int").alias("entries"),
+        "topic", "partition", "leader_epoch", "start_offset", "name", "reason", F.coalesce("gaps_before", F.lit(0)).alias("run"),
+        F.col("value").try_cast("int").alias("entries"),
         ref().alias("entry_ref"),
     )  # fmt: skip
     deleted = event_type == METADATA_LOG_DELETED
@@ -72,7 +74,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     rows = rows.withColumns({"removals": F.count(F.when(removes, 1)).over(in_order), "moving": _moving(in_order)})
     # an entry out of order is not appended; after a conflict the cache's known content begins with the new entry
     appended = F.when(event_type.isin(APPENDED, CONFLICT, CHECKPOINT), entry)
-    since = Window.partitionBy(*cache, "removals").orderBy("file_order", "byte_offset", "line_in_split")
+    since = Window.partitionBy(*cache, "removals", "run").orderBy("file_order", "byte_offset", "line_in_split")
     before = F.last(appended, ignorenulls=True).over(since.rowsBetween(Window.unboundedPreceding, -1))
     rows = rows.withColumn("before", before).where(event_type.isin(*ENTRIES))
     starts = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
@@ -91,7 +93,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
             "correlation_id": F.lit(None).cast("int"),
         }
-    ).drop("starts", "removals", "of_file", "reason")
+    ).drop("starts", "removals", "of_file", "reason", "run")
 
 
 def _moving(in_order: WindowSpec) -> Column:

@@ -54,6 +54,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
       settled_ms    the epoch has certainly taken effect; null if not proven
       until_ms      the epoch is no longer held after that: a later change has settled, or the process restarted; null: held to
                     the end
+      gap_ms        time of the node's last line before missing files of its logs; null: none is missing later
       successor     the next line, if it is of another topic of the name: struct(ms, topic_id, ref)
     If the line has no topic id, it gets the id that the node last logged or accepted for the partition.
     """
@@ -89,7 +90,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
         }
-    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type", "gap_ms")
+    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
 
 
 def _process_of(time_ms: Column) -> Column:

@@ -40,19 +40,19 @@ def replica_ends(events: DataFrame) -> DataFrame:
     Columns: cluster, node, topic, topic_id, ambiguous_name, partition, and
       leader_epoch, is_leader, start_offset (the log end offset), high_watermark, own_ref   of the line; null for a new log.
                        start_offset and high_watermark are null if the follower's line has none
-      epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded
+      epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded, or a file is missing between
       same_process     one process wrote this line and that of the stretch before: server.log is recorded, without a start between
       process_epoch    the lowest leader epoch that this process has a line of, up to this one
-      loaded, loaded_ref   the high watermark with which the log was loaded in this stretch
+      loaded, loaded_ref   the high watermark with which the log was loaded in this stretch, before it was truncated
       truncated_to, truncated_ref   the lowest offset to which it was truncated in this stretch
       recovered_ref    the line of the log's recovery after an unclean stop, by this process, in this stretch or before
       commits_alone    the node's release commits with an ISR of one, whatever min.insync.replicas is
     """
-    in_order = Window.partitionBy(*_REPLICA).orderBy("time_ms", "line", "file_order", "byte_offset")
+    in_time = Window.partitionBy(*_REPLICA).orderBy("time_ms", "line", "file_order", "byte_offset")
     rows = _replica_lines(events).withColumns(
         {
-            "stretch": F.count(F.when(F.col("line") > 0, 1)).over(in_order),
-            "log": F.count(F.when(F.col("line") == 2, 1)).over(in_order),
+            "stretch": F.count(F.when(F.col("line") > 0, 1)).over(in_time),
+            "log": F.count(F.when(F.col("line") == 2, 1)).over(in_time),
         }
     )
     kind, offset = F.col("event_type"), F.col("offset")
@@ -74,6 +74,9 @@ def replica_ends(events: DataFrame) -> DataFrame:
     of_process = Window.partitionBy(*_REPLICA, "log", "process").orderBy("stretch")
     all_before = Window.partitionBy(*_REPLICA).orderBy("stretch")
     before = F.lag(F.struct("start", "last_process")).over(own)
+    # a load after the truncation is of a later process, whose lines are missing
+    in_order = F.coalesce(F.col("load.own_ref.time_ms") <= F.col("truncation.own_ref.time_ms"), F.lit(True))
+    adjoins = F.coalesce(F.col("start.own_ref.time_ms") <= F.col("before.start.gap_ms"), F.lit(True))
     return stretches.withColumns(
         {
             "before": before,
@@ -83,10 +86,11 @@ def replica_ends(events: DataFrame) -> DataFrame:
     ).select(
         *_REPLICA, "topic_id", "ambiguous_name",
         *(F.col(f"start.{name}").alias(name) for name in ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref")),
-        F.col("before.start.leader_epoch").alias("epoch_before"),
+        F.when(adjoins, F.col("before.start.leader_epoch")).alias("epoch_before"),
         F.coalesce(F.col("has_server_log") & (F.col("before.last_process") == F.col("process")), F.lit(False)).alias("same_process"),
         "process_epoch",
-        F.col("load.at").alias("loaded"), F.when(F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
+        F.when(in_order, F.col("load.at")).alias("loaded"),
+        F.when(in_order & F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
         F.col("truncation.at").alias("truncated_to"), F.col("truncation.own_ref").alias("truncated_ref"),
         F.when(F.col("recovered.process") == F.col("process"), F.col("recovered.own_ref")).alias("recovered_ref"),
         F.coalesce(F.col("release") < UNDER_MIN_ISR, F.lit(False)).alias("commits_alone"),
@@ -101,8 +105,8 @@ def _replica_lines(events: DataFrame) -> DataFrame:
     starts = replica_starts(events).where(F.col("proven"))
     lines = starts.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), F.col("from_ms").alias("time_ms"), "file_order", "byte_offset",
-        F.lit(1).alias("line"), F.struct("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref").alias("start"),
-        "own_ref",
+        F.lit(1).alias("line"), "own_ref",
+        F.struct("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref", "gap_ms").alias("start"),
     )  # fmt: skip
     log_lines = of_types(events, LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
         *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
@@ -129,7 +133,7 @@ def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
     no_offset = F.lit(None).cast("bigint")
     start = F.struct(
         "leader_epoch", F.lit(False).alias("is_leader"), no_offset.alias("start_offset"), no_offset.alias("high_watermark"),
-        ref().alias("own_ref"),
+        ref().alias("own_ref"), F.lit(None).cast("bigint").alias("gap_ms"),
     )  # fmt: skip
     received = rows.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), "time_ms", "file_order", "byte_offset", F.lit(1).alias("line"),
