@@ -3,6 +3,7 @@
 # lint: style, types, architecture      wheel: the package      docs: the documentation site
 # lab: checks reports of real Kafka clusters, in minutes      lab-full: on all releases, in hours
 # prove: compares verdicts with an oracle's on random histories, HISTORIES of them, in hours
+# mutants: changes the source of rules, all or NAMES, and lists the changes that no case notices
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ DEMO := build/demo
 HISTORIES ?= 50000
 SEED ?= 1
 
-.PHONY: setup demo quick test lint format docs wheel lab lab-full prove clean
+.PHONY: setup demo quick test lint format docs wheel lab lab-full prove mutants clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -70,6 +71,9 @@ lab-full: setup
 
 prove: setup
 	@$(BIN)/python -m prove --histories $(HISTORIES) --seed $(SEED)
+
+mutants: setup
+	@$(BIN)/python -m prove.mutants $(NAMES)
 
 clean:
 	@rm -rf $(VENV) build dist

@@ -15,6 +15,7 @@
   `replication.py` and `lineage.py` who led from where. `catalogue.py` lists the rules.
 * `comparison.py`: one audit of many histories, each a cluster of its own; every verdict of both sides, subject by subject.
 * `__main__.py`: `python -m prove`, which `make prove` runs.
+* `mutants/`: mutation testing of rules and frames by their cases; it needs neither simulator nor oracle.
 
 A disagreement is an error of the oracle, of the simulator (lines that Kafka never writes) or of epochaudit. Kafka's source decides.
 """

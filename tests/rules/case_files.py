@@ -6,16 +6,21 @@ A case is a `## heading`, prose, one table of events and a list of verdicts:
     |---|---|---|---|---|---|
     | r1 | STOP_REPLICA | t | 0 | 3 | 0 |
 
-    - SR-01 violation at r1: optional reason of an unverifiable verdict
+    - SR-01 violation at r1: reason, if the rule gives one
       expected: leader epoch 4 or above
       observed: leader epoch 3 was accepted
       because: the broker's leader epoch was 4
+      severity: high
+      lost: 4 to 9
 
-Columns are those of schemas/events.toml, `#` is the label; a blank cell is null. The list holds every verdict that the rule
+Columns are those of schemas/events.toml, `#` is the label; a blank cell is null, or what most rows have (`_event`), and
+`null` always null. The list holds every verdict that the rule
 gives in the case, each with the sentences that the report prints beside it: they are there to be read, as each must be true
-of the case. `python -m tests.rules SR-01 …` writes the sentences of these rules, or of all, into their files. Rows are a
-second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all cases are
-judged in one run. batch_digests are written as `0-9:7 10-99x5:8`: offsets, how many batches if there are several, and the digest.
+of the case. A breach has its severity, if it is not the rule's own, and the offsets of the lost records, if the rule states them.
+`python -m tests.rules SR-01 …` writes the sentences of these rules, or of all, into their files, and the reasons that they lack.
+Rows are a second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all
+cases are judged in one run. batch_digests are written as `0-9:7 10-99x5:8`: offsets, how many batches if there are several, and
+the digest.
 """
 
 from __future__ import annotations
@@ -32,8 +37,10 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, Stru
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 from epochaudit.sources.server_log.messages import EVENT_TYPES
 
+NULL = "null"  # instead of what a blank cell stands for, as the answer 0 of a request
+
 _VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
-_SENTENCE = re.compile(r"^  (?:expected|observed|because): ")
+_SENTENCE = re.compile(r"^  (?:expected|observed|because|severity|lost): ")
 _SERVER_LOG = EVENT_TYPES - {"LEADER_STARTS"}  # a line of state-change.log from 2.6 on
 _REQUESTS = (
     "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "ALTER_PARTITION", "FETCH", "PRODUCE", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
@@ -51,7 +58,8 @@ _REQUESTS = (
 class Expected:
     """One verdict that a case demands; `label` is that of the subject's event, `reason` only where the case gives it.
 
-    sentences: the lines `expected: …`, `observed: …` and `because: …` that the report prints beside the verdict.
+    sentences: the lines `expected: …`, `observed: …` and `because: …` that the report prints beside the verdict, then those of
+    severity and lost offsets.
     """
 
     rule: str
@@ -120,7 +128,10 @@ def _expected(body: list[str]) -> Iterator[Expected]:
 
 
 def with_sentences(text: str, rule: str, given: Mapping[str, list[Expected]]) -> str:
-    """The file's text, beneath each verdict of the rule the sentences that were given with it. given: by the case's name."""
+    """The file's text with what was given with each verdict of the rule: the reason, if it has none, and beneath it the sentences.
+
+    given: by the case's name.
+    """
     lines, left = [], []
     for line in text.splitlines():
         if line.startswith("## "):
@@ -132,13 +143,17 @@ def with_sentences(text: str, rule: str, given: Mapping[str, list[Expected]]) ->
             key = (m["rule"], m["verdict"], m["label"] or "")
             one = next(one for one in left if one.key == key)
             left.remove(one)
+            if one.reason and not m["reason"]:
+                lines[-1] += f": {one.reason}"
             lines += (f"  {sentence}" for sentence in one.sentences)
             left = left or [one]
     return "\n".join(lines) + "\n"
 
 
 def _event(cells: dict[str, str], number: int, cluster: str, schema: StructType) -> dict[str, Any]:
-    given = {f.name: _value(cells[f.name], f.dataType) for f in schema.fields if cells.get(f.name)}
+    given = {
+        f.name: _value(cells[f.name], f.dataType) for f in schema.fields if cells.get(f.name, NULL) not in ("", NULL)
+    }
     event: dict[str, Any] = dict.fromkeys(schema.names)
     source = _source(cells["event_type"])
     event |= {
@@ -148,7 +163,7 @@ def _event(cells: dict[str, str], number: int, cluster: str, schema: StructType)
     }  # fmt: skip
     if source == "request_log":
         event |= {"request_error_code": 0, "in_request": True, "in_response": True}
-    event |= given
+    event |= given | {name: None for name, cell in cells.items() if cell == NULL}
     if source == "request_log" and event["arrival_ms"] is None:
         event["arrival_ms"] = event["time_ms"] - 1000
     for digest in event["batch_digests"] or ():

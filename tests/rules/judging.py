@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
@@ -23,6 +23,7 @@ from tests.rules.case_files import Case, Expected, read_cases
 BREACHES: Final = {VIOLATION, EXPOSED}
 CASES: Final = list(read_cases(Path(__file__).parent, EVENTS))
 HISTORIES: Final = histories()
+OWN_SEVERITY: Final = {rule.id: rule.severity for rule in catalogue()}
 
 Verdicts = dict[str, list[Expected]]
 """Cluster of a case -> the verdicts of all evaluated rules, with their reasons and sentences."""
@@ -47,20 +48,42 @@ def verdicts_of(events: DataFrame, cases: list[Case], only: Collection[str] | No
     found: Verdicts = defaultdict(list)
     # not a union of all frames, which Spark would analyse anew with each of them
     for row in chain.from_iterable(with_messages(one.rows, one.messages()).collect() for one in judgements):
-        place = row.evidence[0].place if row.evidence else None
-        label = labels[row.cluster].get((place.file, place.byte_offset), "?") if place else ""
-        sentences = (
-            f"expected: {row.expected}",
-            f"observed: {row.observed}",
-            *(f"because: {line}" for line in row.because),
-        )
-        found[row.cluster].append(Expected(row.rule, row.verdict, label, row.reason or "", sentences))
+        found[row.cluster].append(given_verdict(row.rule, row, labels[row.cluster]))
     return found
+
+
+def given_verdict(rule: str, row: Row, labels: dict[tuple[str, int], str]) -> Expected:
+    """A row of FINDING_ROW, of the rule of that id, as a case states it; `labels` are the case's."""
+    place = row.evidence[0].place if row.evidence else None
+    label = labels.get((place.file, place.byte_offset), "?") if place else ""
+    sentences = [
+        f"expected: {row.expected}",
+        f"observed: {row.observed}",
+        *(f"because: {line}" for line in row.because),
+    ]
+    if row.verdict in BREACHES:
+        if row.severity != OWN_SEVERITY[rule]:
+            sentences.append(f"severity: {row.severity}")
+        if row.first_offset is not None or row.last_offset is not None:
+            sentences.append(f"lost: {row.first_offset} to {row.last_offset}")
+    return Expected(rule, row.verdict, label, row.reason or "", tuple(sentences))
+
+
+def agrees(case: Case, given: list[Expected]) -> bool:
+    """Whether these are the verdicts that the case demands, with their reasons and sentences."""
+    return reasons(given) == reasons(case.expected) and sorted(e.sentences for e in given) == sorted(
+        e.sentences for e in case.expected
+    )
 
 
 def keys(verdicts: Iterable[Expected]) -> list[tuple[str, str, str]]:
     """Which verdicts at which events, in order."""
     return sorted(one.key for one in verdicts)
+
+
+def reasons(verdicts: Iterable[Expected]) -> list[tuple[tuple[str, str, str], str]]:
+    """Which verdicts at which events, for which reason, in order."""
+    return sorted((one.key, one.reason) for one in verdicts)
 
 
 def missing_reasons(case: Case, given: list[Expected]) -> list[Expected]:

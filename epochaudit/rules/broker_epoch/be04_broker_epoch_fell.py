@@ -97,6 +97,12 @@ class BrokerEpochFell(Rule):
                 expected="broker epoch {previous_broker_epoch}, which the same incarnation keeps since 3.9",
             ),
             passed(epoch > before, expected=above),
-            unverifiable(same.isNull(), "the incarnation is not in the evidence", expected=above, because=_BECAUSE[:1]),
+            unverifiable(
+                same.isNull(),
+                "the incarnation is not in the evidence",
+                expected=above,
+                observed="broker epoch {broker_epoch}",
+                because=_BECAUSE[:1],
+            ),
             otherwise=violation(expected=above),
         )

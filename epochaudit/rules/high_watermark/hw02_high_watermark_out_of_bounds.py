@@ -67,7 +67,7 @@ class HighWatermarkOutOfBounds(Rule):
                 observed="so it is in all answers of broker {node} in these ten seconds",
                 because=(),
             ),
-            violation(high < 0),
+            violation(high < 0, observed="high watermark {outside_high_watermark}"),
             unverifiable(
                 (col("outside_log_start_offset") > high)
                 & (col("outside_log_start_offset") <= col("reached"))

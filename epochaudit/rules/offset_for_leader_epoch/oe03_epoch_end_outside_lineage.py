@@ -94,12 +94,6 @@ class EpochEndOutsideLineage(Rule):
                 expected="an epoch not above {asked_epoch}, the one asked for",
                 because=(ASKED,),
             ),
-            unverifiable(
-                own.isNull(),
-                "the leader epoch in which the broker led is not recorded",
-                expected=by_lineage,
-                because=(ASKED,),
-            ),
             passed(
                 (asked > own) & (end < 0),
                 expected="no end (-1) for an epoch above {held_max}, the leader's own",
@@ -158,11 +152,6 @@ class EpochEndOutsideLineage(Rule):
             violation(
                 (asked == own) & (answered != own),
                 expected="epoch {leader_epoch}, the leader's own, under its own number",
-            ),
-            violation(
-                version_0,
-                expected="an end at offset {answered_start} or above, where the epoch starts",
-                observed=OF_VERSION_0,
             ),
             otherwise=violation(
                 expected="an end at offset {answered_start} or above, where leader epoch {response_leader_epoch} starts"
