@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -64,6 +65,27 @@ def parts(data: bytes) -> list[bytes]:
     return [piece for piece in pieces if 0 < len(piece) <= LONGEST]
 
 
+@dataclass(frozen=True)
+class Read:
+    """What was made of a file. quarantined: byte offsets."""
+
+    events: tuple[str, ...]
+    quarantined: tuple[int, ...]
+    lines: int
+    outcomes: int
+
+    @classmethod
+    def of(cls, rows: Sequence[dict[str, Any]]) -> Read:
+        """The rows of all ranges of a file, with the statistics of each."""
+        statistics = [row["statistics"] for row in rows if row["row_kind"] == "split"]
+        return cls(
+            tuple(sorted(text for row in rows if row["row_kind"] == "event" for text in _texts(row))),
+            tuple(sorted(row["byte_offset"] for row in rows if row["row_kind"] == "quarantine")),
+            sum(one["lines"] for one in statistics),
+            sum(one["event_lines"] + one["ignored_lines"] + one["quarantined_lines"] for one in statistics),
+        )
+
+
 def check(kind: str, folder: Path) -> Callable[[bytes], None]:
     """check(kind, folder)(data) decodes the data as a file of that kind. Raises what the decoder raises, or AssertionError."""
     from epochaudit.sources.files.capture import CaptureFile
@@ -76,47 +98,36 @@ def check(kind: str, folder: Path) -> Callable[[bytes], None]:
     place = folder / PATHS.get(kind, "log")
     place.parent.mkdir(parents=True, exist_ok=True)
 
-    def rows(file: CaptureFile, edges: Sequence[int], by_compiled_code: bool) -> tuple[list[str], int, int]:
+    def read(file: CaptureFile, edges: Sequence[int], by_compiled_code: bool = False) -> Read:
         ranges = [ByteRange(file, split, *bound) for split, bound in enumerate(pairwise(edges))]
-        found = [
-            row
-            for part in ranges
-            for batch in decoded(part, by_compiled_code=by_compiled_code)
-            for row in batch.to_pylist()
-        ]
-        statistics = [row["statistics"] for row in found if row["row_kind"] == "split"]
-        outcomes = sum(one["event_lines"] + one["ignored_lines"] + one["quarantined_lines"] for one in statistics)
-        return (
-            sorted(text for row in found if row["row_kind"] != "split" for text in _texts(row)),
-            sum(one["lines"] for one in statistics),
-            outcomes,
-        )
+        batches = (batch for part in ranges for batch in decoded(part, by_compiled_code=by_compiled_code))
+        return Read.of([row for batch in batches for row in batch.to_pylist()])
 
     def decode(data: bytes) -> None:
         if not data:
             return
         place.write_bytes(data)
         file = CaptureFile(PATHS.get(kind, "log"), str(place), kind, "c", len(data), 1, known.source)
-        whole, lines, outcomes = rows(file, (0, len(data)), False)
-        assert lines == outcomes, f"{lines} lines, {outcomes} with an outcome"
+        whole = read(file, (0, len(data)))
+        assert whole.lines == whole.outcomes, f"{whole.lines} lines, {whole.outcomes} with an outcome"
         if known.decoder is None:
             return
         counted = data.count(b"\n") + (not data.endswith(b"\n"))
         # what a checkpoint announces and does not have is one line more
-        assert counted <= lines <= counted + hasattr(known.decoder, "finish"), f"{lines} lines of {counted}"
+        assert counted <= whole.lines <= counted + hasattr(known.decoder, "finish"), f"{whole.lines} lines of {counted}"
         if known.decoder.splittable and len(data) > 1:
             edge = 1 + int.from_bytes(data[-2:], "big") % (len(data) - 1)
-            assert rows(file, (0, edge, len(data)), False)[:2] == (whole, lines), f"cut at {edge}, rows differ"
+            cut = read(file, (0, edge, len(data)))
+            # a line without a time is of the dated line before it, which a range does not have if that is of the range before
+            assert (cut.events, cut.lines) == (whole.events, whole.lines), f"cut at {edge}, rows differ"
         if compiled.scans(file):
-            assert rows(file, (0, len(data)), True)[:2] == (whole, lines), "compiled code gives other rows"
+            assert read(file, (0, len(data)), True) == whole, "compiled code gives other rows"
 
     return decode
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
-    """What must be the same of a row. Ranges may divide a row of Produce answers, and word a quarantined line's reason differently."""
-    if row["row_kind"] == "quarantine":
-        return [f"quarantined at {row['byte_offset']}"]
+    """What must be the same of an event. Ranges may divide a row of Produce answers."""
     if row["event_type"] == "PRODUCE" and row["base_offsets"]:
         subject = [row[name] for name in ("node", "connection", "client_id", "topic", "topic_id", "partition", "acks")]
         return [f"PRODUCE {subject} {base_offset}" for base_offset in row["base_offsets"]]

@@ -5,17 +5,15 @@ Held to it are the rules that judge by what a broker held, or a controller knew,
 
 from __future__ import annotations
 
-import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from epochaudit.pipeline import audit
+from prove.holes import with_holes, without_lines, without_pieces
 from tests.side_by_side import named
 
-PIECES = 8
 JUDGED_BY_STATE = (
     "FF-01",
     "FF-02",
@@ -46,41 +44,6 @@ JUDGED_BY_STATE = (
     "LO-04",
     "TR-06",
 )
-
-
-def without_pieces(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
-    """The log as files that were rotated by size, by their suffix; each is missing with that probability."""
-    size = max(1, -(-len(lines) // PIECES))
-    pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
-    numbered = {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
-    return {suffix: piece for suffix, piece in numbered.items() if chance.random() >= share}
-
-
-def without_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
-    """The log without some of its lines, as an appender leaves it that drops what it can't write in time."""
-    return {"": [line for line in lines if chance.random() >= share]}
-
-
-def with_holes(
-    source: Path,
-    target: Path,
-    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
-    share: float,
-    seed: int,
-) -> int:
-    """A copy of a capture whose brokers' logs are harmed; returns how many of their bytes are missing."""
-    chance, missing = random.Random(seed), 0  # noqa: S311
-    for path in sorted(file for file in source.rglob("*") if file.is_file()):
-        copy = target / path.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-")):
-            shutil.copy(path, copy)
-            continue
-        left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)
-        for suffix, lines in left.items():
-            copy.with_name(copy.name + suffix).write_bytes(b"".join(lines))
-        missing += path.stat().st_size - sum(len(line) for lines in left.values() for line in lines)
-    return missing
 
 
 HARMED = (

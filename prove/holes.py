@@ -1,0 +1,135 @@
+"""python -m prove.holes: take parts out of healthy clusters' logs at random, and audit what is left: nothing may be found.
+
+Half of the copies lack rotated files, which shows in their numbers; the others lack single lines, which shows nowhere
+(docs/limits.md). Captures are healthy if their truth has no finding.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from epochaudit.pipeline import audit
+from epochaudit.sources.discovery.discovery import capture_of, inspected
+from epochaudit.spark.session import SMALL_PLANS, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CAPTURES: Final = Path(__file__).parents[1] / "tests" / "captures"
+PIECES: Final = 8
+SHARES: Final = {"files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1)}
+"""What is taken out, and which parts of all."""
+MOST_PRINTED: Final = 40
+
+
+def without_pieces(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log as files that were rotated by size, by their suffix; each is missing with that probability."""
+    size = max(1, -(-len(lines) // PIECES))
+    pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
+    numbered = {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
+    return {suffix: piece for suffix, piece in numbered.items() if chance.random() >= share}
+
+
+def without_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log without some of its lines, as an appender leaves it that drops what it can't write in time."""
+    return {"": [line for line in lines if chance.random() >= share]}
+
+
+def with_holes(
+    source: Path,
+    target: Path,
+    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
+    share: float,
+    seed: int,
+) -> int:
+    """A copy of a capture whose brokers' logs are harmed; returns how many of their bytes are missing."""
+    chance, missing = random.Random(seed), 0
+    for path in sorted(file for file in source.rglob("*") if file.is_file()):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-")):
+            shutil.copy(path, copy)
+            continue
+        left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)
+        for suffix, lines in left.items():
+            copy.with_name(copy.name + suffix).write_bytes(b"".join(lines))
+        missing += path.stat().st_size - sum(len(line) for lines in left.values() for line in lines)
+    return missing
+
+
+def healthy() -> list[str]:
+    """The bundled captures of clusters in which nothing is to be found."""
+    truths = {
+        path.name.removesuffix(".expected.json"): json.loads(path.read_text())
+        for path in CAPTURES.glob("*.expected.json")
+    }
+    return sorted(name for name, truth in truths.items() if truth["must_flag"] == [])
+
+
+def copies(base: Path, names: Sequence[str], seeds: Sequence[int], folder: Path) -> Iterator[Path]:
+    """One copy with holes per seed, named after what was done to it."""
+    for seed in seeds:
+        chance = random.Random(seed)
+        name, what = chance.choice(names), chance.choice(sorted(SHARES))
+        share = chance.choice(SHARES[what])
+        copy = folder / f"{seed} {name} without {share} of {what}"
+        with_holes(base / name, copy, without_pieces if what == "files" else without_lines, share, seed)
+        yield copy
+
+
+def found_in(spark: SparkSession, paths: Sequence[Path]) -> tuple[list[tuple[str, str, str]], int]:
+    """The findings of one audit of all copies, as copy, rule and what was observed, and the number of subjects that passed."""
+    captures = [capture_of(replace(inspected(str(path)), cluster=path.name)) for path in paths]
+    audited = audit(spark, *captures)
+    found = [(row["cluster"], row["rule"], row["observed"]) for row in audited.findings.collect()]
+    audited.release()
+    spark.catalog.clearCache()
+    if audited.failures:
+        sys.exit(f"rules failed: {audited.failures}")
+    return found, sum(tally.counts["pass"] for tally in audited.tallies)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seeds", default=1000, show_default=True, help="How many copies.")
+@click.option("--seed", default=1, show_default=True, help="The first copy's seed; the others count from it.")
+@click.option("--batch", default=40, show_default=True, help="Copies per audit.")
+def main(seeds: int, seed: int, batch: int) -> None:
+    """Audit copies of healthy captures with holes. Exit code 1: something was found."""
+    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS})
+    blamed: Counter[tuple[str, str]] = Counter()
+    with TemporaryDirectory() as base:
+        for name in healthy():
+            with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
+                archive.extractall(base, filter="data")
+        for first in range(seed, seed + seeds, batch):
+            with TemporaryDirectory() as folder:
+                of_batch = range(first, min(first + batch, seed + seeds))
+                found, passed = found_in(spark, [*copies(Path(base), healthy(), of_batch, Path(folder))])
+            blamed.update((rule, copy.rpartition(" ")[2]) for copy, rule, _ in found)
+            print(
+                f"{of_batch.stop - seed} copies, {passed:,} subjects of the last {len(of_batch)} pass; found: {len(found)}",
+                flush=True,
+            )
+            print(
+                *(f"  {rule} in {copy}: {observed}" for copy, rule, observed in found[:MOST_PRINTED]),
+                sep="\n",
+                flush=True,
+            )
+    print(*(f"{rule}: {count} where {what} are missing" for (rule, what), count in sorted(blamed.items())), sep="\n")
+    sys.exit(1 if blamed else 0)
+
+
+if __name__ == "__main__":
+    main()
