@@ -11,12 +11,20 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from prove.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
+from prove.consumer import FAULTS as CONSUMER_FAULTS
 from prove.history import (
     FETCH,
     LIST_OFFSETS,
+    NO_EPOCH,
+    NO_LEADER,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
+    UNKNOWN_SOFTWARE,
     AlterPartition,
     Event,
+    GroupOffset,
     History,
     IsrUpdated,
     MetadataAnswer,
@@ -33,7 +41,11 @@ from prove.replica_log import Log
 NODES: Final = (1, 2, 3)
 STRANGER: Final = 4
 HINTS_SINCE: Final = 16
-CLIENTS: Final = ("billing", "audit")
+CLIENTS: Final = ("prober", "lag-exporter")
+FETCH_BY_TOPIC_ID: Final = 13
+FETCH_FROM_FOLLOWERS: Final = 11
+OFFSET_NOT_AVAILABLE: Final = 5
+"""Versions of Fetch, and of ListOffsets, since which there is what the name says."""
 
 RELEASES: Final = (
     Release("3.3.2", "kraft", 0, 0, 0, 13, 7, 4, metadata_version=7, alter_partition=2, produce=9, metadata=12),
@@ -44,8 +56,8 @@ RELEASES: Final = (
 )
 
 FAULTS: Final = {
-    "high watermark falls": 0.2,
-    "offsets contradict each other": 0.1,
+    "high watermark falls": 0.05,
+    "offsets contradict each other": 0.02,
     "high watermark ahead of the ISR": 0.05,
     "divergence is overlooked": 0.9,
     "divergence is misplaced": 0.6,
@@ -57,14 +69,17 @@ FAULTS: Final = {
     "end outside the lineage": 0.2,
     "stranger is served": 0.5,
     "fenced epoch is fetched again": 0.3,
-    "older metadata is served": 0.4,
+    "older metadata is served": 0.1,
     "older epoch is served": 0.3,
     "older leader is hinted": 0.7,
     "joins below the epoch's start": 1.0,
     "fetches as its former incarnation": 0.4,
+    **CONSUMER_FAULTS,
 }
-"""What a broker does wrong, and how often when it can: some chances are rare."""
+"""What a broker or a consumer does wrong, and how often when it can: some chances are rare."""
 MOST_FAULTS: Final = 2
+POSSIBLE_FAULTS: Final = 6
+"""Of so many faults a history may have some: else the frequent ones would leave no room for the rare ones."""
 
 
 @dataclass
@@ -104,14 +119,20 @@ class DataPlaneCluster(QuorumCluster):
 
     nodes: dict[int, Node] = field(default_factory=dict)
     connections: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
-    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    consumers: list[Consumer] = field(default_factory=list)
+    offsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    possible_faults: frozenset[str] = frozenset()
 
     # -- time, events
 
-    def _takes(self, fault: str) -> bool:
+    def takes(self, fault: str) -> bool:
         if fault not in FAULTS:
-            return super()._takes(fault)
-        if not self.faulty or len(self.history.faults) >= MOST_FAULTS or self.choices.random() > FAULTS[fault]:
+            return super().takes(fault)
+        if not self.faulty or len(self.history.faults) >= MOST_FAULTS:
+            return False
+        if not self.possible_faults:
+            self.possible_faults = frozenset(self.choices.sample(sorted(FAULTS), POSSIBLE_FAULTS))
+        if fault not in self.possible_faults or self.choices.random() > FAULTS[fault]:
             return False
         self.history.faults.append(fault)
         return True
@@ -145,7 +166,7 @@ class DataPlaneCluster(QuorumCluster):
         self.log(ProcessStarts(self._next(), broker, self.clock(broker), version=self.release.version, broker_epoch=0))
         self.pass_time(900, 1500)
         self.register(broker)
-        if broker in self.former and self._takes("fetches as its former incarnation"):
+        if broker in self.former and self.takes("fetches as its former incarnation"):
             node.stated_epoch = self.former[broker]
         self.pass_time(900, 1500)
         self.publish(node)
@@ -177,7 +198,7 @@ class DataPlaneCluster(QuorumCluster):
         leads = partition.leader == node.id
         isr, replicas = tuple(partition.isr), tuple(partition.replicas)
         if partition.leader_epoch > held.leader_epoch:
-            if leads and log.end > 1 and log.high_watermark > 1 and self._takes("leader lost its records"):
+            if leads and log.end > 1 and log.high_watermark > 1 and self.takes("leader lost its records"):
                 log.truncate(self.choices.randint(0, log.high_watermark - 1))
             start = Start(
                 leads, partition.topic, partition.number, partition.topic_id, partition.leader, partition.leader_epoch,
@@ -199,17 +220,47 @@ class DataPlaneCluster(QuorumCluster):
         log.high_watermark = max(log.high_watermark, min([log.end, *ends]))
 
     def lose(self) -> None:
-        """A broker's process dies, and the controller fences it."""
-        before = {broker for broker, one in self.registrations.items() if one.fenced}
-        self.fence()
-        for broker in {broker for broker, one in self.registrations.items() if one.fenced} - before:
-            node = self.nodes[broker]
-            if self.choices.random() < 0.3:  # it runs on, cut off from the controller
-                node.isolated = True
-            else:
-                node.up = False
+        """A broker's process dies, but never the last one's."""
+        active = [broker for broker, one in self.registrations.items() if not one.fenced]
+        if len(active) > 1:
+            self.lose_broker(self.choices.choice(active))
+
+    def lose_broker(self, broker: int) -> None:
+        """A broker's process dies, or is cut off from the controller and runs on. The controller fences it."""
+        self.expire(broker)
+        if self.choices.random() < 0.3:
+            self.nodes[broker].isolated = True
+        else:
+            self.nodes[broker].up = False
         self.pass_time(900, 1500)
         self.publish_all()
+        if self.nodes[broker].isolated and self.choices.random() < 0.5:  # what is committed now, it does not know
+            self.produce()
+            self.poll()
+            self.restart_consumer()
+
+    def lose_isr(self) -> None:
+        """The last member of an ISR dies after writes that the other replicas lack. One of those comes back first."""
+        led = [one for one in self.partitions if one.leader != NO_LEADER and not self.nodes[one.leader].isolated]
+        if not led:
+            return
+        partition = self.choices.choice(led)
+        last, others = partition.leader, [replica for replica in partition.replicas if replica != partition.leader]
+        for broker in others:
+            if not self.registrations[broker].fenced:
+                self.lose_broker(broker)
+        for _ in range(self.choices.randint(1, 3)):
+            self.produce()
+            self.poll()
+        self.lose_broker(last)
+        for broker in (self.choices.choice(others), *self.choices.choice(((), (last,)))):
+            self.boot(broker)
+            self.pass_time(900, 1500)
+            self.publish_all()
+            self.produce()
+            if self.choices.random() < 0.5:
+                self.restart_consumer()
+            self.poll()
 
     def come_back(self) -> None:
         """A dead broker's process starts again. An isolated one sees the controller again, and is stopped and started anew."""
@@ -229,36 +280,38 @@ class DataPlaneCluster(QuorumCluster):
 
     # -- replication
 
-    def _query(self, api: str, broker: int, partition: Partition, requester: str, **fields: Any) -> Query:
-        versions = {
-            FETCH: self.release.fetch,
-            LIST_OFFSETS: self.release.list_offsets,
+    def query(self, api: str, broker: int, partition: Partition, client: Client, **fields: Any) -> Query:
+        """A client's or a follower's request, which is not answered yet."""
+        version = {
+            FETCH: min(client.fetch, self.release.fetch),
+            LIST_OFFSETS: min(client.list_offsets, self.release.list_offsets),
             OFFSET_FOR_LEADER_EPOCH: self.release.offset_for_leader_epoch,
-        }
-        connection, correlation = self.request_id(requester, broker)
+        }[api]
+        connection, correlation = self.request_id(client.instance, broker)
         self.pass_time(3, 40)
         query = Query(
-            0, broker, 0, api=api, version=versions[api], correlation_id=correlation, client_id=requester, topic=partition.topic,
-            topic_id=partition.topic_id, partition=partition.number, connection=connection, arrived=self.clock(broker),
+            0, broker, 0, api=api, version=version, correlation_id=correlation, client_id=client.client_id, topic=partition.topic,
+            topic_id=None if api == FETCH and version < FETCH_BY_TOPIC_ID else partition.topic_id, partition=partition.number,
+            connection=connection, arrived=self.clock(broker), software=client.software,
             session_id=1_000_000 + len(self.history.events), **fields,
         )  # fmt: skip
         self.pass_time(2, 9)
         return query
 
-    def _answered(self, query: Query) -> Query:
+    def answered(self, query: Query) -> Query:
         self.pass_time(2, 9)
         query.id, query.at = self._next(), self.clock(query.node)
         self.log(query)
         return query
 
-    def _fence(self, node: Node, partition: Partition, epoch: int) -> int:
+    def check_epoch(self, node: Node, partition: Partition, epoch: int) -> int:
         held = node.held.get(partition.number)
         if held is None:
             return 6
         if epoch in (-1, held.leader_epoch):
             return 0
         if epoch < held.leader_epoch:
-            return 0 if self._takes("older epoch is served") else 74
+            return 0 if self.takes("older epoch is served") else 74
         return 75
 
     def replicate(self, node: Node, partition: Partition) -> None:
@@ -266,14 +319,14 @@ class DataPlaneCluster(QuorumCluster):
         held = node.held.get(partition.number)
         if held is None or held.leader in (None, -1, node.id) or not node.up:
             return
-        if held.fenced and not self._takes("fenced epoch is fetched again"):
+        if held.fenced and not self.takes("fenced epoch is fetched again"):
             return
         leader = self.nodes.get(held.leader)
         if leader is None or not leader.up:
             return
         log = node.logs[partition.number]
         stated = log.latest_epoch
-        if stated >= 0 and stated < held.leader_epoch and log.end and self._takes("logs are not compared"):
+        if stated >= 0 and stated < held.leader_epoch and log.end and self.takes("logs are not compared"):
             stated = -1
         query = self._fetched(node.id, leader, partition, held.leader_epoch, log.end, stated)
         self._react(node, leader, partition, query)
@@ -283,23 +336,24 @@ class DataPlaneCluster(QuorumCluster):
         broker_epoch = registration.broker_epoch if registration else -1
         if node is not None and node.stated_epoch is not None:
             broker_epoch = node.stated_epoch
-        query = self._query(
-            FETCH, leader.id, partition, f"broker-{replica}-fetcher-0", replica_id=replica, current_leader_epoch=epoch,
+        fetcher = f"broker-{replica}-fetcher-0"
+        query = self.query(
+            FETCH, leader.id, partition, Client(fetcher, fetcher), replica_id=replica, current_leader_epoch=epoch,
             epoch=stated, offset=offset, replica_epoch=broker_epoch,
         )  # fmt: skip
         self._serve_follower(leader, partition, query)
-        return self._answered(query)
+        return self.answered(query)
 
     def _serve_follower(self, leader: Node, partition: Partition, query: Query) -> None:
-        query.error_code = self._fence(leader, partition, query.current_leader_epoch)
+        query.error_code = self.check_epoch(leader, partition, query.current_leader_epoch)
         held = leader.held.get(partition.number)
         if not query.error_code and held is not None:
             if held.leader != leader.id:
                 query.error_code = 6
-            elif query.replica_id not in held.replicas and not self._takes("stranger is served"):
+            elif query.replica_id not in held.replicas and not self.takes("stranger is served"):
                 query.error_code = 75
         if query.error_code or held is None:
-            self._hint(leader, partition, query)
+            self.hint(leader, partition, query)
             return
         log = leader.logs[partition.number]
         query.high_watermark = log.high_watermark
@@ -311,7 +365,7 @@ class DataPlaneCluster(QuorumCluster):
         query.records_size = 70 * (log.end - query.offset)
         held.ends[query.replica_id] = query.offset
         members = [member for member in held.isr if member != leader.id]
-        if query.replica_id in members and query.offset < log.end and self._takes("high watermark ahead of the ISR"):
+        if query.replica_id in members and query.offset < log.end and self.takes("high watermark ahead of the ISR"):
             log.high_watermark = query.high_watermark = log.end
         self._advance(leader, partition.number)
 
@@ -323,20 +377,20 @@ class DataPlaneCluster(QuorumCluster):
             return True
         diverges = epoch < query.epoch or end < query.offset
         below = query.epoch < held.leader_epoch and query.offset > held.start
-        if diverges and below and query.offset <= log.end and self._takes("divergence is overlooked"):
+        if diverges and below and query.offset <= log.end and self.takes("divergence is overlooked"):
             return False
         if diverges:
-            if query.epoch < held.leader_epoch and self._takes("divergence is misplaced"):
+            if query.epoch < held.leader_epoch and self.takes("divergence is misplaced"):
                 end = held.start + 1
             query.diverging = epoch, end
         return diverges
 
-    def _hint(self, node: Node, partition: Partition, query: Query) -> None:
+    def hint(self, node: Node, partition: Partition, query: Query) -> None:
         held = node.held.get(partition.number)
         if query.version < HINTS_SINCE or query.error_code not in (6, 74) or held is None or held.leader is None:
             return
         query.hint = held.leader, held.leader_epoch
-        if query.error_code == 74 and self._takes("older leader is hinted"):
+        if query.error_code == 74 and self.takes("older leader is hinted"):
             query.hint = query.node, query.current_leader_epoch
 
     def _react(self, node: Node, leader: Node, partition: Partition, query: Query) -> None:
@@ -345,16 +399,16 @@ class DataPlaneCluster(QuorumCluster):
             held.fenced = held.fenced or query.error_code == 74
             return
         if query.diverging:
-            if self._takes("truncation is ignored"):
+            if self.takes("truncation is ignored"):
                 return
             epoch, end = query.diverging
-            own = log.epoch_at_or_below(epoch)
-            if own == -1:
+            own, own_end = log.end_of(epoch)  # AbstractFetcherThread.getOffsetTruncationState
+            if own_end == -1:
                 log.truncate(min(end, log.end))
             elif own != epoch:
-                log.truncate(min(log.end_of(own)[1], log.end))
+                log.truncate(min(own_end, log.end))
             else:
-                log.truncate(min(log.end_of(epoch)[1], end, log.end))
+                log.truncate(min(own_end, end, log.end))
             return
         log.append(leader.logs[partition.number].records[query.offset :])
         log.high_watermark = min(log.end, query.high_watermark)
@@ -395,7 +449,7 @@ class DataPlaneCluster(QuorumCluster):
                 continue
             end = held.ends.get(member, -1)
             joins = end >= log.high_watermark and end >= held.start
-            if not joins and 0 <= end < held.start and self._takes("joins below the epoch's start"):
+            if not joins and 0 <= end < held.start and self.takes("joins below the epoch's start"):
                 joins = True
             if joins:
                 self._propose(leader, partition, (*held.isr, member))
@@ -476,39 +530,44 @@ class DataPlaneCluster(QuorumCluster):
         known = held.leader_epoch if held and self.choices.random() < 0.8 else partition.leader_epoch
         return node, partition, known
 
-    def consume(self) -> None:
-        """A consumer fetches, from a new connection at times."""
+    def fetch(self, node: Node, partition: Partition, client: Client, epoch: int, offset: int) -> Query:
+        """A client's Fetch, answered."""
+        query = self.query(FETCH, node.id, partition, client, current_leader_epoch=epoch, offset=offset)
+        query.error_code = self.check_epoch(node, partition, epoch)
+        log = node.logs.get(partition.number)
+        if not query.error_code and log is not None:
+            self._serve_consumer(node, log, query)
+        self.hint(node, partition, query)
+        return self.answered(query)
+
+    def fetch_in_any_epoch(self) -> None:
+        """A client that does not follow leaders fetches from the beginning, in older, current or newer epochs."""
         asked = self._asked()
         if asked is None:
             return
         node, partition, epoch = asked
-        client = self.choices.choice(CLIENTS)
-        if self.choices.random() < 0.2:
-            epoch = max(0, epoch - 1)
-        offset = self.positions.get((client, partition.number), 0)
-        query = self._query(FETCH, node.id, partition, client, current_leader_epoch=epoch, offset=offset)
-        query.error_code = self._fence(node, partition, epoch)
-        log = node.logs.get(partition.number)
-        if not query.error_code and log is not None:
-            self._serve_consumer(node, log, partition, query)
-        self._hint(node, partition, query)
-        self._answered(query)
-        if query.error_code == 0:
-            self.positions[client, partition.number] = query.offset + query.records_size // 70
-        elif query.error_code == 1:
-            self.positions[client, partition.number] = 0
-        else:
-            self.ask_metadata(node)
+        client = self.choice_of_client()
+        epochs = self.choices.choice(((epoch,), (epoch,), (epoch, max(0, epoch - 1)), (max(0, epoch - 1),)))
+        for stated in epochs:
+            if self.fetch(node, partition, client, stated, 0).error_code:
+                self.ask_metadata(node, client)
 
-    def _serve_consumer(self, node: Node, log: Log, partition: Partition, query: Query) -> None:
+    def choice_of_client(self) -> Client:
+        """A client that does not follow leaders."""
+        return Client(name := self.choices.choice(CLIENTS), name)
+
+    def _serve_consumer(self, node: Node, log: Log, query: Query) -> None:
+        leads = node.held[query.partition].leader == node.id
+        if not leads and query.version < FETCH_FROM_FOLLOWERS:
+            query.error_code = 6
+            return
         if query.offset > log.end:
             query.error_code = 1
             return
-        leads = node.held[partition.number].leader == node.id
         query.high_watermark = log.high_watermark
-        if leads and log.high_watermark > 2 and self._takes("high watermark falls"):
+        if leads and log.high_watermark > 2 and self.takes("high watermark falls"):
             query.high_watermark -= 2
-        elif self._takes("offsets contradict each other"):
+        elif self.takes("offsets contradict each other"):
             query.last_stable_offset = query.high_watermark + 40
         query.records_size = 70 * max(0, query.high_watermark - query.offset)
 
@@ -518,79 +577,151 @@ class DataPlaneCluster(QuorumCluster):
         if asked is None:
             return
         node, partition, epoch = asked
-        client = self.choices.choice(CLIENTS)
+        client = self.choice_of_client()
         epoch = self.choices.choice((epoch, epoch, -1, max(0, epoch - 1)))
-        if self._latest_offset(node, partition, client, epoch):  # who does not check answers the next one alike
-            self._latest_offset(node, partition, client, epoch, checks=False)
+        before = len(self.history.faults)
+        self.latest_offset(node, partition, client, epoch)
+        if "latest offset below the epoch's start" in self.history.faults[before:]:
+            # who does not check answers the next one alike
+            self.latest_offset(node, partition, client, epoch, checks=False)
 
-    def _latest_offset(self, node: Node, partition: Partition, client: str, epoch: int, *, checks: bool = True) -> bool:
-        """Ask for the latest offset, and return whether the broker has overlooked that it may not answer."""
-        overlooked = False
-        query = self._query(LIST_OFFSETS, node.id, partition, client, current_leader_epoch=epoch)
-        query.error_code = self._fence(node, partition, epoch)
+    def latest_offset(
+        self, node: Node, partition: Partition, client: Client, epoch: int, *, checks: bool = True
+    ) -> Query:
+        """A ListOffsets of the latest offset, answered. checks: whether the broker compares with the start of its leader epoch."""
+        query = self.query(LIST_OFFSETS, node.id, partition, client, current_leader_epoch=epoch)
+        query.error_code = self.check_epoch(node, partition, epoch)
         held = node.held.get(partition.number)
         if held is not None and not query.error_code:
             log = node.logs[partition.number]
             if held.leader != node.id:
                 query.error_code = 6
+            elif held.start > log.high_watermark and checks and not self.takes("latest offset below the epoch's start"):
+                query.error_code = 78 if query.version >= OFFSET_NOT_AVAILABLE else 5
             else:
-                overlooked = held.start > log.high_watermark and self._takes("latest offset below the epoch's start")
-            if not query.error_code and held.start > log.high_watermark and checks and not overlooked:
-                query.error_code = 78
-            elif not query.error_code:
                 query.end_offset, query.answered_epoch = log.high_watermark, held.leader_epoch
-                if self._takes("epoch from the future"):
+                if self.takes("epoch from the future"):
                     query.answered_epoch += 1
-        self._answered(query)
-        return overlooked
+        return self.answered(query)
 
     def ask_epoch_end(self) -> None:
         """A client asks where a leader epoch ends."""
         asked = self._asked()
-        if asked is None:
-            return
-        node, partition, epoch = asked
-        client = self.choices.choice(CLIENTS)
-        query = self._query(
-            OFFSET_FOR_LEADER_EPOCH, node.id, partition, client, current_leader_epoch=epoch,
-            epoch=self.choices.randint(0, max(epoch, 0)),
-        )  # fmt: skip
-        query.error_code = self._fence(node, partition, epoch)
+        if asked is not None:
+            node, partition, epoch = asked
+            client = self.choice_of_client()
+            self.epoch_end(node, partition, client, epoch, self.choices.randint(0, max(epoch, 0)))
+
+    def epoch_end(self, node: Node, partition: Partition, client: Client, current: int, epoch: int) -> Query:
+        """An OffsetForLeaderEpoch, answered."""
+        query = self.query(
+            OFFSET_FOR_LEADER_EPOCH, node.id, partition, client, current_leader_epoch=current, epoch=epoch
+        )
+        query.error_code = self.check_epoch(node, partition, current)
         held = node.held.get(partition.number)
         if held is not None and not query.error_code:
             if held.leader != node.id:
                 query.error_code = 6
             else:
-                query.answered_epoch, query.end_offset = node.logs[partition.number].end_of(query.epoch)
-                if query.epoch < held.leader_epoch and self._takes("end outside the lineage"):
+                query.answered_epoch, query.end_offset = node.logs[partition.number].end_of(epoch)
+                if epoch < held.leader_epoch and self.takes("end outside the lineage"):
                     query.end_offset = held.start + 7
-        self._answered(query)
+        return self.answered(query)
 
-    def ask_metadata(self, node: Node | None = None) -> None:
+    def ask_metadata(self, node: Node | None = None, client: Client | None = None) -> MetadataAnswer | None:
         """A client asks a broker for metadata."""
         up = [one for one in self.up() if one.cache]
         if node is None or not node.cache:
             if not up:
-                return
-            node = self.choices.choice(up)
+                return None
+            isolated = [one for one in up if one.isolated]
+            node = self.choices.choice(isolated if isolated and self.choices.random() < 0.6 else up)
         (topic,) = {(one.topic, one.topic_id) for one in self.partitions}
-        client = self.choices.choice(CLIENTS)
-        connection, correlation = self.request_id(client, node.id)
+        client = client or self.choice_of_client()
+        connection, correlation = self.request_id(client.instance, node.id)
         self.pass_time(3, 40)
         arrived = self.clock(node.id)
         self.pass_time(2, 9)
-        older = 1 if all(state[1] for state in node.cache.values()) and self._takes("older metadata is served") else 0
+        older = 1 if all(state[1] for state in node.cache.values()) and self.takes("older metadata is served") else 0
         partitions = tuple(
             (number, leader, epoch - older, replicas, isr)
             for number, (leader, epoch, replicas, isr) in node.cache.items()
         )
-        self.log(
-            MetadataAnswer(
-                self._next(), node.id, self.clock(node.id), version=self.release.metadata, correlation_id=correlation,
-                client_id=client, topic=topic[0], topic_id=topic[1], partitions=partitions, arrived=arrived,
-                connection=connection,
-            )
+        answer = MetadataAnswer(
+            self._next(), node.id, self.clock(node.id), version=self.release.metadata, correlation_id=correlation,
+            client_id=client.client_id, topic=topic[0], topic_id=topic[1], partitions=partitions, arrived=arrived,
+            connection=connection,
         )  # fmt: skip
+        self.log(answer)
+        return answer
+
+    # -- consumers and their groups
+
+    def employ_consumers(self) -> None:
+        """Consumers of the topic: two groups, and at times one that bears another one's client id."""
+        for n, name in enumerate(("billing", "audit")):
+            software = self.choices.choice((JAVA, JAVA, LIBRDKAFKA, UNKNOWN_SOFTWARE))
+            old = BEFORE_EPOCHS if software == UNKNOWN_SOFTWARE else {}
+            client = Client(name, f"{name}-{n}", software, **old)
+            self.consumers.append(Consumer(self, client, self.choices.choice(self.partitions), f"group-{name}"))
+        if self.choices.random() < 0.3:
+            first = self.consumers[0]
+            twin = Client(
+                first.client.client_id, "twin", first.client.software, first.client.fetch, first.client.list_offsets
+            )
+            self.consumers.append(Consumer(self, twin, first.partition, None))
+
+    def poll(self) -> None:
+        """Consumers poll, some twice."""
+        for consumer in self.consumers:
+            for _ in range(self.choices.choice((0, 1, 2, 3))):
+                consumer.poll()
+
+    def restart_consumer(self) -> None:
+        """Another process takes a consumer's place, at times with another client id."""
+        consumer = self.choices.choice(self.consumers)
+        name = consumer.client.client_id.partition("-")[0]
+        instance = f"{name}-{len(self.history.events)}"
+        client_id = self.choices.choice((consumer.client.client_id, f"{name}-2"))
+        consumer.restart(instance, client_id)
+        consumer.poll()
+
+    def _coordinator(self) -> Node | None:
+        return next((node for node in self.up() if not node.isolated), None)
+
+    def commit_offset(self, consumer: Consumer, offset: int, epoch: int) -> bool:
+        """A consumer's OffsetCommit. Returns whether there was a coordinator."""
+        epochs = consumer.client.states_epochs
+        event = self._group_offset(OFFSET_COMMIT, 9 if epochs else 5, consumer, offset, epoch if epochs else None)
+        if event is not None:
+            self.offsets[event.group_id, event.partition] = offset, epoch
+        return event is not None
+
+    def fetch_offset(self, consumer: Consumer) -> tuple[int, int] | None:
+        """A consumer's OffsetFetch: (offset, leader epoch), None if the group has none."""
+        offset, epoch = self.offsets.get((str(consumer.group_id), consumer.partition.number), (-1, -1))
+        epochs = consumer.client.states_epochs
+        event = self._group_offset(OFFSET_FETCH, 8 if epochs else 4, consumer, offset, epoch if epochs else None)
+        return None if event is None or offset < 0 else (offset, epoch if epochs else NO_EPOCH)
+
+    def _group_offset(
+        self, api: str, version: int, consumer: Consumer, offset: int, epoch: int | None
+    ) -> GroupOffset | None:
+        node = self._coordinator()
+        if node is None:
+            return None
+        client = consumer.client
+        connection, correlation = self.request_id(client.instance, node.id)
+        self.pass_time(3, 40)
+        arrived = self.clock(node.id)
+        self.pass_time(2, 9)
+        event = GroupOffset(
+            self._next(), node.id, self.clock(node.id), api=api, version=version, correlation_id=correlation, client_id=client.client_id,
+            software=client.software, group_id=str(consumer.group_id), topic=consumer.partition.topic,
+            partition=consumer.partition.number, offset=offset, leader_epoch=epoch, arrived=arrived, connection=connection,
+        )  # fmt: skip
+        self.log(event)
+        return event
 
     # -- the whole
 
@@ -609,6 +740,7 @@ class DataPlaneCluster(QuorumCluster):
         self.pass_time(900, 1500)
         for node in self.up():
             self.publish(node)
+        self.employ_consumers()
         for _ in range(2 * steps):
             self._step()
             self.pass_time(1500, 2500)
@@ -635,12 +767,15 @@ class DataPlaneCluster(QuorumCluster):
     def _step(self) -> None:
         step = self.choices.choices(
             (
-                self.produce, self.replicate_all, self.consume, self.list_offsets, self.ask_epoch_end, self.ask_metadata,
-                self.lose, self.come_back, self.prefer, self.publish_all, self.stranger_fetches,
+                self.produce, self.replicate_all, self.poll, self.restart_consumer, self.fetch_in_any_epoch, self.list_offsets,
+                self.ask_epoch_end, self.ask_metadata,
+                self.lose, self.come_back, self.prefer, self.publish_all, self.stranger_fetches, self.lose_isr,
             ),
-            (24, 16, 14, 8, 7, 6, 7, 10, 6, 6, 1),
+            (24, 14, 18, 6, 5, 7, 6, 5, 9, 11, 6, 6, 1, 3),
         )[0]  # fmt: skip
         step()
+        if step in (self.produce, self.lose, self.come_back, self.prefer) and self.choices.random() < 0.5:
+            self.poll()
 
 
 def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:

@@ -5,20 +5,28 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster
+from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster, zookeeper_data_plane
 from prove.history import History, Release
 
-KINDS: Final = (zookeeper_cluster.RELEASES, quorum_cluster.RELEASES, data_plane_cluster.RELEASES)
+KINDS: Final = (
+    zookeeper_cluster.RELEASES,
+    quorum_cluster.RELEASES,
+    data_plane_cluster.RELEASES,
+    zookeeper_data_plane.RELEASES,
+)
 RELEASES: Final = (
     {release.version: release for release in zookeeper_cluster.RELEASES}
-    | {f"KRaft {release.version}": release for release in quorum_cluster.RELEASES}
+    | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in quorum_cluster.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
+    | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
 )
 """Name -> release, of all kinds of clusters."""
 
 
 def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of this release's kind of cluster."""
+    if release.replicates and release.family != "kraft":
+        return zookeeper_data_plane.simulate(name, release, choices, steps, faulty=faulty)
     if release.replicates:
         return data_plane_cluster.simulate(name, release, choices, steps, faulty=faulty)
     if release.family == "kraft":

@@ -15,6 +15,8 @@ UPDATE_METADATA: Final = "UPDATE_METADATA"
 FETCH: Final = "FETCH"
 LIST_OFFSETS: Final = "LIST_OFFSETS"
 OFFSET_FOR_LEADER_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
+OFFSET_COMMIT: Final = "OFFSET_COMMIT"
+OFFSET_FETCH: Final = "OFFSET_FETCH"
 
 NO_LEADER: Final = -1
 LEADER_DURING_DELETE: Final = -2
@@ -24,6 +26,9 @@ NO_EPOCH: Final = -1
 TopicPartition = tuple[str, int]
 Verdict = tuple[str, str, "Key"]
 """(rule, verdict, subject): what the oracle and the product are compared by."""
+Software = tuple[str, str]
+"""(name, version) of a client's software, as its ApiVersions request states them."""
+UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
 Key = tuple[object, ...]
 """A subject: (id of its own event, topic, partition) where it has a line of its own, or the values that name it."""
 
@@ -165,6 +170,29 @@ class Query(Event, OfPartition):
     session_id: int = 0
     arrived: int = 0
     connection: int = 0
+    software: Software = UNKNOWN_SOFTWARE
+
+
+@dataclass
+class GroupOffset(Event, OfPartition):
+    """An OffsetCommit or OffsetFetch of a group for one partition, answered 0 by its coordinator.
+
+    offset: the committed one, -1 of an OffsetFetch: the group has none. leader_epoch: of the record before it, -1: none, None: the
+    version has no such field.
+    """
+
+    api: str = OFFSET_COMMIT
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    software: Software = UNKNOWN_SOFTWARE
+    group_id: str = ""
+    topic: str = ""
+    partition: int = 0
+    offset: int = -1
+    leader_epoch: int | None = None
+    arrived: int = 0
+    connection: int = 0
 
 
 @dataclass
@@ -282,6 +310,18 @@ class AlterPartition(Event):
 
 
 @dataclass
+class BrokerRegistration(Event):
+    """A BrokerRegistration, answered 0 by the KRaft controller. previous_broker_epoch: of the last clean shutdown, -1: none."""
+
+    correlation_id: int = 0
+    broker_id: int = 0
+    incarnation_id: str = ""
+    previous_broker_epoch: int = -1
+    broker_epoch: int = 0
+    arrived: int = 0
+
+
+@dataclass
 class Heartbeat(Event):
     """A BrokerHeartbeat, answered by the KRaft controller. decided_at_offset: the metadata log's end when it was answered."""
 
@@ -302,7 +342,10 @@ Family = Literal["text", "json", "kraft"]
 
 @dataclass(frozen=True)
 class Release:
-    """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks."""
+    """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
+
+    elr: its controllers keep eligible leader replicas (KIP-966).
+    """
 
     version: str
     family: Family
@@ -317,11 +360,12 @@ class Release:
     alter_partition: int = 3
     produce: int = 0
     metadata: int = 0
+    elr: bool = False
 
     @property
     def replicates(self) -> bool:
-        """KRaft brokers with a data plane, not the controller alone."""
-        return self.family == "kraft" and self.fetch > 0
+        """Brokers with a data plane, not the control plane alone."""
+        return self.produce > 0
 
 
 @dataclass

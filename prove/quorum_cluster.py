@@ -1,17 +1,27 @@
 """A simulated KRaft cluster: its controller, the metadata log that it writes, and the requests of its brokers.
 
 The state machine follows ReplicationControlManager (alterPartition, validateAlterPartitionData, handleBrokerFenced,
-handleBrokerUnfenced, handleBrokerInControlledShutdown), PartitionChangeBuilder, PartitionRegistration.merge and
-ClusterControlManager, without eligible leader replicas. A fault makes the controller break one rule, once.
+handleBrokerUnfenced, handleBrokerInControlledShutdown, handleBrokerShutdown), PartitionChangeBuilder, PartitionRegistration.merge
+and ClusterControlManager, without eligible leader replicas or with them. A fault makes the controller break one rule, once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from prove.history import AlterPartition, Heartbeat, History, IsrMember, ProcessStarts, Record, Release
+from prove.history import (
+    AlterPartition,
+    BrokerRegistration,
+    Heartbeat,
+    History,
+    IsrMember,
+    ProcessStarts,
+    Record,
+    Release,
+)
 
 CONTROLLER: Final = 100
 BROKERS: Final = (1, 2, 3, 4)
@@ -26,6 +36,8 @@ RELEASES: Final = (
     Release("3.6.2", "kraft", metadata_version=14, alter_partition=3),
     Release("3.9.1", "kraft", metadata_version=21, alter_partition=3),
     Release("4.1.2", "kraft", metadata_version=25, alter_partition=3),
+    Release("4.1.2", "kraft", metadata_version=27, alter_partition=3, elr=True),
+    Release("4.3.1", "kraft", metadata_version=30, alter_partition=3, elr=True),
 )
 
 REQUEST_FAULTS: Final = (
@@ -58,6 +70,18 @@ RECORD_FAULTS: Final = (
 )
 """What the controller writes wrongly."""
 
+ELR_FAULTS: Final = (
+    "eligible replica in the ISR",
+    "eligible replica out of nowhere",
+    "elected past the ISR",
+    "eligible replicas kept above min ISR",
+    "unclean incarnation kept eligible",
+    "eligible replica forgotten",
+)
+"""What a controller that keeps eligible leader replicas writes wrongly."""
+FORGETS_ON_ASSIGNMENT: Final = 30
+"""The first metadata.version without controllers that empty the ELR when a replica is assigned to a log directory."""
+
 
 @dataclass
 class Registration:
@@ -88,6 +112,8 @@ class Partition:
     leader_epoch: int = 0
     partition_epoch: int = 0
     recovering: bool = False
+    elr: list[int] = field(default_factory=list)
+    last_known_elr: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -111,6 +137,7 @@ class QuorumCluster:
     fault: str | None = None
     ended: bool = False
     unclean: dict[str, bool] = field(default_factory=dict)
+    min_isr: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin the history."""
@@ -120,7 +147,7 @@ class QuorumCluster:
         """Let some milliseconds pass."""
         self.now += self.choices.randint(low, high)
 
-    def _takes(self, fault: str) -> bool:
+    def takes(self, fault: str) -> bool:
         if self.fault != fault:
             return False
         self.fault = None
@@ -134,7 +161,7 @@ class QuorumCluster:
 
     def write(self, *records: tuple[str, int, dict[str, Any]]) -> int:
         """Append one batch to the metadata log, and return its base offset."""
-        falls = records[0][0] == "NO_OP_RECORD" and self._takes("quorum epoch falls")
+        falls = records[0][0] == "NO_OP_RECORD" and self.takes("quorum epoch falls")
         base = self.end
         for kind, version, data in records:
             shown = dict(data)
@@ -164,8 +191,8 @@ class QuorumCluster:
         old = self.release.metadata_version < NO_BUMP_ON_SHRINK
         raises = (removes or (shrinks and old)) and "leader" not in fields
         without_reason = not raises and "leader" not in fields and "isr" in fields
-        if (raises and not self._takes("leader epoch not raised")) or (
-            without_reason and self._takes("leader epoch raised without reason")
+        if (raises and not self.takes("leader epoch not raised")) or (
+            without_reason and self.takes("leader epoch raised without reason")
         ):
             fields["leader"] = partition.leader
         data |= fields
@@ -176,9 +203,100 @@ class QuorumCluster:
             partition.leader_epoch += 1
         if "leaderRecoveryState" in fields:
             partition.recovering = fields["leaderRecoveryState"] == 1
+        partition.elr = list(fields.get("eligibleLeaderReplicas", partition.elr))
+        partition.last_known_elr = list(fields.get("lastKnownElr", partition.last_known_elr))
         partition.partition_epoch += 1
-        version = 1 if self.release.metadata_version >= DIRECTORIES else 0
+        version = 2 if self.release.elr else 1 if self.release.metadata_version >= DIRECTORIES else 0
         return "PARTITION_CHANGE_RECORD", version, data
+
+    # -- eligible leader replicas
+
+    def active(self, broker: int) -> bool:
+        """A broker may be a member of ISRs."""
+        registration = self.registrations.get(broker)
+        return registration is not None and registration.active
+
+    def rebuilt(
+        self,
+        partition: Partition,
+        isr: list[int],
+        live: Callable[[int], bool],
+        unclean_shutdown: int | None = None,
+        **fields: Any,
+    ) -> list[tuple[str, int, dict[str, Any]]]:
+        """PartitionChangeBuilder.build with eligible leader replicas: the record for another ISR, or none if nothing changes.
+
+        live: whether a broker may lead. fields: what else the record sets.
+        """
+        before = partition.elr
+        required = min(self.min_isr[partition.topic_id], self._replicas_of_partition_0(partition))
+        complete = {*before, *partition.isr} - {*isr, unclean_shutdown}
+        elr = [] if len(isr) >= required else sorted(broker for broker in complete if broker is not None)
+        stranger = next((b for b in partition.replicas if b not in isr and b not in complete), None)
+        if elr and stranger is not None and self.takes("eligible replica out of nowhere"):
+            elr = sorted([*elr, stranger])
+        elif len(elr) > 1 and {*before} & {*elr} and self.takes("eligible replica forgotten"):
+            elr.remove(next(iter({*before} & {*elr})))
+        elif before and len(isr) >= required and {*before} & {*isr} and self.takes("eligible replica in the ISR"):
+            elr = sorted({*before} & {*isr})
+        elif {*before} - {*isr} and len(isr) >= required and self.takes("eligible replicas kept above min ISR"):
+            elr = sorted({*before} - {*isr})
+        leader, unclean = self._elected(partition, isr, elr, live)
+        if leader != partition.leader:
+            fields["leader"] = leader
+            if leader in elr:
+                isr, elr = [leader], [member for member in elr if member != leader]
+            elif unclean:
+                isr, elr = [leader], []
+                if not partition.recovering:
+                    fields["leaderRecoveryState"] = 1
+        if isr != partition.isr:
+            fields["isr"] = isr
+        if elr != before:
+            fields["eligibleLeaderReplicas"] = elr
+        if fields.get("isr") == [] and partition.last_known_elr != [partition.leader]:
+            fields["lastKnownElr"] = [partition.leader]
+        elif partition.last_known_elr and (leader >= 0 or partition.leader != -1):
+            fields["lastKnownElr"] = []
+        return [self.change(partition, **fields)] if fields else []
+
+    def _elected(
+        self, partition: Partition, isr: list[int], elr: list[int], live: Callable[[int], bool]
+    ) -> tuple[int, bool]:
+        """PartitionChangeBuilder.electAnyLeader: (leader, whether the election is unclean)."""
+        eligible = [member for member in elr if live(member)]
+        if isr and eligible and partition.leader not in isr and self.takes("elected past the ISR"):
+            return eligible[0], False
+        may_lead = [r for r in partition.replicas if (r in isr or (not isr and r in elr)) and live(r)]
+        if partition.leader in may_lead:
+            return partition.leader, False
+        if may_lead:
+            return may_lead[0], False
+        last = partition.last_known_elr
+        if not isr and not elr and len(last) == 1 and live(last[0]):
+            return last[0], True
+        others = [replica for replica in partition.replicas if live(replica)]
+        if self.unclean[partition.topic_id] and others:
+            return others[0], True
+        return -1, False
+
+    def _replicas_of_partition_0(self, partition: Partition) -> int:
+        return next(
+            len(one.replicas) for one in self.partitions if (one.topic_id, one.number) == (partition.topic_id, 0)
+        )
+
+    def assign_directories(self) -> None:
+        """A broker assigns a replica to a log directory. Controllers before 4.3 empty the ELR (handleAssignReplicasToDirs)."""
+        listed = [one for one in self.partitions if one.elr]
+        if not self.release.elr or not listed:
+            return
+        partition = self.choices.choice(listed)
+        fields: dict[str, Any] = {"directories": ["AAAAAAAAAAAAAAAAAAAAAQ" for _ in partition.replicas]}
+        if self.release.metadata_version < FORGETS_ON_ASSIGNMENT:
+            fields["eligibleLeaderReplicas"] = []
+            if partition.last_known_elr:
+                fields["lastKnownElr"] = []
+        self.write(self.change(partition, **fields))
 
     # -- brokers
 
@@ -188,10 +306,20 @@ class QuorumCluster:
         if before is not None and not before.fenced:
             return
         self.incarnations += 1
+        clean = before is not None and self.choices.random() < 0.5 if self.release.elr else False
+        if self.release.elr and not clean and not self.takes("unclean incarnation kept eligible"):
+            lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
+            records = [
+                record
+                for one in lost
+                for record in self.rebuilt(one, [m for m in one.isr if m != broker], self.active, broker)
+            ]
+            if records:
+                self.write(*records)
         epoch = self.end
         if before is not None:
             self.former[broker] = before.broker_epoch
-            if self._takes("old broker epoch registered"):
+            if self.takes("old broker epoch registered"):
                 epoch = before.broker_epoch
         self.registrations[broker] = Registration(epoch, self.incarnations)
         data: dict[str, Any] = {
@@ -201,6 +329,17 @@ class QuorumCluster:
             "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
             "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
         }  # fmt: skip
+        if self.release.elr:
+            arrived = self.now + self.skew
+            self.pass_time(2, 8)
+            self.correlation += 1
+            self.history.events.append(
+                BrokerRegistration(
+                    self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
+                    incarnation_id=str(data["incarnationId"]), arrived=arrived, broker_epoch=epoch,
+                    previous_broker_epoch=before.broker_epoch if clean and before is not None else -1,
+                )
+            )  # fmt: skip
         self.write(("REGISTER_BROKER_RECORD", 1, data))
 
     def _registration_change(self, broker: int, **fields: int) -> tuple[str, int, dict[str, Any]]:
@@ -213,14 +352,16 @@ class QuorumCluster:
         registration.fenced = False
         records = [self._registration_change(broker, fenced=-1)]
         for partition in self.partitions:
-            if partition.leader == -1 and broker in partition.replicas:
+            if self.release.elr and partition.leader == -1:
+                records += self.rebuilt(partition, partition.isr, self.active)
+            elif partition.leader == -1 and broker in partition.replicas:
                 records += self._elected_when_unfenced(broker, partition)
         self.write(*records)
 
     def _elected_when_unfenced(self, broker: int, partition: Partition) -> list[tuple[str, int, dict[str, Any]]]:
         if broker in partition.isr:
             return [self.change(partition, leader=broker)]
-        if self.unclean[partition.topic_id] or self._takes("unclean election not allowed"):
+        if self.unclean[partition.topic_id] or self.takes("unclean election not allowed"):
             return [self.change(partition, isr=[broker], leader=broker, leaderRecoveryState=1)]
         return []
 
@@ -230,9 +371,12 @@ class QuorumCluster:
         for partition in self.partitions:
             if broker not in partition.isr:
                 continue
-            if len(partition.isr) > 1 and self._takes("kept in the ISR"):
+            if len(partition.isr) > 1 and self.takes("kept in the ISR"):
                 continue
             isr = [member for member in partition.isr if member != broker]
+            if self.release.elr:
+                records += self.rebuilt(partition, isr, lambda member: member != broker and self.active(member))
+                continue
             active = [m for m in isr if m in self.registrations and self.registrations[m].active]
             if not isr:
                 if partition.leader != -1:
@@ -241,7 +385,7 @@ class QuorumCluster:
             fields: dict[str, Any] = {"isr": isr}
             if partition.leader == broker:
                 leader = self.choices.choice(active) if active else -1
-                if leader != -1 and self._takes("leader outside the ISR"):
+                if leader != -1 and self.takes("leader outside the ISR"):
                     isr.remove(leader)
                     fields["isr"] = isr or [member for member in partition.replicas if member != leader][:1]
                 fields["leader"] = leader
@@ -249,11 +393,21 @@ class QuorumCluster:
         return records
 
     def fence(self) -> None:
-        """A broker's session expires."""
+        """A broker's session expires, but never the last one's."""
         active = [broker for broker, one in self.registrations.items() if not one.fenced]
         if len(active) < 2:
             return
-        broker = self.choices.choice(active)
+        past = [
+            one.leader
+            for one in self.partitions
+            if one.leader in active and one.isr[1:] and any(map(self.active, one.elr))
+        ]
+        if past and self.fault == "elected past the ISR":
+            active = past
+        self.expire(self.choices.choice(active))
+
+    def expire(self, broker: int) -> None:
+        """A broker's session expires: it is fenced."""
         registration = self.registrations[broker]
         records = self.leave(broker)
         registration.fenced, registration.alive = True, False
@@ -298,7 +452,7 @@ class QuorumCluster:
         registration = self.registrations.get(broker)
         current = registration is not None and registration.broker_epoch == epoch
         code = 0 if current else 77
-        if code and self._takes("former incarnation obeyed"):
+        if code and self.takes("former incarnation obeyed"):
             code = 0
         self.correlation += 1
         self.pass_time(2, 8)
@@ -318,7 +472,7 @@ class QuorumCluster:
         """Create a topic. Names come back."""
         names = [name for name in ("orders", "pay.eu-1") if all(p.topic != name for p in self.partitions)]
         active = [broker for broker, one in self.registrations.items() if one.active]
-        if not names and active and self._takes("topic replaced without deletion"):
+        if not names and active and self.takes("topic replaced without deletion"):
             names = [self.partitions[0].topic]
             self.ended = True  # the settings of a name are no longer those of one topic
         if not names or not active:
@@ -330,6 +484,10 @@ class QuorumCluster:
         records: list[tuple[str, int, dict[str, Any]]] = [("TOPIC_RECORD", 0, {"name": name, "topicId": topic_id})]
         config = {"resourceType": 2, "resourceName": name, "name": "unclean.leader.election.enable"}
         records.append(("CONFIG_RECORD", 0, config | {"value": str(self.unclean[topic_id]).lower()}))
+        if self.release.elr:
+            self.min_isr[topic_id] = self.choices.choice((1, 2, 2, 3, 3))
+            minimum = {"resourceType": 2, "resourceName": name, "name": "min.insync.replicas"}
+            records.append(("CONFIG_RECORD", 0, minimum | {"value": str(self.min_isr[topic_id])}))
         for number in range(self.choices.choice((1, 2))):
             registered = sorted(self.registrations)
             replicas = self.choices.sample(registered, min(len(registered), self.choices.choice((2, 3, 3))))
@@ -337,7 +495,7 @@ class QuorumCluster:
             if not isr:
                 isr = replicas = [active[0]]
             fenced = [broker for broker in replicas if broker not in active]
-            if fenced and self._takes("created on a fenced broker"):
+            if fenced and self.takes("created on a fenced broker"):
                 isr = [*isr, fenced[0]]
             partition = Partition(name, topic_id, number, replicas, isr, isr[0])
             self.partitions.append(partition)
@@ -372,14 +530,14 @@ class QuorumCluster:
             if m != partition.leader and m in self.registrations and self.registrations[m].active
         ]
         fenced = [r for r in partition.replicas if r not in self.registrations or not self.registrations[r].active]
-        if self.fault == "states set back" and partition.partition_epoch > 1 and self._takes("states set back"):
+        if self.fault == "states set back" and partition.partition_epoch > 1 and self.takes("states set back"):
             partition.partition_epoch -= 1
             partition.leader_epoch = max(0, partition.leader_epoch - 1)
             self.write(("PARTITION_RECORD", 0, self._absolute(partition)))
             self.ended = True  # one partition epoch would stand for two states, and answers for either
-        elif fenced and self._takes("fenced broker elected"):
+        elif fenced and self.takes("fenced broker elected"):
             self.write(self.change(partition, leader=fenced[0], isr=[*{*partition.isr, fenced[0]}]))
-        elif self._takes("member that is no replica"):
+        elif self.takes("member that is no replica"):
             stranger = next(iter({*BROKERS} - {*partition.replicas}), 9)
             self.write(self.change(partition, isr=[*partition.isr, stranger]))
         elif others:
@@ -395,8 +553,12 @@ class QuorumCluster:
         if removed is None:
             return
         fields: dict[str, Any] = {"replicas": [broker for broker in partition.replicas if broker != removed]}
+        isr = [member for member in partition.isr if member != removed]
+        if self.release.elr:
+            self.write(*self.rebuilt(partition, isr, self.active, **fields))
+            return
         if removed in partition.isr:
-            fields["isr"] = [member for member in partition.isr if member != removed]
+            fields["isr"] = isr
         self.write(self.change(partition, **fields))
 
     def choice_but(self, values: list[int], excluded: int) -> int | None:
@@ -489,7 +651,7 @@ class QuorumCluster:
         stale = registration is None or registration.broker_epoch != request.broker_epoch
         self.pass_time(3, 9)
         request.decided_at_offset = self.end
-        if stale and not self._takes("former incarnation obeyed"):
+        if stale and not self.takes("former incarnation obeyed"):
             request.error_code = 77
         else:
             code = self._validated(partition, request)
@@ -503,7 +665,12 @@ class QuorumCluster:
 
     def _applied(self, partition: Partition, request: AlterPartition) -> None:
         isr = [member.broker_id for member in request.new_isr]
-        if isr != partition.isr or partition.recovering:
+        if self.release.elr:
+            recovers = {"leaderRecoveryState": 0} if partition.recovering else {}
+            records = self.rebuilt(partition, isr, self.active, **recovers)
+            if records:
+                self.write(*records)
+        elif isr != partition.isr or partition.recovering:
             fields: dict[str, Any] = {"isr": isr} if isr != partition.isr else {}
             if partition.recovering:
                 fields["leaderRecoveryState"] = 0
@@ -514,28 +681,28 @@ class QuorumCluster:
     def _validated(self, partition: Partition, request: AlterPartition) -> int:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
         if request.topic_id != partition.topic_id:
-            return 0 if self.removed and self._takes("removed topic altered") else 100
+            return 0 if self.removed and self.takes("removed topic altered") else 100
         if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
             self.fault = None  # what changes nothing breaks nothing
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
-            if not self._takes("epoch ahead accepted"):
+            if not self.takes("epoch ahead accepted"):
                 return 41
         elif request.leader_epoch < partition.leader_epoch:
-            if not self._takes("stale leader epoch accepted"):
+            if not self.takes("stale leader epoch accepted"):
                 return 74
         elif request.broker_id != partition.leader:
-            if not self._takes("follower accepted"):
+            if not self.takes("follower accepted"):
                 return 42
-        elif request.partition_epoch < partition.partition_epoch and not self._takes("stale partition epoch accepted"):
+        elif request.partition_epoch < partition.partition_epoch and not self.takes("stale partition epoch accepted"):
             return 95
         members = [member.broker_id for member in request.new_isr]
         if not {*members} <= {*partition.replicas} or partition.leader not in members:
             return 42
-        if any(map(self._ineligible, request.new_isr)) and not self._takes("ineligible member accepted"):
-            return 55 if self._takes("foreign code") else 107
-        if self._takes("current leader refused"):
+        if any(map(self._ineligible, request.new_isr)) and not self.takes("ineligible member accepted"):
+            return 55 if self.takes("foreign code") else 107
+        if self.takes("current leader refused"):
             return 74
-        return 107 if self._takes("refused without reason") else 0
+        return 107 if self.takes("refused without reason") else 0
 
     def _ineligible(self, member: IsrMember) -> bool:
         registration = self.registrations.get(member.broker_id)
@@ -554,6 +721,10 @@ class QuorumCluster:
         self.pass_time(500, 900)
         level = {"name": "metadata.version", "featureLevel": self.release.metadata_version}
         self.write(("FEATURE_LEVEL_RECORD", 0, level))
+        if self.release.elr:
+            self.write(("FEATURE_LEVEL_RECORD", 0, {"name": "eligible.leader.replicas.version", "featureLevel": 1}))
+            config = {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "1"}
+            self.write(("CONFIG_RECORD", 0, config))
         for broker in BROKERS[: self.choices.choice((3, 3, 4))]:
             self.pass_time(500, 900)
             self.register(broker)
@@ -565,13 +736,15 @@ class QuorumCluster:
         self.alter_partition("first")
         for _ in range(steps):
             if self.faulty and self.fault is None and self.choices.random() < 0.5:
-                self.fault = self.choices.choice((*REQUEST_FAULTS, *RECORD_FAULTS))
+                more = ELR_FAULTS * 3 if self.release.elr else ()
+                self.fault = self.choices.choice((*REQUEST_FAULTS, *RECORD_FAULTS, *more))
             self._step()
             self.pass_time(1500, 2500)
             if self.ended:
                 break
-        self.write(("NO_OP_RECORD", 0, {}))
-        if self.faulty and self.fault is None and self.choices.random() < 0.2:
+        left, self.fault = self.fault, None
+        self.write(("NO_OP_RECORD", 0, {}))  # the log covers the last request
+        if left == "quorum epoch falls" or (self.faulty and left is None and self.choices.random() < 0.2):
             self.fault = "quorum epoch falls"
             self.write(("NO_OP_RECORD", 0, {}))
         return self.history
@@ -580,9 +753,9 @@ class QuorumCluster:
         step = self.choices.choices(
             (
                 self.alter_partition, self.fence, self.shut_down, self.finish_shut_down, self._come_back, self.unregister,
-                self.create_topic, self.delete_topic, self.elect, self.reassign, self._beat,
+                self.create_topic, self.delete_topic, self.elect, self.reassign, self._beat, self.assign_directories,
             ),
-            (40, 9, 6, 6, 18, 2, 6, 3, 10, 4, 8),
+            (40, 14 if self.release.elr else 9, 6, 6, 18, 2, 6, 3, 10, 4, 8, 3 if self.release.elr else 0),
         )[0]  # fmt: skip
         step()
 

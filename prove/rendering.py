@@ -20,14 +20,19 @@ from prove.history import (
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
     LIST_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     STOP_REPLICA,
+    UNKNOWN_SOFTWARE,
     UPDATE_METADATA,
     AlterPartition,
+    BrokerRegistration,
     Control,
     Decision,
     Elected,
     Event,
+    GroupOffset,
     Heartbeat,
     History,
     IsrUpdated,
@@ -49,8 +54,11 @@ API_KEYS: Final = {
     LEADER_AND_ISR: 4,
     STOP_REPLICA: 5,
     UPDATE_METADATA: 6,
+    OFFSET_COMMIT: 8,
+    OFFSET_FETCH: 9,
     OFFSET_FOR_LEADER_EPOCH: 23,
     "ALTER_PARTITION": 56,
+    "BROKER_REGISTRATION": 62,
     "BROKER_HEARTBEAT": 63,
     "PRODUCE": 0,
     "METADATA": 3,
@@ -119,6 +127,8 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" and version updated to {event.partition_epoch}"
             )
             yield _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
+        case GroupOffset():
+            yield Line(REQUESTS, event.at, _group_offset(event, release), event.id)
         case Produced():
             yield Line(REQUESTS, event.at, _produced(event, release), event.id)
         case MetadataAnswer():
@@ -135,6 +145,8 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield from _record(event)
         case AlterPartition():
             yield Line(REQUESTS, event.at, _alter_partition(event), event.id)
+        case BrokerRegistration():
+            yield Line(REQUESTS, event.at, _registration(event), event.id)
         case Heartbeat():
             yield Line(REQUESTS, event.at, _heartbeat(event), event.id)
         case _:
@@ -425,6 +437,8 @@ def _query(event: Query, release: Release) -> str:
         request, response = _fetch(event)
     elif event.api == LIST_OFFSETS:
         asked = {"partitionIndex": event.partition, "currentLeaderEpoch": event.current_leader_epoch, "timestamp": -1}
+        if event.version < 4:
+            del asked["currentLeaderEpoch"]
         request = {
             "replicaId": event.replica_id,
             "isolationLevel": 0,
@@ -434,6 +448,8 @@ def _query(event: Query, release: Release) -> str:
             "partitionIndex": event.partition, "errorCode": event.error_code, "timestamp": -1, "offset": event.end_offset,
             "leaderEpoch": event.answered_epoch,
         }  # fmt: skip
+        if event.version < 4:
+            del answered["leaderEpoch"]
         response = {"throttleTimeMs": 0, "topics": [{"name": event.topic, "partitions": [answered]}]}
     else:
         asked = {
@@ -447,6 +463,38 @@ def _query(event: Query, release: Release) -> str:
         response = {"throttleTimeMs": 0, "topics": [{"topic": event.topic, "partitions": [answered]}]}
     if event.api == LIST_OFFSETS and event.version >= 10:
         request["timeoutMs"] = 30000
+    header = (event.api, event.version, event.correlation_id, event.client_id)
+    return _completed(event, header, request, response, event.arrived, event.connection, release)
+
+
+def _group_offset(event: GroupOffset, release: Release) -> str:
+    asked: dict[str, Any] = {"partitionIndex": event.partition, "committedOffset": event.offset}
+    answered: dict[str, Any] = {"partitionIndex": event.partition}
+    request: dict[str, Any]
+    response: dict[str, Any]
+    if event.api == OFFSET_COMMIT:
+        if event.leader_epoch is not None:
+            asked["committedLeaderEpoch"] = event.leader_epoch
+        generation = "generationIdOrMemberEpoch" if _since(release, 3, 6) else "generationId"
+        request = {"groupId": event.group_id, generation: 1, "memberId": f"{event.client_id}-5f0c"}
+        if event.version >= 7:
+            request["groupInstanceId"] = None
+        request["topics"] = [{"name": event.topic, "partitions": [asked | {"committedMetadata": ""}]}]
+        response = {"throttleTimeMs": 0, "topics": [{"name": event.topic, "partitions": [answered | {"errorCode": 0}]}]}
+    else:
+        answered["committedOffset"] = event.offset
+        if event.leader_epoch is not None:
+            answered["committedLeaderEpoch"] = event.leader_epoch
+        topics = [{"name": event.topic, "partitions": [answered | {"metadata": "", "errorCode": 0}]}]
+        wanted = [{"name": event.topic, "partitionIndexes": [event.partition]}]
+        if event.version >= 8:
+            request = {"groups": [{"groupId": event.group_id, "topics": wanted}], "requireStable": True}
+            response = {
+                "throttleTimeMs": 0, "groups": [{"groupId": event.group_id, "topics": topics, "errorCode": 0}],
+            }  # fmt: skip
+        else:
+            request = {"groupId": event.group_id, "topics": wanted}
+            response = {"throttleTimeMs": 0, "topics": topics, "errorCode": 0}
     header = (event.api, event.version, event.correlation_id, event.client_id)
     return _completed(event, header, request, response, event.arrived, event.connection, release)
 
@@ -496,11 +544,10 @@ def _metadata_answer(event: MetadataAnswer, release: Release) -> str:
 
 def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
     topic = {"topicId": event.topic_id} if event.version >= 13 else {"topic": event.topic}
-    asked: dict[str, Any] = {
-        "partition": event.partition,
-        "currentLeaderEpoch": event.current_leader_epoch,
-        "fetchOffset": event.offset,
-    }
+    asked: dict[str, Any] = {"partition": event.partition}
+    if event.version >= 9:
+        asked["currentLeaderEpoch"] = event.current_leader_epoch
+    asked["fetchOffset"] = event.offset
     if event.version >= 12:
         asked["lastFetchedEpoch"] = event.epoch
     asked |= {"logStartOffset": 0 if event.replica_id >= 0 else -1, "partitionMaxBytes": 1048576}
@@ -513,6 +560,8 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
         "maxWaitMs": 500, "minBytes": 1, "maxBytes": 10485760, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": 0,
         "topics": [topic | {"partitions": [asked]}], "forgottenTopicsData": [], "rackId": "",
     }  # fmt: skip
+    if event.version < 11:
+        del request["rackId"]
     served, stable = event.error_code == 0, event.last_stable_offset
     answered: dict[str, Any] = {
         "partitionIndex": event.partition,
@@ -525,11 +574,10 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
         answered["divergingEpoch"] = {"epoch": event.diverging[0], "endOffset": event.diverging[1]}
     if event.hint:
         answered["currentLeader"] = {"leaderId": event.hint[0], "leaderEpoch": event.hint[1]}
-    answered |= {
-        "abortedTransactions": None if served else [],
-        "preferredReadReplica": -1,
-        "recordsSizeInBytes": event.records_size,
-    }
+    answered["abortedTransactions"] = None if served else []
+    if event.version >= 11:
+        answered["preferredReadReplica"] = -1
+    answered["recordsSizeInBytes"] = event.records_size
     response = {
         "throttleTimeMs": 0, "errorCode": 0, "sessionId": event.session_id,
         "responses": [topic | {"partitions": [answered]}],
@@ -559,6 +607,7 @@ def _completed(
             "sendTime:0.0,securityProtocol:PLAINTEXT,principal:User:ANONYMOUS,listener:PLAINTEXT,clientInformation:"
             "ClientInformation(softwareName=unknown, softwareVersion=unknown) (kafka.request.logger)"
         )
+    software, its_version = event.software if isinstance(event, Query | GroupOffset) else UNKNOWN_SOFTWARE
     line = {
         "isForwarded": False,
         "requestHeader": {
@@ -568,7 +617,7 @@ def _completed(
         "request": request, "response": response, "connection": ends, "totalTimeMs": total, "requestQueueTimeMs": 0.2,
         "localTimeMs": total - 0.2, "remoteTimeMs": 0.0, "throttleTimeMs": 0, "responseQueueTimeMs": 0.0, "sendTimeMs": 0.0,
         "securityProtocol": "PLAINTEXT", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT",
-        "clientInformation": {"softwareName": "unknown", "softwareVersion": "unknown"},
+        "clientInformation": {"softwareName": software, "softwareVersion": its_version},
     }  # fmt: skip
     printed = json.dumps(line, separators=(",", ":"))
     return f"[{_time(event.at)}] DEBUG Completed request:{printed} (kafka.request.logger)"
@@ -682,6 +731,18 @@ def _alter_partition(event: AlterPartition) -> str:
     response = {"throttleTimeMs": 0, "errorCode": event.error_code, "topics": topics}
     header = ("ALTER_PARTITION", event.version, event.correlation_id, str(event.broker_id))
     ends = f"127.0.0.1:21100-127.0.0.1:{60000 + event.broker_id}-0-6"
+    return _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends)
+
+
+def _registration(event: BrokerRegistration) -> str:
+    request = {
+        "brokerId": event.broker_id, "clusterId": "2WQl209Lv0VYX5In0tcBEA", "incarnationId": event.incarnation_id, "listeners": [],
+        "features": [], "rack": None, "isMigratingZkBroker": False, "logDirs": [],
+        "previousBrokerEpoch": event.previous_broker_epoch,
+    }  # fmt: skip
+    response = {"throttleTimeMs": 0, "errorCode": 0, "brokerEpoch": event.broker_epoch}
+    header = ("BROKER_REGISTRATION", 4, event.correlation_id, str(event.broker_id))
+    ends = f"127.0.0.1:21100-127.0.0.1:{50000 + event.broker_id}-0-1"
     return _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends)
 
 

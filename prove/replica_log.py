@@ -45,10 +45,6 @@ class Log:
         """The newest epoch of the cache, -1 if it is empty: a follower states it as its last fetched epoch."""
         return self.epochs[-1][0] if self.epochs else -1
 
-    def epoch_at_or_below(self, epoch: int) -> int:
-        """The newest epoch of the cache that is not above the given one, -1 if there is none."""
-        return max((entry[0] for entry in self.epochs if entry[0] <= epoch), default=-1)
-
     def append(self, epochs: list[int]) -> None:
         """Append a leader's records."""
         for epoch in epochs:

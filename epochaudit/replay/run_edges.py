@@ -25,7 +25,13 @@ from epochaudit.replay.state.broken_sessions import SESSION
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas
 from epochaudit.replay.state.held_epochs import LATE_MS, change_times
-from epochaudit.replay.state.incarnations import stated_topic, topic_key
+from epochaudit.replay.state.incarnations import (
+    stated_topic,
+    topic_incarnations,
+    topic_key,
+    topic_keys,
+    with_identity,
+)
 from epochaudit.replay.state.unknown_topics import log_times
 from epochaudit.sources.sink import Edges
 
@@ -87,13 +93,16 @@ def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     )
     strays = strays.select(*nodes, F.explode(F.array(F.col("time_ms"), F.col("time_ms") + LATE_MS)).alias("at_ms"))
     deletions = deletions.select(*nodes, F.explode(F.array("from_ms", "until_ms")).alias("at_ms"))
-    refused = of_types(events, "FETCH", "OFFSET_FOR_LEADER_EPOCH").where(
+    refused = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
         binds() | F.coalesce(F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH, F.lit(False))
     )
-    refused = refused.select(
-        "cluster", topic_key().alias("topic_key"), "partition",
-        F.explode(F.array("arrival_ms", "time_ms")).alias("at_ms"),
-    )  # fmt: skip
+    # a Fetch that they are compared with may name the topic by id, or by name
+    refused = with_identity(
+        refused.select("cluster", "topic", "topic_id", "partition", "arrival_ms", "time_ms"), topic_incarnations(events)
+    )
+    refused = refused.withColumn("topic_key", F.explode(topic_keys())).select(
+        *_PARTITION, F.explode(F.array("arrival_ms", "time_ms")).alias("at_ms")
+    )
     joins = join_times(events).select(
         *_PARTITION,
         F.explode(F.array(F.col("start_ms"), F.col("until_ms"), F.col("until_ms") + SLACK_MS)).alias("at_ms"),

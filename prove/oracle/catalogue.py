@@ -10,7 +10,9 @@ from prove.history import History, Key, Verdict
 from prove.oracle import (
     broker_epoch,
     client_metadata,
+    consumer_position,
     controller_epoch,
+    eligible_leader_replicas,
     epoch_order,
     fetch,
     high_watermark,
@@ -19,6 +21,7 @@ from prove.oracle import (
     leader_election,
     leader_hint,
     list_offsets,
+    offset_commit,
     offset_for_leader_epoch,
     produce,
     stop_replica,
@@ -91,6 +94,12 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "LD-02": OracleRule(leader_election.ld02),
     "LD-03": OracleRule(leader_election.ld03),
     "LD-04": OracleRule(leader_election.ld04, key_of_leader_epoch),
+    "EL-01": OracleRule(eligible_leader_replicas.el01),
+    "EL-02": OracleRule(eligible_leader_replicas.el02),
+    "EL-03": OracleRule(eligible_leader_replicas.el03),
+    "EL-04": OracleRule(eligible_leader_replicas.el04),
+    "EL-05": OracleRule(eligible_leader_replicas.el05, key_of_request),
+    "EL-07": OracleRule(eligible_leader_replicas.el07),
     "EP-01": OracleRule(epoch_order.ep01),
     "EP-02": OracleRule(epoch_order.ep02),
     "EP-03": OracleRule(epoch_order.ep03),
@@ -105,6 +114,11 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
 REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "AW-01": OracleRule(produce.aw01, key_of_epoch),
     "BE-06": OracleRule(broker_epoch.be06, key_of_epoch_at_broker),
+    "CO-01": OracleRule(offset_commit.co01),
+    "CO-02": OracleRule(consumer_position.co02, key_of_fetch),
+    "CO-03": OracleRule(offset_commit.co03),
+    "CO-04": OracleRule(consumer_position.co04, key_of_fetch),
+    "CO-05": OracleRule(offset_commit.co05),
     "FF-03": OracleRule(fetch.ff03, key_of_fetch),
     "FF-07": OracleRule(fetch.ff07, key_of_fetch),
     "FF-08": OracleRule(fetch.ff08, key_of_broker),
@@ -120,6 +134,8 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "MD-01": OracleRule(client_metadata.md01, key_of_epoch_at_broker),
     "MD-03": OracleRule(client_metadata.md03, key_of_epoch_at_broker),
     "OE-03": OracleRule(offset_for_leader_epoch.oe03),
+    "TR-01": OracleRule(consumer_position.tr01, key_of_fetch),
+    "TR-02": OracleRule(consumer_position.tr02, key_of_fetch),
     "TR-03": OracleRule(truncation.tr03, key_of_fetch),
     "TR-04": OracleRule(truncation.tr04, key_of_fetch),
     "TR-05": OracleRule(truncation.tr05, key_of_fetch),
@@ -127,11 +143,18 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
+OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
+"""Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
+ZOOKEEPER_REPLICATION_RULES: Final = RULES | {
+    rule: one for rule, one in REPLICATION_RULES.items() if rule not in OF_RECORDS
+}
 ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys()
 
 
 def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
+    if history.release.replicates and history.release.family != "kraft":
+        return ZOOKEEPER_REPLICATION_RULES
     if history.release.replicates:
         return QUORUM_RULES | REPLICATION_RULES | FENCES
     return QUORUM_RULES if history.release.family == "kraft" else RULES

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from prove.history import FETCH, LEADER_AND_ISR, NO_LEADER, Decision, History, MetadataAnswer, Query, Started, State
 from prove.oracle.broker_memory import controls, partitions
 from prove.oracle.metadata_image import asked, changes, is_active, of_change
 from prove.oracle.replication import roles
-from prove.oracle.verdicts import PASS, VIOLATION, Judged, place
+from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
 def ld01(history: History) -> Judged:
@@ -41,18 +39,28 @@ def ld02(history: History) -> Judged:
 
 
 def ld03(history: History) -> Judged:
-    """Who is elected from outside the ISR is permitted to, is marked, and is the whole ISR."""
+    """Who is elected from outside the ISR is eligible or permitted to, is marked, and is the whole ISR.
+
+    An eligible leader replica, or the last known leader, may be elected once no member of the ISR is left. Only the latter is marked.
+    """
     for change in changes(history):
         before, after = change.before, change.after
-        data: Any = change.record.data
         if change.record.kind != "PARTITION_CHANGE_RECORD" or before is None or after.leader in (-1, before.leader):
             continue
-        if after.leader in before.isr:
+        leader, alone = after.leader, after.isr == [after.leader]
+        marks = after.recovery == 1 and before.recovery != 1
+        eligible = leader in before.isr or (leader in before.elr and len(before.isr) <= 1 and alone)
+        if eligible and not marks:
             yield PASS, of_change(change)
-            continue
-        permitted = change.image.unclean.get(after.topic, False)
-        marked = data.get("leaderRecoveryState") == 1 and after.isr == [after.leader]
-        yield (PASS if permitted and marked else VIOLATION), of_change(change)
+        elif not alone or after.recovery != 1:
+            yield VIOLATION, of_change(change)
+        elif change.image.unclean.get(after.topic, False):
+            yield PASS, of_change(change)
+        elif before.isr or before.last_known_elr not in ([], [leader]):
+            yield VIOLATION, of_change(change)
+        else:
+            knows = before.last_known_elr == [leader] and not after.elr
+            yield (PASS if knows else UNVERIFIABLE), of_change(change)
 
 
 def ld04(history: History) -> Judged:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from prove.history import FETCH, Control, Event, History, Key, ProcessStarts, Query, Start, Started
+from prove.history import FETCH, History, Key, ProcessStarts, Query
 from prove.oracle.broker_memory import replayed
+from prove.oracle.replication import starts_of
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
 
 BEFORE_EPOCH: Final = (3, 6, 56)
@@ -70,10 +71,3 @@ def lacks_a_line(history: History, event: Query, held: int) -> bool:
                 states_previous = start.leads or not since(history.release.version, 3, 6)
                 return min(others) < start.leader_epoch and not (states_previous and start.previous_epoch == held)
     return True
-
-
-def starts_of(event: Event) -> tuple[Start, ...]:
-    """The replicas that start by an event."""
-    if isinstance(event, Control):
-        return event.starts
-    return (event.start,) if isinstance(event, Started) and event.start is not None else ()

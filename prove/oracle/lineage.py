@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import NO_LEADER, History, Started
+from prove.history import NO_LEADER, Decision, History, State
 from prove.oracle.metadata_image import changes
-from prove.oracle.replication import starts
+from prove.oracle.replication import PartitionEpoch, starts, starts_of
 from prove.oracle.verdicts import since
 
 CLEAN = "clean"
 UNCLEAN = "unclean"
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Epoch:
     """A leader epoch after the first. isr: of the state before. start: None if no line states it.
 
-    never_begun: its leader began a later epoch straight after an earlier one.
+    never_begun: its leader began a later epoch straight after an earlier one. known: the state just before is recorded.
     """
 
     partition: int
@@ -28,16 +29,20 @@ class Epoch:
     isr: tuple[int, ...]
     start: int | None
     never_begun: bool
+    known: bool = True
 
     @property
     def election(self) -> str:
-        """Clean: the leader was a member of the ISR."""
+        """Clean: the leader was a member of the ISR just before."""
+        if not self.known:
+            return UNKNOWN
         return CLEAN if self.leader in self.isr else UNCLEAN
 
 
 def epochs(history: History) -> Iterator[Epoch]:
-    """The leader epochs that records begin, without the first of each partition."""
+    """The leader epochs that controllers begin, without the first of each partition."""
     begun = starts(history)
+    yield from _decided(history, begun)
     for change in changes(history):
         before, after = change.before, change.after
         if before is None or after.leader_epoch == before.leader_epoch:
@@ -48,15 +53,41 @@ def epochs(history: History) -> Iterator[Epoch]:
         yield Epoch(after.number, after.topic, after.leader_epoch, after.leader, tuple(before.isr), start, never)
 
 
+def _decided(history: History, begun: dict[PartitionEpoch, int]) -> Iterator[Epoch]:
+    """ZooKeeper: what controllers decided. Leaders change the ISR in between, and raise the partition epoch: no log shows their ISRs."""
+    before: dict[int, State] = {}
+    for event in history.events:
+        if not isinstance(event, Decision) or event.state is None:
+            continue
+        state = event.state
+        last = before.get(state.partition)
+        before[state.partition] = state
+        if last is None or state.leader_epoch == last.leader_epoch:
+            continue
+        key = state.partition, state.leader_epoch
+        start = begun.get(key)
+        never = start is None and state.leader != NO_LEADER and _never_begun(history, state.leader, *key)
+        adjacent = state.partition_epoch == last.partition_epoch + 1
+        yield Epoch(state.partition, state.topic, state.leader_epoch, state.leader, last.isr, start, never, adjacent)
+
+
 def _never_begun(history: History, leader: int, partition: int, epoch: int) -> bool:
     """Whether a line of the leader names an earlier epoch as the one before a later one."""
     old = not since(history.release.version, 3, 6)  # later ones print of a follower what it has just assigned
     return any(
-        -1 < event.start.previous_epoch < epoch < event.start.leader_epoch
+        -1 < start.previous_epoch < epoch < start.leader_epoch and start.partition == partition and (start.leads or old)
         for event in history.of(leader)
-        if isinstance(event, Started) and event.start is not None and event.start.partition == partition
-        and (event.start.leads or old)
-    )  # fmt: skip
+        for start in starts_of(event)
+    )
+
+
+def leaders(history: History) -> dict[PartitionEpoch, int]:
+    """Who was elected in each leader epoch; -1: nobody."""
+    found = {(change.after.number, change.after.leader_epoch): change.after.leader for change in changes(history)}
+    for event in history.events:
+        if isinstance(event, Decision) and event.state is not None:
+            found[event.state.partition, event.state.leader_epoch] = event.state.leader
+    return found
 
 
 def unknown_between(all_epochs: list[Epoch], partition: int, low: int, high: int) -> bool:

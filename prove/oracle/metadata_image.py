@@ -15,6 +15,7 @@ from prove.history import AlterPartition, History, Key, Record
 from prove.oracle.verdicts import at
 
 NO_BUMP_ON_SHRINK: Final = 12
+MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass
@@ -45,6 +46,8 @@ class Partition:
     leader_epoch: int
     partition_epoch: int
     recovery: int = 0
+    elr: list[int] = field(default_factory=list)
+    last_known_elr: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -56,12 +59,16 @@ class Image:
     partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
     metadata_version: int = 0
+    elr_level: int = 0
+    min_isr: dict[str, int] = field(default_factory=dict)
 
     def apply(self, record: Record) -> Partition | None:
         """Apply a record, and return the partition that it changed."""
         data: Any = record.data
-        if record.kind == "FEATURE_LEVEL_RECORD":
+        if record.kind == "FEATURE_LEVEL_RECORD" and data["name"] == "metadata.version":
             self.metadata_version = data["featureLevel"]
+        elif record.kind == "FEATURE_LEVEL_RECORD":
+            self.elr_level = data["featureLevel"]
         elif record.kind == "REGISTER_BROKER_RECORD":
             self.brokers[data["brokerId"]] = Registration(
                 data["brokerEpoch"], data["incarnationId"], data["fenced"], data["inControlledShutdown"]
@@ -74,9 +81,12 @@ class Image:
             registration.shutting_down = registration.shutting_down or data.get("inControlledShutdown", 0) == 1
         elif record.kind == "TOPIC_RECORD":
             self.names[data["topicId"]] = data["name"]
+        elif record.kind == "CONFIG_RECORD" and data["name"] == MIN_ISR:
+            self.min_isr[data["resourceName"]] = int(data["value"])
         elif record.kind == "CONFIG_RECORD":
             self.unclean[data["resourceName"]] = data["value"] == "true"
         elif record.kind == "REMOVE_TOPIC_RECORD":
+            self.min_isr.pop(self.names[data["topicId"]], None)
             self.partitions = {key: one for key, one in self.partitions.items() if key[0] != data["topicId"]}
         elif record.kind == "PARTITION_RECORD":
             key = data["topicId"], data["partitionId"]
@@ -90,6 +100,8 @@ class Image:
             partition.isr = data.get("isr", partition.isr)
             partition.replicas = data.get("replicas", partition.replicas)
             partition.recovery = data.get("leaderRecoveryState", partition.recovery)
+            partition.elr = data.get("eligibleLeaderReplicas", partition.elr)
+            partition.last_known_elr = data.get("lastKnownElr", partition.last_known_elr)
             if "leader" in data:
                 partition.leader = data["leader"]
                 partition.leader_epoch += 1

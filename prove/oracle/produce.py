@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import NO_LEADER, History, Produced, Started
+from prove.history import NO_LEADER, History, Produced
 from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
-from prove.oracle.replication import roles
+from prove.oracle.replication import roles, starts_of
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 ALL = -1
@@ -68,9 +68,9 @@ def _answers(history: History, lineage: list[Epoch]) -> Iterator[_Answer]:
             and one.start is None
             and not one.never_begun
             and not any(
-                later.id > event.id and isinstance(later, Started) and later.start is not None
-                and later.start.partition == event.partition and later.start.leader_epoch < one.leader_epoch
+                later.id > event.id and start.partition == event.partition and start.leader_epoch < one.leader_epoch
                 for later in history.of(event.node)
+                for start in starts_of(later)
             )
             for one in lineage
         )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import FETCH, Event, History, ProcessStarts, Query, Start, Started
+from prove.history import FETCH, Control, Event, History, ProcessStarts, Query, Start, Started
 
 PartitionEpoch = tuple[int, int]
 """(partition, leader epoch)."""
@@ -28,11 +28,18 @@ class Served:
         return self.start is not None and self.start.leads
 
 
-def started(history: History) -> Iterator[tuple[Started, Start]]:
+def starts_of(event: Event) -> tuple[Start, ...]:
+    """The replicas that start by an event."""
+    if isinstance(event, Control):
+        return event.starts
+    return (event.start,) if isinstance(event, Started) and event.start is not None else ()
+
+
+def started(history: History) -> Iterator[tuple[Event, Start]]:
     """The lines of replicas that start at a leader epoch."""
     for event in history.events:
-        if isinstance(event, Started) and event.start is not None:
-            yield event, event.start
+        for start in starts_of(event):
+            yield event, start
 
 
 def roles(history: History) -> Iterator[tuple[Event, dict[int, Start], int]]:
@@ -44,8 +51,8 @@ def roles(history: History) -> Iterator[tuple[Event, dict[int, Start], int]]:
             if isinstance(event, ProcessStarts):
                 held, process = {}, process + 1
             yield event, held, process
-            if isinstance(event, Started) and event.start is not None:
-                held[event.start.partition] = event.start
+            for start in starts_of(event):
+                held[start.partition] = start
 
 
 def served(history: History, api: str) -> Iterator[Served]:

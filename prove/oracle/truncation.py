@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prove.history import FETCH, NO_LEADER, History, ProcessStarts, Query, Started
+from prove.history import FETCH, NO_LEADER, History, ProcessStarts, Query
 from prove.oracle.leader_epoch_fence import lacks_a_line
-from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
-from prove.oracle.metadata_image import changes
-from prove.oracle.replication import answered_fetches, served, started, starts
+from prove.oracle.lineage import CLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
+from prove.oracle.replication import answered_fetches, served, started, starts, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 REFUSED_BEFORE = (3, 6, 74, 75, 100, 103)
@@ -69,10 +68,18 @@ def tr05(history: History) -> Judged:
         epoch, end = query.diverging
         if after is None:
             yield UNVERIFIABLE, key
-        elif after.current_leader_epoch != query.current_leader_epoch:
+        elif after.current_leader_epoch != query.current_leader_epoch or _obeys(after, epoch, end):
             yield PASS, key
-        else:
-            yield (PASS if after.offset <= end or -1 < after.epoch < epoch else VIOLATION), key
+        else:  # sessions have one request each: correlation ids alone show that none is missing in between
+            yield (VIOLATION if after.correlation_id == query.correlation_id + 1 else UNVERIFIABLE), key
+
+
+def _obeys(after: Query, epoch: int, end: int) -> bool:
+    """A follower fetches at the end that it was answered, or below, or states an older epoch to search on, or its log is empty."""
+    below = after.offset <= end
+    if after.epoch < 0:
+        return below or after.offset == 0
+    return after.epoch < epoch or (after.epoch == epoch and below)
 
 
 def tr09(history: History) -> Judged:
@@ -105,9 +112,11 @@ def _led_before(
 def tr06(history: History) -> Judged:
     """A leader epoch does not start below what had been committed before it."""
     known = [*_committed(history)]
-    answering = {one.query.node for one in answered_fetches(history)}
+    answering = {
+        one.query.node for one in served(history, FETCH)
+    }  # also who refused all of them: its request log is there
     lineage = list(epochs(history))
-    leaders = {(change.after.number, change.after.leader_epoch): change.after.leader for change in changes(history)}
+    elected = leaders(history)
     for one in lineage:
         if one.leader == NO_LEADER:
             continue
@@ -129,9 +138,9 @@ def tr06(history: History) -> Judged:
             yield PASS, key
             continue
         led = [
-            leaders[one.partition, n]
+            elected[one.partition, n]
             for n in range(one.leader_epoch)
-            if leaders.get((one.partition, n), NO_LEADER) >= 0
+            if elected.get((one.partition, n), NO_LEADER) >= 0
         ]
         yield (PASS if bounds and led[-1] in answering else UNVERIFIABLE), key
 
@@ -147,12 +156,12 @@ def _proved(history: History, one: Epoch) -> bool:
         for event in history.of(node):
             if isinstance(event, ProcessStarts):
                 ran = False
-            if not isinstance(event, Started) or event.start is None or event.start.partition != one.partition:
-                continue
-            start = event.start
-            if start.leader_epoch == one.leader_epoch:
-                processes[node] = ran and one.start is not None and start.offset <= one.start
-            ran = ran or start.leader_epoch < one.leader_epoch
+            for start in starts_of(event):
+                if start.partition != one.partition:
+                    continue
+                if start.leader_epoch == one.leader_epoch:
+                    processes[node] = ran and one.start is not None and start.offset <= one.start
+                ran = ran or start.leader_epoch < one.leader_epoch
     return any(fits and node in one.isr for node, fits in processes.items())
 
 

@@ -12,16 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster
+from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster, zookeeper_data_plane
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
 from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
-from prove.quorum_cluster import RECORD_FAULTS, REQUEST_FAULTS
+from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
 from prove.rendering import write
 from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
 
-HISTORIES = (*range(900_001, 900_056), 100511, 100727)  # the last two have subjects of LD-05 and SR-08, which are rare
+HISTORIES = (
+    *range(900_001, 900_054),
+    100011,
+    100026,
+    100383,
+    100777,
+)  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
 
@@ -80,12 +86,39 @@ FOUND_BY = {
     "older leader is hinted": {"LH-01"},
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
+    "eligible replica in the ISR": {"EL-01"},
+    "eligible replica out of nowhere": {"EL-02"},
+    "elected past the ISR": {"EL-03"},
+    "eligible replicas kept above min ISR": {"EL-04"},
+    "unclean incarnation kept eligible": {"EL-05"},
+    "eligible replica forgotten": {"EL-07"},
+    "position is not validated": {"TR-01", "TR-02", "CO-04"},
+    "committed epoch is ignored": {"CO-02"},
+    "epoch from the future is committed": {"CO-01"},
+    "older epoch is committed": {"CO-03"},
 }
 """Planted breach -> the rules of which at least one reports it."""
+WITHOUT_RECORDS = {
+    "high watermark ahead of the ISR",
+    "stranger is served",
+    "older leader is hinted",
+    "joins below the epoch's start",
+    "fetches as its former incarnation",
+}
+"""Planted breaches of which ZooKeeper mode logs too little: their rules have no oracle there, or can only say that they do not know."""
 PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "ZooKeeper": (zookeeper_cluster, (*CONTROL_FAULTS, *CONTROLLER_FAULTS, *QUERY_FAULTS), {"LD-01"}),
-    "KRaft": (quorum_cluster, (*REQUEST_FAULTS, *RECORD_FAULTS), set()),
-    "data plane": (data_plane_cluster, tuple(data_plane_cluster.FAULTS), {"AW-01", "LD-04", "MD-01"}),
+    "KRaft": (quorum_cluster, (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS), set()),
+    "data plane": (
+        data_plane_cluster,
+        tuple(fault for fault in data_plane_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
+        {"AW-01", "LD-04", "MD-01", "TR-01"},
+    ),
+    "ZooKeeper data plane": (
+        zookeeper_data_plane,
+        tuple(fault for fault in data_plane_cluster.FAULTS if fault not in WITHOUT_RECORDS),
+        {"AW-01", "TR-01"},
+    ),
 }
 """Kind of cluster -> its simulator, its planted breaches, and rules that report something of what is planted for others."""
 

@@ -151,14 +151,17 @@ def _assigned(events: DataFrame) -> DataFrame:
 
 def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds newer_epoch and newer_ref. One row per (node, partition) with such a request is broadcast."""
-    unknown = of_types(events, "FETCH").where(
+    unknown = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
         F.col("in_request")
         & (F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH)
         & (F.col("current_leader_epoch") >= 0)
     )
     key = ("cluster", "node", "topic_key", "partition")
     first = F.min(F.struct("arrival_ms", ref().alias("ref"))).alias("first")
-    asked = unknown.withColumn("topic_key", topic_key()).groupBy(*key, "current_leader_epoch").agg(first)
+    # rows have the id of a topic that their request names
+    asked = unknown.groupBy("cluster", "node", "topic", "topic_id", "partition", "current_leader_epoch").agg(first)
+    asked = with_identity(asked, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    asked = asked.groupBy(*key, "current_leader_epoch").agg(F.min("first").alias("first"))
     entry = F.struct(F.col("current_leader_epoch").alias("epoch"), "first.arrival_ms", "first.ref")
     asked = asked.groupBy(*key).agg(F.collect_list(entry).alias("asked"))
     joined = rows.join(F.broadcast(asked), list(key), "left")

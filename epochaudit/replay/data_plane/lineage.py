@@ -15,7 +15,7 @@ from epochaudit.replay.data_plane.acknowledged_writes import answered_epochs, wi
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.filtered_logs import answering_nodes
-from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
 from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
 from epochaudit.replay.state.places import of_last, then_by_place
@@ -132,7 +132,21 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
 @checkpointed
 def epochs_of(events: DataFrame) -> DataFrame:
     """One row per recorded leader epoch: `with_elections` of `by_epoch`, with topic_key."""
-    return with_elections(by_epoch(leader_states(events))).withColumn("topic_key", topic_key())
+    states = leader_states(events).unionByName(_passing_over(events), allowMissingColumns=True)
+    return with_elections(by_epoch(states)).withColumn("topic_key", topic_key())
+
+
+def _passing_over(events: DataFrame) -> DataFrame:
+    """The lines of followers that began an epoch after one that is not just before, and name no leader (2.6 to 3.2).
+
+    Such a line states nothing of the epoch that it begins, but that its broker had not begun those in between.
+    """
+    lines = replica_starts(events).where(F.col("proven") & ~F.col("is_leader") & F.col("leader").isNull())
+    passes = (F.col("previous_epoch") >= 0) & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
+    return lines.where(passes).select(
+        "cluster", "node", F.lit("FOLLOWER_STARTS").alias("event_type"), "topic", "topic_id", "ambiguous_name", "partition",
+        "leader_epoch", "previous_epoch", "own_ref",
+    )  # fmt: skip
 
 
 @checkpointed

@@ -53,6 +53,8 @@ def positions(events: DataFrame) -> DataFrame:
       committed_with         the leader epoch that the coordinator returned with the offset, in words; null unless resumed
       lowest_offset_fetch_epoch   the lowest epoch of all the coordinator's answers with that offset; -1: one has none
       reached_itself         the client read up to the offset, or ListOffsets returned it to the client, at any time
+      may_be_reset           before, and not in a leader epoch below position_epoch, ListOffsets returned the offset to the client: a
+                             position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils)
       asked                  before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
       refused_epoch, refused_ref   the newest leader epoch below position_epoch in which its fetch at the offset was refused with 74
                              FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
@@ -368,6 +370,9 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
         F.col("diverged.start_ref").alias("crossed_ref"),
         (F.size("beyond") > 0).alias("crossing_uncertain"),
         (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
+        F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m)).alias(
+            "may_be_reset"
+        ),
         _detected().alias("detected"), "lowest_offset_fetch_epoch", "reached_itself",
         F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",

@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
 from epochaudit.rules.truncation.position_validation import (
+    RETURNED_BY_LIST_OFFSETS,
     SHARED,
     can_validate,
     crossing,
@@ -36,9 +37,9 @@ class TruncatedCommitResumed(Rule):
     ## What is allowed
     The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
     position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing. It is
-    exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3. TR-01 judges an offset that was
-    committed or returned without a leader epoch (CO-05 counts such commits), if the client that committed it is known to
-    have read up to it.
+    exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3, or ListOffsets returned the same
+    offset to it, as clients skip the validation of such a position. TR-01 judges an offset that was committed or returned
+    without a leader epoch (CO-05 counts such commits), if the client that committed it is known to have read up to it.
 
     ## What to do
     Stop the group, reset it to the first skipped offset that the finding reports with `kafka-consumer-groups.sh
@@ -121,7 +122,11 @@ class TruncatedCommitResumed(Rule):
             ),
             *map(
                 with_committed_only,
-                crossing(can_validate(), "the protocol versions in use do not let the client validate its position"),
+                crossing(
+                    can_validate(),
+                    "the protocol versions in use do not let the client validate its position",
+                    (committed, truncated, election, RETURNED_BY_LIST_OFFSETS),
+                ),
             ),
             otherwise=passed(expected=validated, observed=resumed, because=(committed,)),
         )

@@ -15,6 +15,10 @@ from epochaudit.rules.rule import CRITICAL, Branch, exposed, passed, unverifiabl
 # Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
 FIRST_VALIDATING_BROKER: Final = release("2.3")
 JAVA: Final = "apache-kafka-java"
+RESET: Final = "the client may have this position from ListOffsets: it then has no leader epoch to validate it with"
+RETURNED_BY_LIST_OFFSETS: Final = (
+    "ListOffsets had returned {fetch_offset} to {client_id} before: clients do not validate a position that was reset"
+)
 SHARED: Final = "several consumers share the client id"
 
 
@@ -27,12 +31,16 @@ def can_validate() -> Column:
     )
 
 
-def crossing(could_validate: Column, no_fence: str) -> tuple[Branch, ...]:
-    """The verdicts on a position that may lie beyond a truncation; `no_fence`: why the client could not validate it."""
+def crossing(could_validate: Column, no_fence: str, because_reset: tuple[str, ...]) -> tuple[Branch, ...]:
+    """The verdicts on a position that may lie beyond a truncation; `no_fence`: why the client could not validate it.
+
+    because_reset: the sentences on a position that may be from ListOffsets.
+    """
     crossed = col("crossed")
     return (
         passed(crossed & col("detected").isNotNull()),
         unverifiable(crossed & col("shared_client_id"), SHARED),
+        exposed(crossed & could_validate & col("may_be_reset"), RESET, because=because_reset),
         violation(crossed & could_validate),
         exposed(crossed, no_fence),
         unverifiable(

@@ -6,7 +6,14 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import SHARED, can_validate, severity_of_crossing, topic_unknown
+from epochaudit.rules.truncation.position_validation import (
+    RESET,
+    RETURNED_BY_LIST_OFFSETS,
+    SHARED,
+    can_validate,
+    severity_of_crossing,
+    topic_unknown,
+)
 
 _HELD = (
     "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
@@ -39,7 +46,7 @@ class TruncationCrossedSilently(Rule):
     position from ListOffsets, or lastFetchedEpoch in the request. A position that it never read up to (a seek) proves
     nothing. A start exactly at the position loses nothing. An unclean election after the new epoch may restore the old
     history: then the rule claims nothing. It is exposed instead of a violation if the client could not know: Fetch below 9,
-    no epoch with the committed offset, brokers before 2.3.
+    no epoch with the committed offset, a position that ListOffsets returned (clients skip its validation), brokers before 2.3.
 
     ## What to do
     Stop the consumer, reset its group to the first skipped offset that the finding reports with
@@ -84,6 +91,7 @@ class TruncationCrossedSilently(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         could_validate = can_validate() & (~col("resumed") | col("position_epoch_stated"))
         crossed = col("crossed")
+        reset = (*self.because[:4], RETURNED_BY_LIST_OFFSETS)
         return first_of(
             unverifiable(
                 col("position_epoch").isNull(),
@@ -112,6 +120,7 @@ class TruncationCrossedSilently(Rule):
                 observed=_FETCHED,
                 because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
             ),
+            exposed(crossed & could_validate & col("may_be_reset"), RESET, because=reset),
             violation(crossed & could_validate),
             exposed(crossed, "the protocol versions in use gave the client no epoch to validate with"),
             unverifiable(
