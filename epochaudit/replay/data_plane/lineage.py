@@ -159,7 +159,8 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     """Adds own (row of `replica_ends` for the leader's line), members (those for the followers' lines), before (`_bounds`)."""
     ends = replica_ends(events).withColumn("topic_key", topic_key())
     end = F.struct(
-        "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "same_process", "process_epoch", "loaded", "loaded_ref",
+        "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
+        "loaded", "loaded_ref",
         "truncated_to", "truncated_ref", "recovered_ref", "commits_alone",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
@@ -172,7 +173,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     )  # fmt: skip
     stated_by = F.when(F.col("end.high_watermark").isNull(), F.col("end.loaded_ref")).otherwise(F.col("end.own_ref"))
     stated = of_epochs.select(
-        *_KEY, "until", F.col("end.node").alias("of"), F.col("end.epoch_before").alias("since"), F.lit(STATED_BY_REPLICA).alias("kind"),
+        *_KEY, "until", F.col("end.node").alias("of"), F.col("end.known_since").alias("since"), F.lit(STATED_BY_REPLICA).alias("kind"),
         F.coalesce("end.high_watermark", "end.loaded").alias("knew"), F.col("end.start_offset").alias("ended"),
         F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
         F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),

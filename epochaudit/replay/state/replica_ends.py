@@ -41,6 +41,8 @@ def replica_ends(events: DataFrame) -> DataFrame:
       leader_epoch, is_leader, start_offset (the log end offset), high_watermark, own_ref   of the line; null for a new log.
                        start_offset and high_watermark are null if the follower's line has none
       epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded, or a file is missing between
+      known_since      the leader epoch in which the replica may have learned the line's high watermark: epoch_before of the first of
+                       the lines up to this one that have it or a higher one, or the epoch of that line itself
       same_process     one process wrote this line and that of the stretch before: server.log is recorded, without a start between
       process_epoch    the lowest leader epoch that this process has a line of, up to this one
       loaded, loaded_ref   the high watermark with which the log was loaded in this stretch, before it was truncated
@@ -77,16 +79,21 @@ def replica_ends(events: DataFrame) -> DataFrame:
     # a load after the truncation is of a later process, whose lines are missing
     in_order = F.coalesce(F.col("load.own_ref.time_ms") <= F.col("truncation.own_ref.time_ms"), F.lit(True))
     adjoins = F.coalesce(F.col("start.own_ref.time_ms") <= F.col("before.start.gap_ms"), F.lit(True))
-    return stretches.withColumns(
+    known = F.coalesce(F.col("start.high_watermark") <= F.lag("start.high_watermark").over(own), F.lit(False))
+    stretches = stretches.withColumns(
         {
             "before": before,
             "process_epoch": F.min("start.leader_epoch").over(of_process),
             "recovered": F.last("recovery", ignorenulls=True).over(all_before),
+            "rises": F.count(F.when(~known, 1)).over(own),
         }
-    ).select(
+    ).withColumn("epoch_before", F.when(adjoins, F.col("before.start.leader_epoch")))
+    since_rise = Window.partitionBy(*_REPLICA, "log", "rises").orderBy("stretch")
+    known_since = F.first(F.coalesce("epoch_before", "start.leader_epoch")).over(since_rise)
+    return stretches.withColumn("known_since", known_since).select(
         *_REPLICA, "topic_id", "ambiguous_name",
         *(F.col(f"start.{name}").alias(name) for name in ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref")),
-        F.when(adjoins, F.col("before.start.leader_epoch")).alias("epoch_before"),
+        "epoch_before", "known_since",
         F.coalesce(F.col("has_server_log") & (F.col("before.last_process") == F.col("process")), F.lit(False)).alias("same_process"),
         "process_epoch",
         F.when(in_order, F.col("load.at")).alias("loaded"),
