@@ -21,6 +21,8 @@ from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
 from prove.rendering import write
 from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
 
+pytestmark = pytest.mark.minutes
+
 HISTORIES = (
     *range(900_001, 900_054),
     100011,
