@@ -145,10 +145,8 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need this environment's packages
     sized = _sized(plain_bytes)
     here = LOCAL if (master or LOCAL_MASTER).startswith(LOCAL_MASTER) else STARTED_HERE
-    if here is LOCAL:
-        os.environ.setdefault(
-            "SPARK_LOCAL_IP", LOCAL["spark.driver.host"]
-        )  # else Spark asks DNS for this machine's name
+    if here is LOCAL:  # else Spark asks a name server for this machine's name
+        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
     archived = {OPTIONS: sized[OPTIONS] + archived_classes()}
     settings = {**here, **ALWAYS, **sized, **archived, **(_delta() if warehouse else {}), **(conf or {})}
     with _quiet(debug):

@@ -253,7 +253,7 @@ def test_the_queries_of_the_documentation_run(spark: SparkSession, put: Put, nig
     """Those of docs/warehouse.md, over a warehouse with a finding and a bad line."""
     put("broker-1/server.log", appended(1, 5, 100) + appended(2, 6, 110)[:-70] + "\n")
     assert night(put("broker-2/server.log", appended(3, 5, 100))).findings == ()
-    [finding] = night(put("broker-1/server.log.2", appended(4, 4, 120))).findings
+    [finding] = night(put("broker-1/server.log.1", appended(4, 4, 120))).findings
     results = {}
     for query in queries(Path("docs/warehouse.md").read_text("utf-8")):
         result = spark.sql(query.replace("/tables/kafka", str(tmp_path / "warehouse")))
