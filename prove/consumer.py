@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from prove.history import NO_EPOCH, NO_LEADER, UNKNOWN_SOFTWARE, Software
 
 if TYPE_CHECKING:
-    from prove.data_plane_cluster import DataPlaneCluster, Node
+    from prove.data_plane_cluster import DataPlaneCluster
     from prove.quorum_cluster import Partition
+    from prove.replicating_cluster import Node
 
 FAULTS: Final = {
     "position is not validated": 0.6,
@@ -108,7 +109,7 @@ class Consumer:
                 self.seen_epoch = epoch
 
     def _begin(self) -> None:
-        """Resume from the group's offset, or begin at the first record, or where the reset policy says."""
+        """Resume from the group's offset, or begin where auto.offset.reset sends it."""
         found = self.cluster.fetch_offset(self) if self.group_id else None
         if found is None:
             self.awaits_reset = self.cluster.choices.random() < 0.4

@@ -55,7 +55,7 @@ REQUEST_FAULTS: Final = (
 """What the controller does wrong with one request."""
 
 RECORD_FAULTS: Final = (
-    "kept in the ISR",
+    "stays in the ISR",
     "fenced broker elected",
     "leader outside the ISR",
     "created on a fenced broker",
@@ -74,8 +74,8 @@ ELR_FAULTS: Final = (
     "eligible replica in the ISR",
     "eligible replica out of nowhere",
     "elected past the ISR",
-    "eligible replicas kept above min ISR",
-    "unclean incarnation kept eligible",
+    "eligible replicas remain above min ISR",
+    "unclean incarnation stays eligible",
     "eligible replica forgotten",
 )
 """What a controller that keeps eligible leader replicas writes wrongly."""
@@ -239,7 +239,7 @@ class QuorumCluster:
             elr.remove(next(iter({*before} & {*elr})))
         elif before and len(isr) >= required and {*before} & {*isr} and self.takes("eligible replica in the ISR"):
             elr = sorted({*before} & {*isr})
-        elif {*before} - {*isr} and len(isr) >= required and self.takes("eligible replicas kept above min ISR"):
+        elif {*before} - {*isr} and len(isr) >= required and self.takes("eligible replicas remain above min ISR"):
             elr = sorted({*before} - {*isr})
         leader, unclean = self._elected(partition, isr, elr, live)
         if leader != partition.leader:
@@ -307,7 +307,7 @@ class QuorumCluster:
             return
         self.incarnations += 1
         clean = before is not None and self.choices.random() < 0.5 if self.release.elr else False
-        if self.release.elr and not clean and not self.takes("unclean incarnation kept eligible"):
+        if self.release.elr and not clean and not self.takes("unclean incarnation stays eligible"):
             lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
             records = [
                 record
@@ -371,7 +371,7 @@ class QuorumCluster:
         for partition in self.partitions:
             if broker not in partition.isr:
                 continue
-            if len(partition.isr) > 1 and self.takes("kept in the ISR"):
+            if len(partition.isr) > 1 and self.takes("stays in the ISR"):
                 continue
             isr = [member for member in partition.isr if member != broker]
             if self.release.elr:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from prove.data_plane_cluster import NODES, DataPlaneCluster, Held, Node
+from prove.data_plane_cluster import DataPlaneCluster
 from prove.history import (
     LEADER_AND_ISR,
     UPDATE_METADATA,
@@ -26,6 +26,7 @@ from prove.history import (
 )
 from prove.quorum_cluster import Partition
 from prove.replica_log import Log
+from prove.replicating_cluster import NODES, Held, Node
 
 RELEASES: Final = (
     Release("2.8.2", "json", 5, 3, 7, 12, 6, 4, produce=9, metadata=11),
@@ -191,12 +192,7 @@ class ZooKeeperDataPlane(DataPlaneCluster):
             self.boot(broker)
         self.create_topic()
         self.pass_time(900, 1500)
-        for node in self.up():
-            self.publish(node)
-        self.employ_consumers()
-        for _ in range(2 * steps):
-            self._step()
-            self.pass_time(1500, 2500)
+        self.take_steps(2 * steps)
         return self.history
 
 

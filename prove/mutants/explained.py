@@ -59,7 +59,7 @@ def stale(
     """
     there = {mutant.key for mutant in mutants}
     modules = {module for module, *_ in there}
-    gone = [
+    without_mutant = [
         (one, "there is no such mutant") for key, one in known.items() if one.module in modules and key not in there
     ]
-    return gone + [(one, "a case kills it") for key, one in known.items() if key in killed]
+    return without_mutant + [(one, "a case kills it") for key, one in known.items() if key in killed]

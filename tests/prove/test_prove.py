@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import data_plane_cluster, quorum_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove import data_plane_cluster, quorum_cluster, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
@@ -56,7 +56,7 @@ FOUND_BY = {
     "follower accepted": {"IS-13"},
     "former incarnation obeyed": {"BE-03"},
     "current leader refused": {"IS-12"},
-    "kept in the ISR": {"IS-07"},
+    "stays in the ISR": {"IS-07"},
     "fenced broker elected": {"LD-02"},
     "leader outside the ISR": {"LD-01"},
     "created on a fenced broker": {"IS-08"},
@@ -91,8 +91,8 @@ FOUND_BY = {
     "eligible replica in the ISR": {"EL-01"},
     "eligible replica out of nowhere": {"EL-02"},
     "elected past the ISR": {"EL-03"},
-    "eligible replicas kept above min ISR": {"EL-04"},
-    "unclean incarnation kept eligible": {"EL-05"},
+    "eligible replicas remain above min ISR": {"EL-04"},
+    "unclean incarnation stays eligible": {"EL-05"},
     "eligible replica forgotten": {"EL-07"},
     "position is not validated": {"TR-01", "TR-02", "CO-04"},
     "committed epoch is ignored": {"CO-02"},
@@ -113,12 +113,12 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "KRaft": (quorum_cluster, (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS), set()),
     "data plane": (
         data_plane_cluster,
-        tuple(fault for fault in data_plane_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
+        tuple(fault for fault in replicating_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
         {"AW-01", "LD-04", "MD-01", "TR-01"},
     ),
     "ZooKeeper data plane": (
         zookeeper_data_plane,
-        tuple(fault for fault in data_plane_cluster.FAULTS if fault not in WITHOUT_RECORDS),
+        tuple(fault for fault in replicating_cluster.FAULTS if fault not in WITHOUT_RECORDS),
         {"AW-01", "TR-01"},
     ),
 }
