@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +19,12 @@ from lab.cluster import Cluster
 from lab.comparison import Check, Expected, Subject, compare, unnoticed
 from lab.maven import CENTRAL, ResolutionError
 from lab.processes import Processes, RunError
-from lab.releases import KRAFT, LISTED, OLDEST, SHARE_GROUPS_FROM, ZOOKEEPER, Release, class_path, test_jars
+from lab.programs import Programs, programs_of
+from lab.releases import KRAFT, LISTED, OLDEST, ZOOKEEPER, Release, newer_than, test_jars
 from lab.scenario import Scenario
 from lab.scenarios import SCENARIOS
 from lab.truth import read
 
-JAVA_SOURCES: Final = Path(__file__).parent / "java"
 DEFAULT_CACHE: Final = Path("build/lab")
 # `make lab`: what finds most in five minutes
 SHORT: Final = (
@@ -69,6 +68,7 @@ class Run:
     scenario: Scenario
     release: Release
     mode: str
+    newer: Release | None = None
     seed: int = 1
     seconds: float = SECONDS
 
@@ -77,44 +77,30 @@ class Run:
         return f"{self.release.version}-{self.mode}-{self.scenario.name}"
 
 
-def runs(versions: Sequence[str], modes: Sequence[str], names: Sequence[str]) -> list[Run]:
-    """Every scenario on every release in every mode where it can run; without a choice, all that are listed."""
+def runs(versions: Sequence[str], modes: Sequence[str], names: Sequence[str], newer: str | None = None) -> list[Run]:
+    """Every scenario on every release in every mode where it can run; without a choice, all that are listed.
+
+    newer: the release to upgrade to, instead of the next that is listed.
+    """
     releases = tuple(map(Release, versions)) or LISTED
     chosen = [one for one in SCENARIOS if one.name in names or not names]
-    return [
-        Run(one, release, mode)
+    found = [
+        Run(one, release, mode, _newer(newer, release, mode) if one.upgrades else None)
         for release in releases
         for mode in release.modes
         if mode in modes or not modes
         for one in chosen
         if one.can_run(release, mode)
     ]
+    return [one for one in found if one.newer is not None or not one.scenario.upgrades]
+
+
+def _newer(version: str | None, release: Release, mode: str) -> Release | None:
+    return newer_than(release, mode) if version is None else Release(version)
 
 
 def short_runs() -> list[Run]:
     return [one for version, mode, name in SHORT for one in runs([version], [mode], [name])]
-
-
-def compiled(release: Release, jars: Sequence[Path], cache: Path) -> Path:
-    """The clients' classes, compiled against this release."""
-    classes = cache / "classes" / release.version
-    shutil.rmtree(classes, ignore_errors=True)
-    classes.mkdir(parents=True)
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
-    if release.number >= SHARE_GROUPS_FROM:
-        sources += sorted((JAVA_SOURCES / "share_groups").glob("*.java"))
-    try:
-        subprocess.run(
-            ["javac", "-d", classes, "-cp", ":".join(map(str, jars)), *sources],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    except FileNotFoundError:
-        raise RunError("javac is not on the PATH: install a JDK, version 17 or newer") from None
-    except subprocess.CalledProcessError as e:
-        raise RunError(f"the clients do not compile against Kafka {release.version}: {e.stderr}") from None
-    return classes
 
 
 @dataclass(frozen=True)
@@ -128,15 +114,13 @@ class Recording:
     seconds: float
 
 
-def record(run: Run, folder: Path, jars: Sequence[Path], classes: Path) -> Recording:
+def record(run: Run, folder: Path, programs: Programs, newer: Programs | None) -> Recording:
     """The scenario on a new cluster."""
     shutil.rmtree(folder, ignore_errors=True)
     began = monotonic()
     with Processes() as processes:
         layout, settings = run.scenario.layout(run.mode), run.scenario.settings
-        cluster = Cluster(
-            processes, run.release, run.mode, folder, jars, classes, layout, run.seed, run.seconds, settings
-        )
+        cluster = Cluster(processes, programs, run.mode, folder, layout, run.seed, run.seconds, settings, newer)
         cluster.start()
         expected = run.scenario.run(cluster)
         for client in cluster.clients[1:]:  # the first is the administrator
@@ -154,7 +138,10 @@ def judge(recording: Recording) -> Result:
     run, expected = recording.run, recording.expected
     report = audit(recording.folder)
     truth = read(recording.folder / "clients")
-    subject = Subject(report, truth, expected, run.release.version, recording.nodes, may_control=run.mode == ZOOKEEPER)
+    subject = Subject(
+        report, truth, expected, (run.newer or run.release).version, recording.nodes, may_control=run.mode == ZOOKEEPER,
+        reported_defects=run.release.reported_defects,
+    )  # fmt: skip
     checks = compare(subject)
     if all(check.passed for check in checks):
         changes = unnoticed(subject)
@@ -176,16 +163,15 @@ def judge(recording: Recording) -> Result:
 
 def carried_out(chosen: Sequence[Run], cache: Path, url: str, resolver: str, *, keep: bool) -> Iterator[Result]:
     """The results of runs, one after the other. A run that fails does not keep the next from its turn."""
-    prepared: dict[Release, tuple[Sequence[Path], Path]] = {}
+    prepared: dict[Release, Programs] = {}
     for run in chosen:
         folder = cache / "runs" / run.name
         try:
-            if run.release not in prepared:
-                resolved = class_path(run.release, cache, url, resolver)
-                prepared[run.release] = resolved, compiled(run.release, resolved, cache)
-            jars, classes = prepared[run.release]
-            extra = test_jars(run.release, run.scenario.test_jars, cache, url)
-            result = judge(record(run, folder, [*jars, *extra], classes))
+            for release in filter(None, (run.release, run.newer)):
+                if release not in prepared:
+                    prepared[release] = programs_of(release, cache, url, resolver)
+            programs = prepared[run.release].with_jars(test_jars(run.release, run.scenario.test_jars, cache, url))
+            result = judge(record(run, folder, programs, prepared[run.newer] if run.newer else None))
         except (RunError, ResolutionError) as e:
             result = Result(run.scenario.name, run.release.version, run.mode, error=str(e))
         except Exception:
@@ -236,6 +222,7 @@ def _listed(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--kafka", "versions", multiple=True, metavar="VERSION", help="Release of Kafka; repeatable. [default: all listed]"
 )
+@click.option("--to", metavar="VERSION", help="Release that `rolling-upgrade` ends with. [default: the next listed]")
 @click.option(
     "--mode",
     "modes",
@@ -282,6 +269,7 @@ def main(
     versions: tuple[str, ...],
     modes: tuple[str, ...],
     names: tuple[str, ...],
+    to: str | None,
     short: bool,
     cache: Path,
     repository: str,
@@ -296,9 +284,9 @@ def main(
     """
     if short and (versions or modes or names):
         raise click.UsageError("--short chooses releases and scenarios itself")
-    for version in versions:
+    for version in (*versions, *filter(None, (to,))):
         _check_version(version)
-    chosen = short_runs() if short else runs(versions, modes, names)
+    chosen = short_runs() if short else runs(versions, modes, names, to)
     chosen = [replace(one, seed=seed, seconds=seconds) for one in chosen]
     if not chosen:
         raise click.UsageError("no scenario can run there: see --list")

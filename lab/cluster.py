@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
 import subprocess
 import uuid
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from lab.log_settings import client_options, node_options
 from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
+from lab.programs import Programs
 from lab.releases import KRAFT, SHARE_GROUPS_FROM, ZOOKEEPER, Release
 
 NODE_HEAP: Final = "-Xmx256m"
@@ -60,11 +60,15 @@ LINGER_MS: Final = 3000  # a batch of several records waits for the client's flu
 
 @dataclass(frozen=True)
 class Layout:
-    """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers."""
+    """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers.
+
+    linked: brokers reach the controllers, or ZooKeeper, through links that can be cut.
+    """
 
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (100,)
     combined: bool = False
+    linked: bool = False
 
 
 class Node:
@@ -77,21 +81,26 @@ class Node:
         for name in ("logs", "data"):
             (self.folder / name).mkdir(parents=True)
         self.properties = self.folder / "server.properties"
-        text = "".join(f"{name}={value}\n" for name, value in {**settings, "log.dirs": self.folder / "data"}.items())
-        self.properties.write_text(text, "utf-8")
-        self._options = node_options(cluster.release, self.folder)
+        self._settings = {**settings, "log.dirs": self.folder / "data"}
+        self.configure({})
+        self.programs = cluster.programs
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
+    def configure(self, settings: Mapping[str, object]) -> None:
+        """Write the node's settings, and these in addition. They apply from its next start on."""
+        text = "".join(f"{name}={value}\n" for name, value in {**self._settings, **settings}.items())
+        self.properties.write_text(text, "utf-8")
+
     def start(self, *, wait: bool = True) -> None:
         self._starts = self._logged_starts()
-        self._cluster.note(f"{self.name} starts")
+        self._cluster.note(f"{self.name} starts, Kafka {self.programs.release.version}")
         command: list[str | Path] = [
             *JAVA,
             NODE_HEAP,
-            *self._options,
+            *node_options(self.programs.release, self.folder),
             "-cp",
-            self._cluster.class_path,
+            self.programs.nodes,
             "kafka.Kafka",
             self.properties,
         ]
@@ -254,26 +263,25 @@ class Cluster:
     nodes: logs and data of each node, and the clients' logs: what is collected and audited.
     clients: the clients' lists of the answers that they got, and the time line of the run. The audit does not see it.
 
-    random, seconds: the choices of a scenario that makes any, and for how long it goes on.
+    newer: the release that a scenario upgrades to. random, seconds: the choices of a scenario that makes any, and for how long it goes on.
     """
 
     def __init__(
         self,
         processes: Processes,
-        release: Release,
+        programs: Programs,
         mode: str,
         folder: Path,
-        jars: Sequence[Path],
-        classes: Path,
         layout: Layout,
         seed: int,
         seconds: float,
         settings: Mapping[str, object] | None = None,
+        newer: Programs | None = None,
     ) -> None:
-        self.processes, self.release, self.mode, self.folder, self.layout = processes, release, mode, folder, layout
+        self.processes, self.programs, self.mode, self.folder, self.layout = processes, programs, mode, folder, layout
+        self.newer = newer
         self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
         self._scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
-        self.class_path = os.pathsep.join(map(str, [classes, *jars]))
         self.output, self.client_lists = folder / "output", folder / "clients"
         self._client_logs = folder / "nodes" / "clients"
         for one in (self.output, self.client_lists, self._client_logs):
@@ -289,7 +297,15 @@ class Cluster:
         self._broker_ports = dict(zip(layout.brokers, ports, strict=False))
         self._controller_ports = dict(zip(self.controller_ids, ports[len(layout.brokers) :], strict=False))
         self._zookeeper_port = ports[-1]
+        behind = [self._zookeeper_port] if mode == ZOOKEEPER else [*self._controller_ports.values()]
+        linked = layout.brokers if layout.linked else ()
+        self._links = {one: {port: self.processes.link(port) for port in behind} for one in linked}
         self.nodes = {one: Node(self, one, self._roles(one), self._settings(one)) for one in ids}
+
+    @property
+    def release(self) -> Release:
+        """The release that the cluster starts with, and that of its clients."""
+        return self.programs.release
 
     def note(self, text: str) -> None:
         """A line of the run's time line."""
@@ -317,7 +333,7 @@ class Cluster:
             return settings | {
                 "broker.id": number,
                 "listeners": client,
-                "zookeeper.connect": f"127.0.0.1:{self._zookeeper_port}",
+                "zookeeper.connect": f"127.0.0.1:{self._port_for(number, self._zookeeper_port)}",
                 "zookeeper.session.timeout.ms": SESSION_MS,
                 "controlled.shutdown.retry.backoff.ms": 500,
             }
@@ -347,11 +363,27 @@ class Cluster:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "controller.quorum.voters": ",".join(
-                f"{one}@127.0.0.1:{port}" for one, port in self._controller_ports.items()
+                f"{one}@127.0.0.1:{self._port_for(number, port)}" for one, port in self._controller_ports.items()
             ),
             "broker.session.timeout.ms": SESSION_MS,
             "broker.heartbeat.interval.ms": 1000,
         }
+
+    def _port_for(self, number: int, port: int) -> int:
+        """The port by which a node reaches a controller or ZooKeeper."""
+        link = self._links.get(number, {}).get(port)
+        return port if link is None else link.port
+
+    def cut_off(self, broker: int) -> None:
+        """The broker reaches neither controllers nor ZooKeeper. Other brokers and clients still reach it."""
+        self.note(f"broker {broker} is cut off from the controller")
+        for link in self._links[broker].values():
+            link.cut()
+
+    def reconnect(self, broker: int) -> None:
+        self.note(f"broker {broker} reaches the controller again")
+        for link in self._links[broker].values():
+            link.restore()
 
     def start(self) -> None:
         self.note(f"Kafka {self.release.version}, {self.mode}")
@@ -363,7 +395,7 @@ class Cluster:
             node.start(wait=False)
         for node in self.nodes.values():
             node.wait_until_started()
-        self._administrator = self._client("administrator", "Administrator", [], {"default.api.timeout.ms": 10000})
+        self._administrator = self._tool("administrator", "Administrator", [], {"default.api.timeout.ms": 10000})
         self._administrator.wait("started")
         self.wait_for_brokers(self.layout.brokers)
 
@@ -374,7 +406,7 @@ class Cluster:
             *JAVA,
             CLIENT_HEAP,
             "-cp",
-            self.class_path,
+            self.programs.nodes,
             "kafka.tools.StorageTool",
             "format",
             f"--cluster-id={cluster_id}",
@@ -402,18 +434,28 @@ class Cluster:
         log = folder / "zookeeper.log"
         options = client_options(self.release, folder, log, debug=())
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command: list[str | Path] = [*JAVA, "-Xmx128m", *options, "-cp", self.class_path, main, properties]
+        command: list[str | Path] = [*JAVA, "-Xmx128m", *options, "-cp", self.programs.nodes, main, properties]
         self._zookeeper = self.processes.start(command, self.output / "zookeeper.out")
         wait_for("ZooKeeper starts", lambda: log.exists() and "binding to port" in log.read_text("utf-8"))
 
     def _client(self, name: str, main: str, arguments: Sequence[str], settings: Mapping[str, object]) -> Client:
+        """A client of the cluster's release."""
+        return self._program(name, self.release, self.programs.clients, [main, *arguments], settings)
+
+    def _tool(self, name: str, main: str, arguments: Sequence[str], settings: Mapping[str, object]) -> Client:
+        """A client whose release may be newer."""
+        return self._program(name, self.release.of_tools, self.programs.tools, [main, *arguments], settings)
+
+    def _program(
+        self, name: str, release: Release, class_path: str, command: Sequence[str], settings: Mapping[str, object]
+    ) -> Client:
         all_settings = {"bootstrap.servers": self.bootstrap, "client.id": name, **CLIENT_SETTINGS, **settings}
-        options = client_options(self.release, self.output, self._client_logs / f"{name}.log")
+        options = client_options(release, self.output, self._client_logs / f"{name}.log")
         client = Client(
             self,
             name,
             [
-                *JAVA, CLIENT_HEAP, *options, "-cp", self.class_path, main, *arguments,
+                *JAVA, CLIENT_HEAP, *options, "-cp", class_path, *command,
                 *(f"{key}={value}" for key, value in all_settings.items()),
             ],
         )  # fmt: skip
@@ -458,7 +500,7 @@ class Cluster:
             "fetch.max.wait.ms": 200,
             "request.timeout.ms": 60000,  # a frozen member that gives up a request afterwards loses its connection, and its session
         }
-        client = self._client(name, "ShareMember", [",".join(topics)], settings)
+        client = self._tool(name, "ShareMember", [",".join(topics)], settings)
         client.wait("started")
         return client
 
@@ -471,7 +513,7 @@ class Cluster:
         )
         topic_id = str(self.admin(f"describe {topic}")["topic_id"])
         ports = [str(self._broker_ports[coordinator]), str(self._broker_ports[leader])]
-        client = self._client(
+        client = self._tool(
             name, "StaleShareRequests", [*ports, name, group, topic_id, str(partition), str(leader_epoch)], {}
         )
         client.wait_until_ended()
@@ -481,7 +523,7 @@ class Cluster:
         """Ask a leader in the epoch before this one, in this one, and in the next; returns when all is answered."""
         self.note(f"{name} asks broker {broker} about {topic}-{partition} in leader epochs around {leader_epoch}")
         arguments = [str(self._broker_ports[broker]), name, topic, str(partition), str(leader_epoch)]
-        client = self._client(name, "StaleRequests", arguments, {})
+        client = self._tool(name, "StaleRequests", arguments, {})
         client.wait_until_ended()
         return client
 
@@ -552,6 +594,15 @@ class Cluster:
         reader = self._client("reader", "Consumer", ["read", ",".join(topics)], {"auto.offset.reset": "earliest"})
         reader.wait_until_ended(90)
         self.note("all partitions were read back")
+
+    def upgrade(self, number: int, settings: Mapping[str, object] | None = None) -> None:
+        """A controlled restart with the newer release, and with these settings in addition."""
+        node = self.nodes[number]
+        assert self.newer is not None  # noqa: S101 - only scenarios that upgrade call this
+        node.stop()
+        node.programs = self.newer
+        node.configure(settings or {})
+        node.start()
 
     def stop(self) -> None:
         """End the clients, then all nodes in order."""

@@ -63,6 +63,7 @@ class Subject:
     """What is compared: the report of a run, the clients' lists, and the scenario's knowledge.
 
     nodes: their ids, and the roles that they must have. may_control: with ZooKeeper, each broker may become the controller.
+    reported_defects: see `Release`.
     """
 
     report: Report
@@ -71,6 +72,7 @@ class Subject:
     kafka: str
     nodes: Mapping[int, Collection[str]] = field(default_factory=dict)
     may_control: bool = False
+    reported_defects: frozenset[str] = frozenset()
 
 
 def compare(subject: Subject) -> list[Check]:
@@ -203,11 +205,15 @@ def _findings(subject: Subject) -> Check:
     mistakes += [
         f"false alarm: {_subject(key)}: {one['observed']}"
         for key, one in sorted(found.items(), key=str)
-        if key not in allowed
+        if key not in allowed and not _is_reported_defect(subject, one)
     ]
     return _check(
         "findings", mistakes, ", ".join(_subject(key) for key in sorted(found, key=str)) or "none, as it must be"
     )
+
+
+def _is_reported_defect(subject: Subject, finding: Mapping[str, Any]) -> bool:
+    return finding["verdict"] == "exposed" and finding["rule"] in subject.reported_defects
 
 
 def _subject(key: tuple[str, str | None, int | None]) -> str:
@@ -222,9 +228,7 @@ def _lost_writes(subject: Subject) -> Check:
     producer had failures. With acks=1 it may lack the last ones before a kill
     (`Expected.killed`).
     """
-    listed: dict[tuple[str, int, Partition], list[int]] = {}
-    for one in _batches(_missing(subject)):
-        listed.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
+    listed = _missing_batches(subject)
     reported: dict[tuple[str, int, Partition], list[Mapping[str, Any]]] = {}
     for entry in subject.report["lost_writes"]:
         reported.setdefault((entry["client"], entry["acks"], (entry["topic"], entry["partition"])), []).append(entry)
@@ -235,7 +239,7 @@ def _lost_writes(subject: Subject) -> Check:
         batches = sum(one["batches"] for one in entries)
         unknown = subject.truth.failed.get((client, place), 0)
         name = f"{client} (acks={'all' if acks == ACKS['all'] else acks}) in {place[0]}-{place[1]}"
-        unlogged = subject.expected.killed if acks == ACKS["1"] else 0
+        unlogged = _unlogged(subject, acks)
         known = offsets[: max(0, len(offsets) - unlogged)]
         if not len(known) <= batches <= len(offsets) + unknown:
             mistakes.append(f"{name} misses {len(offsets)}, the report {batches}; {unknown} were not answered")
@@ -246,6 +250,19 @@ def _lost_writes(subject: Subject) -> Check:
                 mistakes.append(f"{name} misses offsets {known[0]} to {offsets[-1]}, the report has {first} to {last}")
     right = ", ".join(f"{key[0]} {len(offsets)}" for key, offsets in sorted(listed.items())) or "none"
     return _check("acknowledged records that are missing", mistakes, f"missing: {right}")
+
+
+def _missing_batches(subject: Subject) -> dict[tuple[str, int, Partition], list[int]]:
+    """Base offsets of the missing batches, by client, acks and partition."""
+    listed: dict[tuple[str, int, Partition], list[int]] = {}
+    for one in _batches(_missing(subject)):
+        listed.setdefault((one.client, ACKS[one.acks], one.place), []).append(one.offset)
+    return listed
+
+
+def _unlogged(subject: Subject, acks: int) -> int:
+    """So many of a producer's missing batches may lack a line."""
+    return subject.expected.killed if acks == ACKS["1"] else 0
 
 
 def _losses(subject: Subject) -> Check:
@@ -389,7 +406,7 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     )
     yield "the report has one finding more", replace(subject, report=alarm)
     for name in ("findings", "losses", "lost_writes", "undelivered"):
-        if any(one["verdict"] in FOUND for one in subject.report[name]) if name == "findings" else subject.report[name]:
+        if _is_required(subject, name):
             without = _changed(subject)
             without[name] = []
             yield f"the report has no {name}", replace(subject, report=without)
@@ -408,6 +425,18 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     partial = _changed(subject)
     partial["capture"]["nodes"] = partial["capture"]["nodes"][1:]
     yield "a node's logs are missing", replace(subject, report=partial)
+
+
+def _is_required(subject: Subject, name: str) -> bool:
+    """Whether the report would be wrong if this list of it were empty."""
+    if name == "findings":
+        return any(
+            one["verdict"] in FOUND and not _is_reported_defect(subject, one) for one in subject.report["findings"]
+        )
+    if name == "lost_writes":
+        missing = _missing_batches(subject)
+        return any(len(offsets) > _unlogged(subject, acks) for (_, acks, _), offsets in missing.items())
+    return bool(subject.report[name])
 
 
 def _changed(subject: Subject) -> dict[str, Any]:

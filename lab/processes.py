@@ -13,6 +13,8 @@ from time import monotonic, sleep
 from types import FrameType, TracebackType
 from typing import IO, Final, TypeVar
 
+from lab.network import Link
+
 JAVA: Final = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
 _PR_SET_PDEATHSIG: Final = 1
 T = TypeVar("T")
@@ -31,6 +33,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[bytes]] = []
+        self._links: list[Link] = []
 
     def __enter__(self) -> Processes:
         self._former = signal.signal(signal.SIGTERM, _terminated)
@@ -52,6 +55,12 @@ class Processes:
         self._started.append(process)
         return process
 
+    def link(self, target: int) -> Link:
+        """A link to a port, which ends with the run."""
+        link = Link(target)
+        self._links.append(link)
+        return link
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -62,6 +71,8 @@ class Processes:
             process.wait()
             if process.stdin is not None:
                 close(process.stdin)
+        for link in self._links:
+            link.close()
         signal.signal(signal.SIGTERM, self._former)
 
 

@@ -1,4 +1,4 @@
-"""The Kafka releases that the lab lists, and the class path of any release from OLDEST on."""
+"""The Kafka releases that the lab lists, and the jars of any release from OLDEST on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from lab.maven import Artifact, Repository, jars
 
 KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"
-OLDEST: Final = (3, 3)  # KRaft is ready for production, and admin clients describe the quorum
+OLDEST: Final = (2, 3)  # its clients state leader epochs
+KRAFT_FROM: Final = (3, 3)  # ready for production
 LOG4J2_FROM: Final = (4, 0)
 WITHOUT_ZOOKEEPER_FROM: Final = (4, 0)
 SHARE_GROUPS_FROM: Final = (
@@ -20,6 +21,15 @@ SHARE_GROUPS_FROM: Final = (
 )  # KIP-932: a preview there, complete from 4.2 on; 4.0 has another, incompatible protocol
 LOG4J2: Final = "2.24.3"  # with 4.0, whose POM does not name it
 RELOAD4J_BINDING: Final = Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
+SCALA_2_13_FROM: Final = (2, 4)
+# Older ones do not connect to a server's address on Java 14 and newer.
+ZOOKEEPER_OF_OLD_RELEASES: Final = Artifact("org.apache.zookeeper", "zookeeper", "3.5.9")
+NEWER_ZOOKEEPER_FROM: Final = (2, 8)
+REPLACED_BY_RELOAD4J: Final = ("log4j-1.", "slf4j-log4j12-")
+TOOLS_FROM: Final = (3, 3)  # the first whose administration describes a quorum
+REASSIGNMENTS_FROM: Final = (2, 4)  # KIP-455: by request; before, by a node of ZooKeeper
+REQUEST_LOG_AS_JSON_FROM: Final = (2, 8)  # KIP-673
+EPOCHS_OF_SESSIONS_FROM: Final = (2, 5)
 
 
 @dataclass(frozen=True)
@@ -37,17 +47,41 @@ class Release:
     @property
     def modes(self) -> tuple[str, ...]:
         """How its clusters keep their metadata."""
-        return (KRAFT,) if self.number >= WITHOUT_ZOOKEEPER_FROM else (KRAFT, ZOOKEEPER)
+        kraft = (KRAFT,) if self.number >= KRAFT_FROM else ()
+        return kraft if self.number >= WITHOUT_ZOOKEEPER_FROM else (*kraft, ZOOKEEPER)
 
     @property
     def has_log4j2(self) -> bool:
         return self.number >= LOG4J2_FROM
 
+    @property
+    def logs_requests_as_json(self) -> bool:
+        return self.number >= REQUEST_LOG_AS_JSON_FROM
 
-LISTED: Final = tuple(map(Release, ("3.3.2", "3.9.1", "4.0.1", "4.1.0", "4.4.0")))
+    @property
+    def reported_defects(self) -> frozenset[str]:
+        """Rules that report what this release does wrong on a healthy cluster.
+
+        Up to 2.4 an incremental fetch session does not compare leader epochs (KAFKA-9338).
+        """
+        return frozenset() if self.number >= EPOCHS_OF_SESSIONS_FROM else frozenset({"FF-01", "FF-02"})
+
+    @property
+    def of_tools(self) -> Release:
+        """The release of the clients that administrate and send single requests: its own, or a newer one if it lacks the classes."""
+        return self if self.number >= TOOLS_FROM else TOOLS_OF_OLD_RELEASES
 
 
-def class_path(release: Release, cache: Path, url: str, resolver: str) -> list[Path]:
+TOOLS_OF_OLD_RELEASES: Final = Release("3.9.1")
+LISTED: Final = tuple(map(Release, ("2.3.1", "2.8.2", "3.3.2", "3.9.1", "4.0.1", "4.1.0", "4.4.0")))
+
+
+def newer_than(release: Release, mode: str) -> Release | None:
+    """The next listed release that has this mode, if there is one."""
+    return next((one for one in LISTED if one.number > release.number and mode in one.modes), None)
+
+
+def jars_of(release: Release, cache: Path, url: str, resolver: str) -> list[Path]:
     """The jars of brokers and clients. They are resolved once; each use compares them with their checksums."""
     repository = Repository(cache / "repository", url)
     listed = cache / "class-paths" / f"{release.version}.txt"
@@ -71,9 +105,12 @@ def test_jars(release: Release, names: Sequence[str], cache: Path, url: str) -> 
 
 def _resolved(release: Release, repository: Repository, resolver: str) -> list[Path]:
     """Kafka, and what its archive adds to its POM: a binding of SLF4J to log4j, and up to 4.0 log4j 2 with its reader of YAML."""
-    kafka = Artifact("org.apache.kafka", "kafka_2.13", release.version)
+    scala = "2.13" if release.number >= SCALA_2_13_FROM else "2.12"
+    kafka = Artifact("org.apache.kafka", f"kafka_{scala}", release.version)
     if not release.has_log4j2:
-        return jars(repository, [kafka, RELOAD4J_BINDING], resolver)
+        zookeeper = [ZOOKEEPER_OF_OLD_RELEASES] if release.number < NEWER_ZOOKEEPER_FROM else []
+        found = jars(repository, [kafka, RELOAD4J_BINDING, *zookeeper], resolver)
+        return [jar for jar in found if not jar.name.startswith(REPLACED_BY_RELOAD4J)]
     versions = {jar.parent.parent.name: jar.parent.name for jar in jars(repository, [kafka], resolver)}
     binding = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", versions.get("log4j-core", LOG4J2))
     jackson = Artifact("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", versions["jackson-databind"])

@@ -20,7 +20,7 @@ class Scenario:
 
     topics: what is read back at the end. modes, since: where it can run, and from which release on. layouts: the nodes, where a mode needs
     others than usual. settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of Kafka whose classes for tests the nodes
-    need, too.
+    need, too. upgrades: it needs a newer release.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Scenario:
     since: tuple[int, int] = OLDEST
     settings: Mapping[str, object] = field(default_factory=dict)
     test_jars: tuple[str, ...] = ()
+    upgrades: bool = False
 
     @property
     def description(self) -> str:
@@ -54,11 +55,12 @@ def scenario(
     since: tuple[int, int] = OLDEST,
     settings: Mapping[str, object] | None = None,
     test_jars: tuple[str, ...] = (),
+    upgrades: bool = False,
 ) -> Callable[[Run], Scenario]:
     """Make a function the scenario of its name."""
 
     def made(run: Run) -> Scenario:
         name = run.__name__.replace("_", "-")
-        return Scenario(name, run, topics, modes, layouts or {}, since, settings or {}, test_jars)
+        return Scenario(name, run, topics, modes, layouts or {}, since, settings or {}, test_jars, upgrades)
 
     return made

@@ -55,7 +55,7 @@ public final class Consumer {
                 ClientEvent.of("revoked").with("partitions", partitions.size()).print();
             }
 
-            @Override
+            // without @Override: up to 2.3 there is no such method
             public void onPartitionsLost(Collection<TopicPartition> partitions) {
                 ClientEvent.of("lost").with("partitions", partitions.size()).print();
             }

@@ -6,6 +6,7 @@ from typing import Final
 
 from lab.scenario import Scenario
 from lab.scenarios.acks_one import acks_one
+from lab.scenarios.cut_off_leader import cut_off_leader
 from lab.scenarios.eligible_leader import eligible_leader
 from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
@@ -14,6 +15,7 @@ from lab.scenarios.killed_leader import killed_leader
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.rolling_restart import rolling_restart
+from lab.scenarios.rolling_upgrade import rolling_upgrade
 from lab.scenarios.share_group import share_group
 from lab.scenarios.soak import soak
 from lab.scenarios.stale_requests import stale_requests
@@ -23,6 +25,7 @@ from lab.scenarios.zombie_leader import zombie_leader
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     rolling_restart,
+    rolling_upgrade,
     killed_leader,
     acks_one,
     unclean_election,
@@ -31,6 +34,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     reassignment,
     tiered_storage,
     zombie_leader,
+    cut_off_leader,
     frozen_group_member,
     fenced_producer,
     frozen_controller,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from lab.cluster import Cluster
 from lab.comparison import Expected
 from lab.processes import wait_for
+from lab.releases import REASSIGNMENTS_FROM
 from lab.scenario import scenario
 
 
-@scenario("orders")
+@scenario("orders", since=REASSIGNMENTS_FROM)
 def reassignment(cluster: Cluster) -> Expected:
     """A partition moves to other brokers and back, while clients use it: no finding.
 

@@ -9,7 +9,7 @@ from time import monotonic
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
 from lab.processes import wait_for
-from lab.releases import KRAFT
+from lab.releases import KRAFT, REASSIGNMENTS_FROM
 from lab.scenario import scenario
 
 TOPICS = {"orders": 3, "stock": 2}  # partitions
@@ -76,9 +76,10 @@ def soak(cluster: Cluster) -> Expected:
         lambda: restart(lambda broker: cluster.nodes[broker].stop()),
         lambda: restart(lambda broker: cluster.nodes[broker].kill()),
         elect,
-        reassign,
         recreate,
     ]
+    if cluster.release.number >= REASSIGNMENTS_FROM:
+        kinds.append(reassign)
     random.shuffle(kinds)
     until = monotonic() + cluster.seconds
     for disturb in cycle(kinds):

@@ -12,7 +12,7 @@ CODES = {"-1": FENCED_LEADER_EPOCH, "0": 0, "1": UNKNOWN_LEADER_EPOCH}  # by the
 RULES = {"LIST_OFFSETS": ("LO-01", "LO-02"), "OFFSET_FOR_LEADER_EPOCH": ("OE-01", "OE-02"), "FETCH": ("FF-01", "FF-02")}
 
 
-@scenario("orders")
+@scenario("orders", since=(2, 7))  # Fetch 12
 def stale_requests(cluster: Cluster) -> Expected:
     """A client asks a leader in an older, in the current and in a newer leader epoch: the first and the last are fenced. No finding.
 

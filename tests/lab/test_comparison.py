@@ -14,6 +14,7 @@ import pytest
 from epochaudit.report.contents import Report
 from epochaudit.report.json_report import document
 from lab.comparison import Check, Expected, Refusal, Subject, compare, failed, tampered, unnoticed
+from lab.releases import Release
 from lab.truth import Truth, of_events, read
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/report.schema.json").read_text("utf-8"))
@@ -285,6 +286,43 @@ def test_the_last_answers_before_a_kill_may_not_be_logged() -> None:
     assert names(failed(subject(last_of_web))) == ["acknowledgements are counted", MISSING]
     assert names(failed(subject(first_of_web, expected=killed))) == [MISSING]
     assert names(failed(subject(two_of_web, expected=killed))) == [MISSING]
+
+
+def test_a_report_need_not_name_a_missing_batch_whose_answer_may_not_be_logged() -> None:
+    events = lists()
+    for client in ("shop", "ledger", "mobile"):
+        events[client] = [one for one in events[client] if one.get("offset", 0) < CUT]
+    events["web"] = [one for one in events["web"] if one.get("offset", 0) < 9]
+    truth = of_events(events)
+
+    def one_of_web(found: dict[str, Any]) -> None:
+        found["lost_writes"] = [lost_writes("web", 1, 1, 7, 7)]
+        found["findings"], found["losses"] = [], []
+        found["capture"]["error_codes"]["PRODUCE"]["0"] = 7
+
+    killed = Expected(killed=1)
+    one = subject(one_of_web, truth=truth, expected=killed)
+    assert failed(one) == []
+    assert unnoticed(one) == []
+    assert "the report has no lost_writes" not in [change for change, _ in tampered(one)]
+    assert "the report has no lost_writes" in [change for change, _ in tampered(replace(one, expected=Expected()))]
+
+
+def test_a_defect_of_a_release_that_the_report_exposes_is_no_false_alarm() -> None:
+    def served(verdict: str) -> Callable[[dict[str, Any]], None]:
+        return lambda found: found["findings"].append(finding("FF-01", verdict=verdict))
+
+    old = Release("2.3.1").reported_defects
+    assert names(failed(subject(served("exposed")))) == ["findings"]
+    assert failed(subject(served("exposed"), reported_defects=old)) == []
+    assert names(failed(subject(served("violation"), reported_defects=old))) == ["findings"]
+    assert Release("2.5.0").reported_defects == frozenset()
+
+    def only_served(found: dict[str, Any]) -> None:
+        found["findings"] = [finding("FF-01")]
+
+    changes = [change for change, _ in tampered(subject(only_served, reported_defects=old))]
+    assert "the report has no findings" not in changes
 
 
 def test_records_that_were_deleted_with_their_topic_are_not_missing() -> None:

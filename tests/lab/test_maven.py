@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.maven import Artifact, Repository, ResolutionError, jars, project_of, resolve
-from lab.releases import LOG4J2, Release, class_path
+from lab.releases import LOG4J2, Release, jars_of
 
 
 class Remote:
@@ -178,7 +178,7 @@ def test_log4j_2_gets_the_binding_of_its_own_version(
     kafka_of(remote, "4.1.0", *core, ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2"))
     kafka_of(remote, "0", ("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", "2.16.2"))
     kafka_of(remote, "0", ("org.apache.logging.log4j", "log4j-slf4j-impl", expected))
-    found = class_path(Release("4.1.0"), tmp_path / "cache", remote.folder.as_uri(), "pom")
+    found = jars_of(Release("4.1.0"), tmp_path / "cache", remote.folder.as_uri(), "pom")
     assert {f"log4j-slf4j-impl-{expected}.jar", "jackson-dataformat-yaml-2.16.2.jar"} <= {jar.name for jar in found}
     assert [jar.name for jar in found if "log4j-core" in jar.name] == ([f"log4j-core-{named}.jar"] if named else [])
 
@@ -187,10 +187,10 @@ def test_a_class_path_is_resolved_once_and_then_needs_no_repository(tmp_path: Pa
     kafka_of(remote, "3.9.1", ("org.slf4j", "slf4j-api", "1.7.36"))
     kafka_of(remote, "0", ("org.slf4j", "slf4j-reload4j", "1.7.36"))
     cache, release = tmp_path / "cache", Release("3.9.1")
-    found = class_path(release, cache, remote.folder.as_uri(), "pom")
+    found = jars_of(release, cache, remote.folder.as_uri(), "pom")
     assert [jar.name for jar in found] == ["kafka_2.13-3.9.1.jar", "slf4j-reload4j-1.7.36.jar", "slf4j-api-1.7.36.jar"]
-    assert class_path(release, cache, "file:///nowhere", "pom") == found
+    assert jars_of(release, cache, "file:///nowhere", "pom") == found
     found[1].write_text("something else")
     with pytest.raises(ResolutionError, match=r"slf4j-reload4j-1\.7\.36\.jar: SHA-1"):
-        class_path(release, cache, "file:///nowhere", "pom")
-    assert class_path(release, cache, remote.folder.as_uri(), "pom") == found
+        jars_of(release, cache, "file:///nowhere", "pom")
+    assert jars_of(release, cache, remote.folder.as_uri(), "pom") == found

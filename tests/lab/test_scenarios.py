@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from epochaudit.rules.catalogue import catalogue
 from lab.__main__ import FAILED, INTERRUPTED, NOT_RUN, PASSED, SHORT, Result, described, main, runs, short_runs
 from lab.comparison import Check
-from lab.releases import KRAFT, LISTED, ZOOKEEPER, Release
+from lab.releases import KRAFT, LISTED, ZOOKEEPER, Release, newer_than
 from lab.scenario import Scenario
 from lab.scenarios import SCENARIOS
 
@@ -61,6 +61,7 @@ def test_the_list_has_scenarios_and_releases() -> None:
 def test_a_release_without_zookeeper_runs_with_kraft_only() -> None:
     assert {one.mode for one in runs(["3.9.1"], [], [])} == {KRAFT, ZOOKEEPER}
     assert {one.mode for one in runs(["4.0.0"], [], [])} == {KRAFT}
+    assert {one.mode for one in runs(["2.8.2"], [], [])} == {ZOOKEEPER}
     assert runs(["4.0.0"], [ZOOKEEPER], []) == []
 
 
@@ -71,8 +72,22 @@ def test_without_a_choice_every_scenario_runs_on_every_release() -> None:
         for release in LISTED
         for mode in release.modes
         for one in SCENARIOS
-        if one.can_run(release, mode)
+        if one.can_run(release, mode) and (not one.upgrades or newer_than(release, mode))
     }
+
+
+def test_an_upgrade_ends_with_the_next_listed_release_or_with_the_one_that_is_named() -> None:
+    upgrades = {
+        (one.release.version, one.mode): one.newer.version
+        for one in runs([], [], ["rolling-upgrade"])
+        if one.newer is not None
+    }
+    assert upgrades["2.3.1", ZOOKEEPER] == "2.8.2"
+    assert upgrades["3.9.1", KRAFT] == "4.0.1"
+    assert ("3.9.1", ZOOKEEPER) not in upgrades
+    (named,) = runs(["3.9.1"], [KRAFT], ["rolling-upgrade"], "4.1.0")
+    assert named.newer == Release("4.1.0")
+    assert all(one.newer is None for one in runs(["3.9.1"], [], ["soak"]))
 
 
 def test_share_groups_run_from_4_1_on() -> None:
@@ -90,7 +105,9 @@ def test_the_short_runs_are_listed_ones() -> None:
     ("arguments", "message"),
     [
         (["--kafka", "4.1"], "4.1 is no release of Kafka"),
-        (["--kafka", "2.8.2"], "Kafka 2.8.2 is too old: the lab starts 3.3 and newer"),
+        (["--kafka", "2.2.2"], "Kafka 2.2.2 is too old: the lab starts 2.3 and newer"),
+        (["--to", "2.2.2"], "Kafka 2.2.2 is too old: the lab starts 2.3 and newer"),
+        (["--kafka", "2.8.2", "--mode", "kraft"], "no scenario can run there: see --list"),
         (["--kafka", "4.1.0", "--mode", "zookeeper"], "no scenario can run there: see --list"),
         (["--short", "--kafka", "4.1.0"], "--short chooses releases and scenarios itself"),
         (["--scenario", "sunshine"], "'sunshine' is not one of"),

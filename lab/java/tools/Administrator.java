@@ -64,7 +64,10 @@ public final class Administrator {
                 admin.createTopics(Collections.singleton(new NewTopic(command[1], replicas).configs(configs))).all().get();
                 break;
             case "upgrade":
-                FeatureUpdate update = new FeatureUpdate(Short.parseShort(command[2]), FeatureUpdate.UpgradeType.UPGRADE);
+                short level = command[2].equals("latest")
+                    ? admin.describeFeatures().featureMetadata().get().supportedFeatures().get(command[1]).maxVersion()
+                    : Short.parseShort(command[2]);
+                FeatureUpdate update = new FeatureUpdate(level, FeatureUpdate.UpgradeType.UPGRADE);
                 admin.updateFeatures(Collections.singletonMap(command[1], update), new UpdateFeaturesOptions()).all().get();
                 break;
             case "delete":

@@ -1,0 +1,45 @@
+"""See the function's docstring."""
+
+from __future__ import annotations
+
+from time import sleep
+
+from lab.cluster import SESSION_MS, Cluster, Layout
+from lab.comparison import Expected
+from lab.releases import KRAFT, ZOOKEEPER
+from lab.scenario import scenario
+
+LAYOUT = Layout(linked=True)
+
+
+@scenario("orders", layouts={KRAFT: LAYOUT, ZOOKEEPER: LAYOUT})
+def cut_off_leader(cluster: Cluster) -> Expected:
+    """A leader is cut off from the controller and goes on beside its successor: no loss is reported, unless the clients' lists have one.
+
+    Clients and other brokers still reach it, and it does not know that it was replaced. Its followers and the clients that learn of the
+    new leader leave it. When it reaches the controller again, it truncates what only it had. Twice, so that the second time its successor
+    is cut off.
+
+    Records with acks=all may not be missing. Those with acks=1 that the former leader acknowledged may be; the report must list these,
+    without a finding.
+    """
+    brokers = cluster.layout.brokers
+    cluster.create("orders", "1,2,3", min_insync_replicas=2)
+    shop = cluster.producer("shop", ["orders-0"], "all")
+    web = cluster.producer("web", ["orders-0"], "1", pause_ms=1)
+    cluster.consumer("billing", ["orders"])
+    for producer in (shop, web):
+        producer.tell("run")
+    for _ in range(2):
+        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+        leader = int(cluster.partition("orders")["leader"])
+        cluster.cut_off(leader)
+        cluster.wait_for_leader("orders", other_than=leader, seconds=60)
+        sleep(SESSION_MS / 1000)  # clients may learn of the successor or not: the former leader answers Metadata, too
+        cluster.reconnect(leader)
+        cluster.wait_for_brokers(brokers)
+        cluster.wait_for_isr("orders", brokers)
+    shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+    for producer in (shop, web):
+        producer.tell("halt")
+    return Expected()
