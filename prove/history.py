@@ -107,6 +107,18 @@ class ProcessStarts(Event):
 
 
 @dataclass
+class Registered(Event):
+    """A broker's process registers again, as its ZooKeeper session had expired. broker_epoch: czxid of its znode."""
+
+    broker_epoch: int = -1
+
+
+@dataclass
+class ShutsDown(Event):
+    """A broker's process begins a controlled shutdown."""
+
+
+@dataclass
 class Control(Event):
     """A request of a ZooKeeper controller that a broker handled and answered.
 
@@ -344,7 +356,7 @@ Family = Literal["text", "json", "kraft"]
 class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
-    elr: its controllers keep eligible leader replicas (KIP-966).
+    elr: its controllers keep eligible leader replicas (KIP-966). protocol: inter.broker.protocol.version, if it is an older one.
     """
 
     version: str
@@ -361,6 +373,7 @@ class Release:
     produce: int = 0
     metadata: int = 0
     elr: bool = False
+    protocol: str = ""
 
     @property
     def replicates(self) -> bool:

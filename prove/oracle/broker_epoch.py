@@ -29,12 +29,21 @@ STATED_SINCE: Final = 15
 def be01(history: History) -> Judged:
     """A request for a former incarnation of the broker is refused with 77."""
     for event, memory in controls(history, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA):
+        if event.broker_epoch < 0:
+            continue
         if memory.broker_epoch is None:
             yield UNVERIFIABLE, place(event)
         elif event.broker_epoch < memory.broker_epoch:
             yield (FENCED if event.error_code == 77 else VIOLATION), place(event)
         else:
             yield (VIOLATION if event.error_code == 77 else PASS), place(event)
+
+
+def be02(history: History) -> Judged:
+    """Each request for a newer incarnation than the broker knows of itself counts as one pass."""
+    for event, memory in controls(history, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA):
+        if memory.broker_epoch is not None and event.broker_epoch > memory.broker_epoch:
+            yield PASS, place(event)
 
 
 def be03(history: History) -> Judged:

@@ -70,6 +70,47 @@ def li02(history: History) -> Judged:
                 yield (PASS if code == 11 else VIOLATION), place(event, state)
 
 
+def li03(history: History) -> Judged:
+    """Without a broker epoch, no LeaderAndIsr of before a restart is accepted after it."""
+    for node in history.nodes:
+        process = 0
+        last: dict[TopicPartition, tuple[int, State]] = {}
+        for event in history.of(node):
+            process += isinstance(event, ProcessStarts)
+            if not isinstance(event, Control) or event.api == UPDATE_METADATA:
+                continue
+            for one, code in partitions(event):
+                if code:
+                    continue
+                if isinstance(one, Stop):
+                    if one.delete:
+                        last.pop(one.name, None)
+                    continue
+                before_process, before = last.get(one.name, (process - 1, None))
+                if event.broker_epoch < 0 and before_process < process:
+                    yield _after_restart(history, before, one), place(event, one)
+                last[one.name] = process, one
+
+
+def _after_restart(history: History, before: State | None, state: State) -> str:
+    if before is None:
+        return PASS if state.is_new else UNVERIFIABLE
+    if state.leader_epoch >= before.leader_epoch:
+        return PASS
+    return UNVERIFIABLE if _was_deleted(history, state.topic) else EXPOSED
+
+
+def _was_deleted(history: History, topic: str) -> bool:
+    """Some broker was told that a topic of the name is being deleted."""
+    return any(
+        one.topic == topic and one.leader == LEADER_DURING_DELETE
+        for event in history.events
+        if isinstance(event, Control) and event.api == UPDATE_METADATA and not event.error_code
+        for one in event.partitions
+        if isinstance(one, State)
+    )
+
+
 def li04(history: History) -> Judged:
     """A LeaderAndIsr whose replicas do not name the broker is refused with 3."""
     for event, _ in controls(history, LEADER_AND_ISR):

@@ -128,7 +128,7 @@ def control(events: DataFrame) -> DataFrame:
       applied_ref           the line between them about the result for the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
-      topic_id_changed      the name had another topic id at this broker before
+      topic_id_changed      held_topic_id is not the first topic id that this broker was told for the name
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
     transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))
@@ -382,7 +382,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "announced": _latest(announced, row, before),
             "log_deleted": _latest(log_deleted, row, before),
             "names_seq": _latest(named, F.col("seq"), _until(by_partition)),
-            "topic_id_changed": F.min("topic_id").over(before) != F.max("topic_id").over(before),
+            "first_topic_id": F.first("topic_id", ignorenulls=True).over(before),
             "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
         }
     )
@@ -438,6 +438,7 @@ def _held() -> dict[str, Column]:
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
         "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
         "held_topic_id": F.when(named, F.col("named.topic_id")),
+        "topic_id_changed": named & (F.col("named.topic_id") != F.col("first_topic_id")),
         "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "deleted_ref": F.col("deleted.ref"),
