@@ -118,7 +118,9 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield _line(SERVER, event.at, "INFO", _registered(event.node, event.broker_epoch), "kafka.zk.KafkaZkClient")
         case ShutsDown():
             for text in ("shutting down", "Starting controlled shutdown"):
-                yield _line(SERVER, event.at, "INFO", f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer")
+                yield _line(
+                    SERVER, event.at, "INFO", f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer"
+                )
         case Control():
             yield from _state_changes(event, release)
             yield Line(REQUESTS, event.at, _control_request(event, release), event.id)

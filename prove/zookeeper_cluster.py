@@ -289,12 +289,12 @@ class ZooKeeperCluster:
 
     def create_topic(self) -> None:
         """Create a topic of one or two partitions. Names come back."""
-        names = [name for name in ("orders", "pay.eu-1") if (name, 0) not in self.states]
+        names = [name for name in ("orders", "pay.eu-1") if name not in {topic for topic, _ in self.states}]
         up = self._up()
         if not names or not up:
             return
         name = self.choices.choice(names)
-        topic_id, states = self.new_topic_id(name), []
+        topic_id, states = self.new_topic_id(), []
         for partition in range(self.choices.choice((1, 1, 2))):
             replicas = self.choices.sample(BROKERS, self.choices.choice((2, 3, 3)))
             isr = [broker for broker in replicas if broker in up]
@@ -312,7 +312,7 @@ class ZooKeeperCluster:
         for state in states:
             self.states[state.name] = replace(state, is_new=False)
 
-    def new_topic_id(self, name: str) -> str | None:
+    def new_topic_id(self) -> str | None:
         """A topic id that no topic has had."""
         self.topics_made += 1
         digits = "".join(self.choices.choice(IDS) for _ in range(12))
@@ -502,8 +502,14 @@ class ZooKeeperCluster:
     def deliver_late(self) -> None:
         """Something arrives that was sent long ago. What came on one connection keeps its order."""
         if self.late:
-            connection = self.choices.choice(self.late).connection
-            message = next(message for message in self.late if message.connection == connection)
+            self.deliver_late_to(self.choices.choice(self.late).broker)
+
+    def deliver_late_to(self, broker: int) -> None:
+        """Something arrives at a broker that was sent to it long ago."""
+        late = [message for message in self.late if message.broker == broker]
+        if late:
+            connection = self.choices.choice(late).connection
+            message = next(message for message in late if message.connection == connection)
             self.late.remove(message)
             self._arrives(self._again(message))
 
@@ -744,7 +750,7 @@ class ZooKeeperCluster:
         query.at = self.clock(broker.id)
         return query
 
-    def answer_without_replica(self, broker: Broker, query: Query) -> None:
+    def answer_without_replica(self, query: Query) -> None:
         """What a broker answers that has no replica of the partition."""
         query.error_code = 6
 
@@ -761,7 +767,7 @@ class ZooKeeperCluster:
             query.error_code = 100 if query.api == FETCH and query.version >= 13 else 3
             return
         if hosted is None:
-            self.answer_without_replica(broker, query)
+            self.answer_without_replica(query)
             return
         if query.api == FETCH and query.version >= 13 and hosted.topic_id != state.topic_id:
             query.error_code = 103

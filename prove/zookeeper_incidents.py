@@ -87,6 +87,12 @@ class EventfulCluster(ZooKeeperCluster):
             self.deliver()
             self._learn_own_epoch(broker)
 
+    def welcome(self, broker: Broker) -> None:
+        """A request of before the registration may arrive first: the controller sends it again on the next connection."""
+        super().welcome(broker)
+        if self.choices.random() < 0.4:
+            self.deliver_late_to(broker.id)
+
     def _learn_own_epoch(self, broker: Broker) -> None:
         self.pass_time(900, 1500)
         broker.broker_epoch = broker.znode_epoch
@@ -102,7 +108,11 @@ class EventfulCluster(ZooKeeperCluster):
 
     def move_replica_away_and_back(self) -> None:
         """A reassignment takes a replica from a broker, and the next one gives it back."""
-        states = [state for state in self.states.values() if state.leader != NO_LEADER and len(state.replicas) == len(self.brokers)]
+        states = [
+            state
+            for state in self.states.values()
+            if state.leader != NO_LEADER and len(state.replicas) == len(self.brokers)
+        ]
         if not states:
             return
         chosen = self.choices.choice(states)
@@ -185,16 +195,20 @@ class EventfulCluster(ZooKeeperCluster):
             self.pass_time(1, 5)
             self.log(Decision(self._next(), former, self.clock(former), controller_epoch=epoch, state=state))
 
-    def new_topic_id(self, name: str) -> str | None:
+    def new_topic_id(self) -> str | None:
         """A topic id that no topic has had, except by a breach."""
-        new = super().new_topic_id(name)
-        others = [state.topic_id for state in self.states.values() if state.topic != name and state.topic_id]
+        new = super().new_topic_id()
+        others = [state.topic_id for state in self.states.values() if state.topic_id]
         return others[0] if others and self._takes("topic id used again") else new
 
-    def answer_without_replica(self, broker: Broker, query: Query) -> None:
+    def answer_without_replica(self, query: Query) -> None:
         """A broker without a replica refuses, except by a breach."""
-        super().answer_without_replica(broker, query)
-        if query.api == FETCH and query.name in broker.former and self._takes("deleted replica served"):
+        super().answer_without_replica(query)
+        if (
+            query.api == FETCH
+            and query.name in self.brokers[query.node].former
+            and self._takes("deleted replica served")
+        ):
             query.error_code, query.high_watermark, query.records_size = 0, 0, 0
 
 

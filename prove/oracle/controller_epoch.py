@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prove.history import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Control, Decision, Elected, History, State
 from prove.oracle.broker_memory import controls
-from prove.oracle.topic_id import had_several_topics
+from prove.oracle.topics_of_name import had_several_topics
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -66,7 +66,9 @@ def ce04(history: History) -> Judged:
         later = [
             one
             for one in decisions
-            if one.state is not None and one.state.name == event.state.name and one.controller_epoch > event.controller_epoch
+            if one.state is not None
+            and one.state.name == event.state.name
+            and one.controller_epoch > event.controller_epoch
         ]
         if not later:
             continue

@@ -67,7 +67,9 @@ def ff04(history: History) -> Judged:
         held = memory.held.get(event.name, start.leader_epoch if start else None)
         if event.error_code == 6:
             yield (PASS if start and start.leads else FENCED), of_query(event)
-        elif (event.replica_id < 0 and event.version >= FROM_FOLLOWERS) or (start and start.leads):  # consumers of these releases may read from followers
+        elif (event.replica_id < 0 and event.version >= FROM_FOLLOWERS) or (
+            start and start.leads
+        ):  # consumers of these releases may read from followers
             yield PASS, of_query(event)
         elif held is None or lacks_a_line(history, event, held):
             yield UNVERIFIABLE, of_query(event)
@@ -138,9 +140,12 @@ def sr06(history: History) -> Judged:
                         deleted.discard(one.name)
                     elif code == 0 and one.delete and created.get(one.name, event.arrived) < event.arrived - LATE_MS:
                         deleted.add(one.name)
-            elif isinstance(event, Query) and event.api == FETCH and event.name in deleted:
-                if event.version < BY_ID or event.topic_id in ids.get(event.name, ()):
-                    yield (PASS if event.error_code else VIOLATION), of_query(event)
+            elif (
+                isinstance(event, Query)
+                and (event.api == FETCH and event.name in deleted)
+                and (event.version < BY_ID or event.topic_id in ids.get(event.name, ()))
+            ):
+                yield (PASS if event.error_code else VIOLATION), of_query(event)
 
 
 def _ids_held(history: History, node: int) -> dict[TopicPartition, set[str | None]]:

@@ -16,6 +16,7 @@ from prove.history import (
     TopicPartition,
 )
 from prove.oracle.broker_memory import Memory, controls, partitions
+from prove.oracle.topics_of_name import identity_at, is_deleted
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
 
 
@@ -74,7 +75,7 @@ def li03(history: History) -> Judged:
     """Without a broker epoch, no LeaderAndIsr of before a restart is accepted after it."""
     for node in history.nodes:
         process = 0
-        last: dict[TopicPartition, tuple[int, State]] = {}
+        last: dict[TopicPartition, tuple[int, Control, State]] = {}
         for event in history.of(node):
             process += isinstance(event, ProcessStarts)
             if not isinstance(event, Control) or event.api == UPDATE_METADATA:
@@ -86,29 +87,20 @@ def li03(history: History) -> Judged:
                     if one.delete:
                         last.pop(one.name, None)
                     continue
-                before_process, before = last.get(one.name, (process - 1, None))
-                if event.broker_epoch < 0 and before_process < process:
-                    yield _after_restart(history, before, one), place(event, one)
-                last[one.name] = process, one
+                before = last.get(one.name)
+                if event.broker_epoch < 0 and (before is None or before[0] < process):
+                    yield _after_restart(history, before, event, one), place(event, one)
+                last[one.name] = process, event, one
 
 
-def _after_restart(history: History, before: State | None, state: State) -> str:
+def _after_restart(history: History, before: tuple[int, Control, State] | None, event: Control, state: State) -> str:
     if before is None:
         return PASS if state.is_new else UNVERIFIABLE
-    if state.leader_epoch >= before.leader_epoch:
+    _, request, former = before
+    identities = [identity_at(history, event.node, one.id + 1, state.topic) for one in (request, event)]
+    if state.leader_epoch >= former.leader_epoch or (None not in identities and identities[0] != identities[1]):
         return PASS
-    return UNVERIFIABLE if _was_deleted(history, state.topic) else EXPOSED
-
-
-def _was_deleted(history: History, topic: str) -> bool:
-    """Some broker was told that a topic of the name is being deleted."""
-    return any(
-        one.topic == topic and one.leader == LEADER_DURING_DELETE
-        for event in history.events
-        if isinstance(event, Control) and event.api == UPDATE_METADATA and not event.error_code
-        for one in event.partitions
-        if isinstance(one, State)
-    )
+    return UNVERIFIABLE if is_deleted(history, event.node, request.id, former) else EXPOSED
 
 
 def li04(history: History) -> Judged:

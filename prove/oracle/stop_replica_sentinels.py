@@ -20,6 +20,7 @@ from prove.history import (
     TopicPartition,
 )
 from prove.oracle.broker_memory import partitions
+from prove.oracle.topics_of_name import is_deleted
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 LEADER_EPOCHS = 3
@@ -45,7 +46,8 @@ class Stopped:
 
     held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
     announced: it came after that LeaderAndIsr and tells that the topic is being deleted. ids: topic ids of the name, in the order in
-    which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that treats the partition as living, and is not out of date.
+    which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
+    treats the partition as living, and is not out of date.
     """
 
     request: Control
@@ -128,29 +130,22 @@ def _is_old(one: Told, told: list[Told]) -> bool:
     )
 
 
-def _is_deleted(history: History, state: State) -> bool:
-    """Some broker was told that the topic is being deleted: by id, or of a name without ids."""
-    return any(
-        other.leader == LEADER_DURING_DELETE
-        and (other.topic_id == state.topic_id if state.topic_id else other.topic == state.topic)
-        for event in history.events
-        if isinstance(event, Control) and event.api == UPDATE_METADATA and not event.error_code
-        for other in event.partitions
-        if isinstance(other, State)
-    )
-
-
 def _lives_on(history: History, one: Stopped) -> bool:
     """The topic of the replica is known to exist after the request, or nothing tells that it was ever deleted."""
     assert one.held is not None
-    held = one.held.state
-    return (one.next is not None and one.next.state.topic_id == held.topic_id) or not _is_deleted(history, held)
+    held, request = one.held.state, one.held.request
+    same = one.next is not None and one.next.state.topic_id == held.topic_id
+    return same or not is_deleted(history, request.node, request.id, held)
 
 
 def sr03(history: History) -> Judged:
     """-2 is for topics that are being deleted, and -1 from a controller that has told the broker no leader epoch of the partition."""
     for one in _stopped(history):
-        if one.request.version < LEADER_EPOCHS or one.stop.leader_epoch >= 0 or (one.meets_successor and one.stop.delete):
+        if (
+            one.request.version < LEADER_EPOCHS
+            or one.stop.leader_epoch >= 0
+            or (one.meets_successor and one.stop.delete)
+        ):
             continue
         epoch = one.request.controller_epoch
         if one.stop.leader_epoch == EPOCH_DURING_DELETE:
@@ -160,7 +155,9 @@ def sr03(history: History) -> Judged:
         else:
             by_request = one.held is not None and one.held.request.controller_epoch == epoch
             published = one.published
-            by_metadata = published is not None and not published.deletes and published.request.controller_epoch == epoch
+            by_metadata = (
+                published is not None and not published.deletes and published.request.controller_epoch == epoch
+            )
             verdict = VIOLATION if by_request or by_metadata else UNVERIFIABLE
         yield verdict, place(one.request, one.stop)
 

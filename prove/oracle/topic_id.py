@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from prove.history import (
     LEADER_AND_ISR,
-    STOP_REPLICA,
-    Control,
+    LEADER_DURING_DELETE,
     Decision,
+    Elected,
     History,
     Started,
-    State,
 )
 from prove.oracle.broker_memory import controls, partitions
 from prove.oracle.metadata_image import asked, changes, of_change, records
+from prove.oracle.topics_of_name import identity_at, stated
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -56,31 +55,6 @@ def ti04(history: History) -> Judged:
             living[data["name"]] = data["topicId"]
 
 
-def stated(history: History, node: int | None = None) -> Iterator[tuple[int, State]]:
-    """(event's id, state) of each partition in the requests of controllers that brokers accepted."""
-    for event in history.events:
-        if isinstance(event, Control) and event.api != STOP_REPLICA and not event.error_code and node in (None, event.node):
-            codes = event.codes or (0,) * len(event.partitions)
-            for state, code in zip(event.partitions, codes, strict=True):
-                if code == 0 and isinstance(state, State):
-                    yield event.id, state
-
-
-def had_several_topics(history: History, topic: str) -> bool:
-    """The name stood for several topics: it had several ids, or none, and a controller created a partition of it twice."""
-    names: dict[str, str] = {}
-    for _, state in stated(history):
-        if state.topic_id:  # an id of two topics is evidence about one of them
-            names[state.topic_id] = min(state.topic, names.get(state.topic_id, state.topic))
-    created = [
-        event.state.name
-        for event in history.events
-        if isinstance(event, Decision) and event.state is not None and event.state.topic == topic
-        if (event.state.leader_epoch, event.state.partition_epoch) == (0, 0)
-    ]
-    return [*names.values()].count(topic) > 1 or (not names and len(created) > len({*created}))
-
-
 def ti05(history: History) -> Judged:
     """An id is of one topic."""
     names: dict[str, set[str]] = {}
@@ -116,21 +90,36 @@ def ti06(history: History) -> Judged:
         assert state is not None
         if (state.leader_epoch, state.partition_epoch) != (0, 0):
             continue
-        earlier = [one.state for one in decisions[:n] if one.state is not None and one.state.name == state.name]
-        if not earlier or (earlier[-1].leader_epoch, earlier[-1].partition_epoch) == (0, 0):
+        earlier = [one for one in decisions[:n] if one.state is not None and one.state.name == state.name]
+        before = earlier[-1].state if earlier else None
+        if before is None or (before.leader_epoch, before.partition_epoch) == (0, 0):
             yield PASS, place(event, state)
         else:
-            yield _begun_again(history, event, state), place(event, state)
+            yield _begun_again(history, earlier[-1], event), place(event, state)
 
 
-def _begun_again(history: History, event: Decision, state: State) -> str:
-    """The topic ids that the controller's own broker was told before and after."""
-    told = [(id, one) for id, one in stated(history, event.node) if one.topic == state.topic]
-    before = [one.topic_id for id, one in told if id < event.id]
-    after = [one.topic_id for id, one in told if id > event.id]
-    if before and after and before[-1] is not None and before[-1] == after[0]:
-        return VIOLATION
-    return PASS if had_several_topics(history, state.topic) else UNVERIFIABLE
+def _begun_again(history: History, before: Decision, event: Decision) -> str:
+    """What the controller's own broker is told between the two states, and from a second after the second one."""
+    assert event.state is not None
+    told = [(request, one) for request, one in stated(history, event.node) if one.topic == event.state.topic]
+    since = before.id
+    if before.node != event.node:
+        elected = (one.id for one in history.of(event.node) if isinstance(one, Elected) and one.id < event.id)
+        since = max(elected)
+    former = {one.topic_id for request, one in told if request.id < since}
+    latter = [(request, one.topic_id) for request, one in told if request.id > since]
+    if any(topic_id not in former for _, topic_id in latter if topic_id):
+        return PASS
+    if not any(topic_id for _, topic_id in latter):
+        ordinals = [identity_at(history, event.node, id, event.state.topic) for id in (since, len(history.events))]
+        if None not in ordinals and ordinals[0] != ordinals[1]:
+            return PASS
+    if any(since < request.id < event.id and one.leader == LEADER_DURING_DELETE for request, one in told):
+        return PASS
+    same = any(topic_id and request.at > event.at + IN_FLIGHT_MS for request, topic_id in latter)
+    return VIOLATION if same and before.node == event.node else UNVERIFIABLE
 
 
 UNKNOWN_TOPIC_ID = 100
+IN_FLIGHT_MS = 1000
+"""So long after a new state, requests about the one before may still arrive."""

@@ -24,7 +24,7 @@ from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import LOG_DELETION, deletes_topic, refused
-from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
 from epochaudit.replay.state.log_gaps import log_run
 from epochaudit.replay.state.releases import STATED, version_number
 
@@ -508,12 +508,16 @@ def _handled() -> dict[str, Column]:
 
 
 def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds topic_deletion_seen by (cluster, topic id), or by name if the version has no ids."""
+    """Adds topic_deletion_seen by (cluster, topic id), or by name if the version has no ids.
+
+    A node that missed a deletion has no inferred ids: there the name stands for a topic that other nodes have an inferred id of.
+    """
     known_id = F.coalesce("topic_id", "held_topic_id", "metadata.topic_id", "topic")
     deletions = (
         of_types(events, "UPDATE_METADATA", "DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
         .where(deletes_topic() & ~refused() & F.col("topic").isNotNull())
-        .select("cluster", F.coalesce("topic_id", "topic").alias("identity"))
+        .withColumn("name", F.when(F.coalesce(is_inferred(F.col("topic_id")), F.lit(True)), F.col("topic")))
+        .select("cluster", F.explode(F.array_compact(F.array("topic_id", "name"))).alias("identity"))
         .distinct()
         .withColumn("topic_deletion_seen", F.lit(True))
     )

@@ -9,7 +9,18 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
-from epochaudit.rules.rule import CRITICAL, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import (
+    CRITICAL,
+    MEDIUM,
+    Branch,
+    Rule,
+    exposed,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
 from epochaudit.rules.stop_replica.sr07_delayed_delete_hit_recreated_topic import (
     hits_new_incarnation,
     meets_new_incarnation,
