@@ -286,6 +286,13 @@ class Record(Event):
     data: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass
+class CopiedRecord(Record):
+    """A record in another node's copy of the metadata log. original: id of the record that it copies, -1: it was never committed."""
+
+    original: int = -1
+
+
 @dataclass(frozen=True)
 class IsrMember:
     """A member of a requested ISR. broker_epoch: -1 if the request states none."""
@@ -323,13 +330,14 @@ class AlterPartition(Event):
 
 @dataclass
 class BrokerRegistration(Event):
-    """A BrokerRegistration, answered 0 by the KRaft controller. previous_broker_epoch: of the last clean shutdown, -1: none."""
+    """A BrokerRegistration, answered by the KRaft controller. previous_broker_epoch: of the last clean shutdown, -1: none."""
 
     correlation_id: int = 0
     broker_id: int = 0
     incarnation_id: str = ""
     previous_broker_epoch: int = -1
     broker_epoch: int = 0
+    error_code: int = 0
     arrived: int = 0
 
 

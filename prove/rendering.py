@@ -29,6 +29,7 @@ from prove.history import (
     AlterPartition,
     BrokerRegistration,
     Control,
+    CopiedRecord,
     Decision,
     Elected,
     Event,
@@ -731,7 +732,7 @@ def _record(event: Record) -> Iterator[Line]:
     yield Line(
         METADATA, event.at,
         f"| offset: {event.offset} CreateTime: {event.at} keySize: -1 valueSize: 24 sequence: -1 headerKeys: [] payload: {payload}",
-        event.id,
+        event.original if isinstance(event, CopiedRecord) and event.original >= 0 else event.id,
     )  # fmt: skip
 
 
@@ -775,7 +776,7 @@ def _registration(event: BrokerRegistration) -> str:
         "features": [], "rack": None, "isMigratingZkBroker": False, "logDirs": [],
         "previousBrokerEpoch": event.previous_broker_epoch,
     }  # fmt: skip
-    response = {"throttleTimeMs": 0, "errorCode": 0, "brokerEpoch": event.broker_epoch}
+    response = {"throttleTimeMs": 0, "errorCode": event.error_code, "brokerEpoch": event.broker_epoch}
     header = ("BROKER_REGISTRATION", 4, event.correlation_id, str(event.broker_id))
     ends = f"127.0.0.1:21100-127.0.0.1:{50000 + event.broker_id}-0-1"
     return _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends)

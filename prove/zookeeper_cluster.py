@@ -763,13 +763,18 @@ class ZooKeeperCluster:
 
     def _decide_answer(self, broker: Broker, state: State, query: Query) -> None:
         hosted = broker.hosted.get(state.name)
-        if state.name not in broker.cache:
-            query.error_code = 100 if query.api == FETCH and query.version >= 13 else 3
+        by_id = query.api == FETCH and query.version >= 13
+        cached = broker.cache.get(state.name)
+        if by_id and hosted and hosted.topic_id != state.topic_id and self._takes("former topic id served"):
+            query.error_code, query.high_watermark, query.records_size = 0, 70, 70
+            return
+        if cached is None or (by_id and cached.topic_id != state.topic_id):
+            query.error_code = 100 if by_id else 3
             return
         if hosted is None:
             self.answer_without_replica(query)
             return
-        if query.api == FETCH and query.version >= 13 and hosted.topic_id != state.topic_id:
+        if by_id and hosted.topic_id != state.topic_id:
             query.error_code = 103
             return
         epoch, current = query.current_leader_epoch, hosted.leader_epoch

@@ -39,6 +39,7 @@ FAULTS: Final = (
     "living topic deleted",
     "leader epoch withheld",
     "deleted replica served",
+    "former topic id served",
     "replaced controller writes",
     "epochs begin again",
     "topic id used again",
@@ -56,7 +57,7 @@ class EventfulCluster(ZooKeeperCluster):
         """What may happen next, and how often."""
         return super().steps() | {
             self.expire_session: 6, self.cancel_leaderless: 4, self.move_replica_away_and_back: 5, self.recreate_topic: 5,
-            self.ask_former_replica: 6, self.send_wrong_stop: 3, self.begin_again: 1,
+            self.ask_former_replica: 8, self.send_wrong_stop: 3, self.begin_again: 1,
         }  # fmt: skip
 
     # -- what follows the protocol
@@ -135,7 +136,7 @@ class EventfulCluster(ZooKeeperCluster):
             (state, broker.id)
             for broker in self.brokers.values()
             for state in broker.former.values()
-            if broker.id in self._up() and state.name not in broker.hosted
+            if broker.id in self._up()
         ]
         if former:
             state, broker = self.choices.choice(former)

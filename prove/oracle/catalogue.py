@@ -38,6 +38,7 @@ from prove.oracle.verdicts import (
     key_of_leader_epoch,
     key_of_line,
     key_of_none,
+    key_of_partition,
     key_of_request,
     key_of_topic_id,
 )
@@ -76,6 +77,7 @@ RULES: Final[dict[str, OracleRule]] = {
     "BE-02": OracleRule(broker_epoch.be02, key_of_request),
     "UM-02": OracleRule(update_metadata.um02),
     "TI-01": OracleRule(topic_id.ti01),
+    "TI-02": OracleRule(topic_id.ti02, key_of_fetch),
     "TI-05": OracleRule(topic_id.ti05, key_of_topic_id),
     "TI-06": OracleRule(topic_id.ti06),
     "FF-01": OracleRule(fetch.ff01, key_of_fetch),
@@ -113,13 +115,16 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "EP-01": OracleRule(epoch_order.ep01),
     "EP-02": OracleRule(epoch_order.ep02),
     "EP-03": OracleRule(epoch_order.ep03),
+    "LD-06": OracleRule(leader_election.ld06),
     "EP-05": OracleRule(epoch_order.ep05, key_of_request),
+    "EP-06": OracleRule(epoch_order.ep06, key_of_partition),
     "TI-03": OracleRule(topic_id.ti03),
     "TI-04": OracleRule(topic_id.ti04, key_of_topic_id),
     "TI-05": OracleRule(topic_id.ti05, key_of_topic_id),
     "TI-06": OracleRule(topic_id.ti06),
     "BE-03": OracleRule(broker_epoch.be03, key_of_request),
     "BE-04": OracleRule(broker_epoch.be04, key_of_request),
+    "BE-05": OracleRule(broker_epoch.be05, key_of_request),
 }
 
 

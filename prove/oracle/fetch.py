@@ -138,7 +138,7 @@ def sr06(history: History) -> Judged:
                     if code == 0 and isinstance(one, State):
                         created[one.name] = event.at
                         deleted.discard(one.name)
-                    elif code == 0 and one.delete and created.get(one.name, event.arrived) < event.arrived - LATE_MS:
+                    elif code == 0 and one.delete and created.get(one.name, 0) < event.arrived - LATE_MS:
                         deleted.add(one.name)
             elif (
                 isinstance(event, Query)

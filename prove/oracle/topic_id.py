@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from prove.history import (
+    FETCH,
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
+    Control,
     Decision,
     Elected,
     History,
+    ProcessStarts,
+    Query,
     Started,
+    TopicPartition,
 )
 from prove.oracle.broker_memory import controls, partitions
-from prove.oracle.metadata_image import asked, changes, of_change, records
+from prove.oracle.leader_epoch_fence import of_query
+from prove.oracle.metadata_image import MADE, asked, changes, of_change, records
 from prove.oracle.topics_of_name import identity_at, stated
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
@@ -34,12 +40,52 @@ def ti01(history: History) -> Judged:
                 yield (FENCED if code == 103 else VIOLATION), place(event, state)
 
 
+def ti02(history: History) -> Judged:
+    """A Fetch for the id of a topic that is not the replica's gets no data."""
+    for node in history.nodes:
+        held: dict[TopicPartition, tuple[str | None, int]] = {}
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                held = {}
+            for start in event.starts if isinstance(event, Control) else ():
+                held[start.name] = start.topic_id, event.at
+            if not isinstance(event, Query) or event.api != FETCH or event.version < BY_ID or event.topic_id is None:
+                continue
+            has_replica = held.get(event.name, (None, 0))[0] == event.topic_id
+            if event.error_code == INCONSISTENT_TOPIC_ID:
+                yield FENCED, of_query(event)
+            elif event.error_code == UNKNOWN_TOPIC_ID:
+                follows = any(
+                    start.name == event.name and start.topic_id == event.topic_id
+                    for later in history.of(node)
+                    if isinstance(later, Control) and later.id > event.id
+                    for start in later.starts
+                )
+                yield (PASS if has_replica or follows else FENCED), of_query(event)
+            elif event.error_code == 0:
+                yield (PASS if has_replica else _by_successor(history, event)), of_query(event)
+
+
+def _by_successor(history: History, event: Query) -> str:
+    """Whether a line shows that another topic of the name had replaced the replica of the requested id."""
+    ids = [
+        (start.topic_id, control.at)
+        for control in history.of(event.node)
+        if isinstance(control, Control)
+        for start in control.starts
+        if start.name == event.name
+    ]
+    own = [at for topic_id, at in ids if topic_id == event.topic_id]
+    since = [at for topic_id, at in ids if topic_id != event.topic_id and own and at > max(own)]
+    return VIOLATION if since and min(since) < event.arrived - LATE_MS else UNVERIFIABLE
+
+
 def ti03(history: History) -> Judged:
     """An ISR change for a topic that no longer exists is refused with 100."""
     for one in asked(history):
         if one.request.partition_error == UNKNOWN_TOPIC_ID:
             yield FENCED, one.subject
-        elif one.request.partition_error == 0:
+        elif one.request.partition_error in MADE:
             yield (VIOLATION if one.partition is None else PASS), one.subject
 
 
@@ -80,8 +126,8 @@ def ti05(history: History) -> Judged:
 def ti06(history: History) -> Judged:
     """Leader epoch 0 with partition epoch 0 comes once for a topic id."""
     for change in changes(history):
-        if change.record.kind == "PARTITION_RECORD":
-            before = change.before
+        before, after = change.before, change.after
+        if change.record.kind == "PARTITION_RECORD" and (after.leader_epoch, after.partition_epoch) == (0, 0):
             again = before is not None and (before.leader_epoch, before.partition_epoch) != (0, 0)
             yield (VIOLATION if again else PASS), of_change(change)
     decisions = [event for event in history.events if isinstance(event, Decision) and event.state is not None]
@@ -91,8 +137,8 @@ def ti06(history: History) -> Judged:
         if (state.leader_epoch, state.partition_epoch) != (0, 0):
             continue
         earlier = [one for one in decisions[:n] if one.state is not None and one.state.name == state.name]
-        before = earlier[-1].state if earlier else None
-        if before is None or (before.leader_epoch, before.partition_epoch) == (0, 0):
+        last = earlier[-1].state if earlier else None
+        if last is None or (last.leader_epoch, last.partition_epoch) == (0, 0):
             yield PASS, place(event, state)
         else:
             yield _begun_again(history, earlier[-1], event), place(event, state)
@@ -121,5 +167,9 @@ def _begun_again(history: History, before: Decision, event: Decision) -> str:
 
 
 UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_TOPIC_ID = 103
+BY_ID = 13
+"""The first Fetch with topic ids."""
+LATE_MS = 500
 IN_FLIGHT_MS = 1000
 """So long after a new state, requests about the one before may still arrive."""
