@@ -26,10 +26,10 @@ REGISTRATION_FAULTS: Final = ("both incarnations obeyed",)
 
 @dataclass
 class EventfulQuorum(QuorumCluster):
-    """The cluster and its history so far. terms: the offsets at which raft epochs begin. moving: the replica that a partition gets."""
+    """The cluster and its history so far. terms: the offsets at which raft epochs begin. completes: a reassignment is due."""
 
     terms: list[int] = field(default_factory=list)
-    moving: dict[tuple[str, int], int] = field(default_factory=dict)
+    completes: bool = False
 
     def faults(self) -> tuple[str, ...]:
         """The breaches that may be planted."""
@@ -82,18 +82,16 @@ class EventfulQuorum(QuorumCluster):
         fields = {"addingReplicas": [new], "removingReplicas": [partition.leader]}
         self.write(self.change(partition, replicas=[*partition.replicas, new], **fields))
         self.pass_time(900, 1500)
-        self.moving = {(partition.topic_id, partition.number): new}
+        self.completes = True
         self.answer(partition, self.request_of(partition, [IsrMember(broker) for broker in [*partition.isr, new]]))
-        self.moving = {}
+        self.completes = False
 
     def applied(self, partition: Partition, request: AlterPartition) -> int:
         """PartitionReassignmentReplicas.maybeCompleteReassignment: the removed leader is answered 108, without a state."""
-        new = self.moving.get((partition.topic_id, partition.number))
-        if new is None:
-            return super().applied(partition, request)
-        former = partition.leader
-        replicas = [broker for broker in partition.replicas if broker != former]
+        replicas = [broker for broker in partition.replicas if broker != partition.leader]
         isr = [broker for broker in replicas if broker in {member.broker_id for member in request.new_isr}]
+        if not self.completes or not isr:
+            return super().applied(partition, request)
         fields: dict[str, Any] = {"replicas": replicas, "addingReplicas": [], "removingReplicas": []}
         if self.release.elr:
             self.write(*self.rebuilt(partition, isr, self.active, **fields))

@@ -294,6 +294,7 @@ class ZooKeeperCluster:
         if not names or not up:
             return
         name = self.choices.choice(names)
+        self.leaderless = [one for one in self.leaderless if one[0] != name]
         topic_id, states = self.new_topic_id(), []
         for partition in range(self.choices.choice((1, 1, 2))):
             replicas = self.choices.sample(BROKERS, self.choices.choice((2, 3, 3)))

@@ -45,7 +45,7 @@ class Stopped:
     """An accepted StopReplica of a partition, with what its broker's log has before and after it.
 
     held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
-    announced: it came after that LeaderAndIsr and tells that the topic is being deleted. ids: topic ids of the name, in the order in
+    announced: since the last LeaderAndIsr the broker was told that the topic is being deleted. ids: topic ids of the name, in the order in
     which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
     treats the partition as living, and is not out of date.
     """
@@ -107,8 +107,10 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     ]
     held = accepted[-1] if accepted and accepted[-1].request.id > max(deleted, default=-1) else None
     published = [one for one in before if one.request.api == UPDATE_METADATA]
-    announced = bool(published) and published[-1].deletes
-    announced = announced and (not accepted or accepted[-1].request.id < published[-1].request.id)
+    if accepted:
+        announced = any(one.deletes and one.request.id > accepted[-1].request.id for one in published)
+    else:
+        announced = bool(published) and published[-1].deletes
     ids = dict.fromkeys(one.state.topic_id for one in before if one.state.topic_id)
     after = [one for one in told if one.request.id > event.id and not one.deletes and not _is_old(one, told)]
     return Stopped(

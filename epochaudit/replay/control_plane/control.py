@@ -463,7 +463,7 @@ def _cached() -> dict[str, Column]:
     """Columns about the partition in the broker's metadata cache."""
     being_deleted = F.col("metadata.leader") == LEADER_DURING_DELETE
     cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
-    since_accepted = F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))
+    announced = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), being_deleted)  # of the topic that it has
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
     gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.coalesce(overlaps, F.lit(False))
     return {
@@ -475,7 +475,7 @@ def _cached() -> dict[str, Column]:
         "metadata_overlaps": overlaps,
         "last_update_metadata_controller_epoch": F.when(gave_epoch, F.col("metadata.controller_epoch")),
         "update_metadata_ref": F.when(gave_epoch, F.col("metadata.ref")),
-        "deletion_announced": F.coalesce(being_deleted & since_accepted, F.lit(False)),
+        "deletion_announced": F.coalesce(announced, F.lit(False)),
     }
 
 
