@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import SLACK_MS
+from epochaudit.events.views import holds
 from epochaudit.replay.data_plane.lineage import epochs_of
 
 KEPT: Final = "kept"
@@ -37,3 +39,36 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     state = F.get(F.array(F.lit(KEPT), F.lit(UNKNOWN), F.lit(LOSSY)), F.col("worst"))
     rows = rows.join(F.broadcast(by_cluster), "cluster", "left")
     return rows.withColumn("coordinator_log", F.coalesce(state, F.lit(UNKNOWN))).drop("worst")
+
+
+def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
+    """Adds returns, about this topic. Grain unchanged. Needs: cluster, node. Clock: leader epoch of the topic's partitions.
+
+    returns: array of struct(begun_ms). The node led a partition of the topic, then another may have, and then the node again, since
+    begun_ms by its own line; null without that line. What it coordinates may have been deleted and created anew by the other.
+    """
+    in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
+    gap = F.coalesce(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1, F.lit(False))
+    epochs = (
+        epochs_of(events).where(F.col("topic") == topic).withColumns({"gap": gap, "by": F.coalesce("leader", "node")})
+    )
+    epochs = epochs.withColumn("gaps", F.sum(F.col("gap").cast("int")).over(in_order)).where(F.col("by") >= 0)
+    state = F.struct("by", "gaps")
+    begins = epochs.withColumn("begins", ~F.lag(state).over(in_order).eqNullSafe(state)).where("begins")
+    of_node = Window.partitionBy("cluster", "topic_key", "partition", "by").orderBy("leader_epoch")
+    again = begins.withColumn("reign", F.row_number().over(of_node)).where(F.col("reign") > 1)
+    begun = F.struct(F.col("start_ref.time_ms").alias("begun_ms"))
+    returns = again.groupBy("cluster", F.col("by").alias("node")).agg(F.collect_list(begun).alias("returns"))
+    return rows.join(F.broadcast(returns), ["cluster", "node"], "left")
+
+
+def returned_between(earlier: Column, later: Column) -> Column:
+    """Whether the node may have begun to lead again between two of its lines. earlier, later: their references. Needs: `with_returns`."""
+    begun = F.exists(
+        "returns",
+        lambda one: (
+            one["begun_ms"].isNull()
+            | ((one["begun_ms"] > earlier["time_ms"] - SLACK_MS) & (one["begun_ms"] <= later["time_ms"]))
+        ),
+    )
+    return holds(begun)

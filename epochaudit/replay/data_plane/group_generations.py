@@ -107,6 +107,18 @@ def _joins(events: DataFrame) -> DataFrame:
     return _answers(events).where((F.col("event_type") == JOIN_GROUP) & F.col("group_leader").isNotNull())
 
 
+def _classic_syncs(events: DataFrame) -> DataFrame:
+    """The answers to SyncGroup of members that had been answered JoinGroup of a classic group in that generation.
+
+    A member of a group of KIP-848 that speaks the classic protocol syncs in its own member epoch. The group may become a classic one later,
+    with a generation of that number.
+    """
+    joins = _joins(events).groupBy(*_GENERATION, "member_id").agg(F.min("time_ms").alias("member_joined_ms"))
+    syncs = _answers(events).where(F.col("event_type") == SYNC_GROUP)
+    syncs = syncs.join(F.broadcast(joins), [*_GENERATION, "member_id"])
+    return syncs.where(F.col("member_joined_ms") <= F.col("time_ms")).drop("member_joined_ms")
+
+
 def _members(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, generation, member) that joined: joined_ref, the last answer."""
     members = _joins(events).where(F.col("member_id").isNotNull())
@@ -150,7 +162,7 @@ def _generations(events: DataFrame) -> DataFrame:
         *of_first(["ref"], then_by_place(F.col("time_ms")), "given_"),
         F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms"),
     )  # fmt: skip
-    synced = _answers(events).where(F.col("event_type") == SYNC_GROUP)
+    synced = _classic_syncs(events)
     synced = synced.groupBy(*_GENERATION).agg(
         *of_first(["ref"], then_by_place(F.col("time_ms")), "synced_"), F.min("time_ms").alias("synced_ms")
     )

@@ -12,7 +12,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import holds
-from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
+from epochaudit.replay.data_plane.coordinator_logs import (
+    CONSUMER_OFFSETS,
+    returned_between,
+    with_coordinator_log,
+    with_returns,
+)
 from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, member_heartbeats, with_last_answer
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, with_refs
 
@@ -40,6 +45,7 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
       newer_epoch      if older: the last epoch that had been answered; newer_ref: the first answer with it
       former_epoch     if older: the one before it, and higher than the stated one; former_ref: the first answer with it
       coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+      came_back        if older: another broker may have led a partition of __consumer_offsets since former_ref, see `with_returns`
     """
     epochs = member_epochs(events)
     rows = member_heartbeats(events).where((F.col("member_epoch") > 0) & F.col("request_error_code").isNotNull())
@@ -57,7 +63,8 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip
-    return with_coordinator_log(found, events, CONSUMER_OFFSETS)
+    found = with_returns(with_coordinator_log(found, events, CONSUMER_OFFSETS), events, CONSUMER_OFFSETS)
+    return found.withColumn("came_back", returned_between(F.col("former_ref"), F.col("request_ref"))).drop("returns")
 
 
 def _with_standing(rows: DataFrame, epochs: DataFrame) -> DataFrame:

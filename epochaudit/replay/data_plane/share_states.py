@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE, with_coordinator_log
+from epochaudit.replay.data_plane.coordinator_logs import (
+    SHARE_GROUP_STATE,
+    returned_between,
+    with_coordinator_log,
+    with_returns,
+)
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.spark.memo import checkpointed
@@ -56,6 +61,8 @@ def share_states(events: DataFrame) -> DataFrame:
       deleted_elsewhere  another coordinator was asked to delete the state
       changed_elsewhere  the same, or to initialize it in a higher state epoch than newer_read_ref answered
       coordinator_log    see `with_coordinator_log`: of __share_group_state
+      returned_since_read    another broker may have led a partition of __share_group_state since newer_read_ref, see `with_returns`
+      returned_since_state   the same since newer_state_ref
     """
     histories = F.broadcast(_histories(events))
     rows = of_types(events, *STATE_REQUESTS).where(
@@ -87,7 +94,13 @@ def share_states(events: DataFrame) -> DataFrame:
         holds(F.exists(elsewhere, lambda c: c["deletes"] | (c["state_epoch"] > F.col("newer_read.state_epoch"))))
         .alias("changed_elsewhere"),
     )  # fmt: skip
-    return with_coordinator_log(with_identity(found, topic_incarnations(events)), events, SHARE_GROUP_STATE)
+    found = with_coordinator_log(with_identity(found, topic_incarnations(events)), events, SHARE_GROUP_STATE)
+    found = with_returns(found, events, SHARE_GROUP_STATE)
+    since = {"read": "newer_read_ref", "state": "newer_state_ref"}
+    returned = {
+        f"returned_since_{which}": returned_between(F.col(name), F.col("request_ref")) for which, name in since.items()
+    }
+    return found.withColumns(returned).drop("returns")
 
 
 def _newer_read() -> Column:
@@ -126,22 +139,27 @@ def _between(change: Column, from_ms: Column) -> Column:
 def _histories(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, partition) that answered a read or an initialization of the state.
 
-    Columns: reads, the first and the last answered read of each leader epoch; states, the same of initializations by state epoch;
-    highest_leader_epoch and highest_state_epoch of these; recorded_ms, when the first of all was answered; changes, the requests to delete
-    or initialize the state at any coordinator, unless they were refused without effect.
+    Columns: reads, the first and the last answered read of each leader epoch between two changes of the state there; states, the first and
+    the last initialization to each state epoch; highest_leader_epoch and highest_state_epoch of these; recorded_ms, when the first of all
+    was answered; changes, the requests to delete or initialize the state at any coordinator, unless they were refused without effect.
     """
     requests = of_types(events, INITIALIZE, READ, DELETE).where(F.col("in_request") & F.col("topic_id").isNotNull())
+    is_read = F.col("event_type") == READ
+    had_effect = ~F.coalesce(F.col("error_code").isin(*_WITHOUT_EFFECT), F.lit(False))
+    binds_from = F.when(is_read, F.col("arrival_ms")).otherwise(F.col("time_ms") + SLACK_MS)
+    in_order = Window.partitionBy(*_AT_NODE).orderBy(binds_from, is_read)
+    changed = F.sum((~is_read & had_effect).cast("int")).over(in_order)
+    requests = requests.withColumn("period", F.when(is_read, changed))
     answered = requests.where((F.col("event_type") != DELETE) & (F.col("error_code") == Errors.NONE)).withColumn(
         "ref", ref()
     )
-    is_read = F.col("event_type") == READ
     own = F.when(is_read, F.col("leader_epoch")).otherwise(F.col("state_epoch"))
     answer = F.struct(
         "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
     )
     by_epoch = answered.withColumns({"own_epoch": own, "answer": answer}).where(F.col("own_epoch") >= 0)
     in_time = then_by_place(F.col("time_ms"))
-    by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch").agg(
+    by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch", "period").agg(
         *of_first(("answer",), in_time, "first_"), *of_last(("answer",), in_time, "last_")
     )
     both = F.array_distinct(F.array("first_answer", "last_answer"))
@@ -156,7 +174,6 @@ def _histories(events: DataFrame) -> DataFrame:
         "node", (F.col("event_type") == DELETE).alias("deletes"), "state_epoch", F.col("arrival_ms").alias("from_ms"),
         F.col("time_ms").alias("until_ms"),
     )  # fmt: skip
-    had_effect = ~F.coalesce(F.col("error_code").isin(*_WITHOUT_EFFECT), F.lit(False))
     changes = requests.where(~is_read & had_effect).groupBy(*_STATE).agg(F.collect_list(change).alias("changes"))
     return at_node.join(changes, list(_STATE), "left").withColumn(
         "changes", F.coalesce("changes", F.array().cast("array<struct<node:int,deletes:boolean,state_epoch:int,"

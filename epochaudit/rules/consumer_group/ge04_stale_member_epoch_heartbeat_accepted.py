@@ -43,7 +43,9 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
     ## What is allowed
     The epoch before the current one, if the answer with the current one was lost: whether the member then has only partitions of
     its own is not judged. Any epoch after the member joined anew (epoch 0), left, or was refused. An answer that is lower than the one
-    before: the group was created anew in between, at another coordinator.
+    before: the group was created anew in between, at another coordinator. For the same reason an older epoch is unverifiable, if another
+    broker led a partition of __consumer_offsets since the newer epochs were answered, or may have: the elections and the coordinator's
+    own "starts at leader epoch" lines show that.
 
     ## What to do
     Look at the client named by its client id and `connection`: two processes with one member id, or a client that does not follow the
@@ -80,6 +82,13 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
                 expected=f"{_CURRENT}; else {self.expected}",
                 observed="the heartbeat in epoch {member_epoch} was answered {error_code}",
                 because=(_ASKED, _LAST),
+            ),
+            unverifiable(
+                (standing == OLDER) & col("came_back"),
+                "another broker led a partition of __consumer_offsets in between, or may have: the group may have been "
+                "deleted and created anew there",
+                expected=_CURRENT,
+                because=(_ASKED, _NEWER),
             ),
             *breaches(standing == OLDER, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER),
             unverifiable(

@@ -41,7 +41,8 @@ class OlderLeaderEpochAccepted(Rule):
     Writes of a former leader before the new one has read the state: that read tells the coordinator of the new leader. Only reads
     raise the epoch here: up to 4.1 a write in a higher epoch did so, too, from 4.2 on it does not (KAFKA-19456). Leader epoch -1 of a
     request that states none. A lower epoch after the state was deleted or initialized: whoever deletes a group or resets its
-    offsets begins the state anew. Other error codes are no verdict, such as 16 of a coordinator that moves.
+    offsets begins the state anew. If another broker led a partition of __share_group_state in between, that
+    may have happened there: it is unverifiable. Other error codes are no verdict, such as 16 of a coordinator that moves.
 
     ## What to do
     Find the former leader: the client id of its requests names the broker (`connection` has its address). Restart it if it still
@@ -81,6 +82,13 @@ class OlderLeaderEpochAccepted(Rule):
             unverifiable(
                 replaced & col("changed_elsewhere"),
                 "another coordinator was asked to delete or to initialize the state, perhaps in between",
+                expected=_NOT_REPLACED,
+                because=(_ASKED, _NEWER),
+            ),
+            unverifiable(
+                replaced & col("returned_since_read"),
+                "another broker led a partition of __share_group_state in between, or may have: the state may have been "
+                "deleted or initialized there",
                 expected=_NOT_REPLACED,
                 because=(_ASKED, _NEWER),
             ),

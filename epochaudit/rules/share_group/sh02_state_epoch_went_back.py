@@ -39,7 +39,9 @@ class StateEpochWentBack(Rule):
 
     ## What is allowed
     State epoch -1 of a request that states none; after an initialization with it, nothing is known. A lower epoch after the state was
-    deleted (DeleteShareGroupState), as of a group that is deleted and created again. Other error codes are no verdict.
+    deleted (DeleteShareGroupState), as of a group that is deleted and created again. If another broker led a partition of
+    __share_group_state in between, that may have happened there: it is unverifiable. Other error codes are
+    no verdict.
 
     ## What to do
     Compare the group's start offset (kafka-share-groups.sh --describe --offsets) with the one that was set or that its members have
@@ -77,6 +79,13 @@ class StateEpochWentBack(Rule):
             unverifiable(
                 newer & col("deleted_elsewhere"),
                 "another coordinator was asked to delete the state, perhaps in between",
+                expected=_NOT_BELOW,
+                because=(_ASKED, _NEWER),
+            ),
+            unverifiable(
+                newer & col("returned_since_state"),
+                "another broker led a partition of __share_group_state in between, or may have: the state may have been "
+                "deleted there",
                 expected=_NOT_BELOW,
                 because=(_ASKED, _NEWER),
             ),
