@@ -8,6 +8,9 @@
 * `zookeeper_cluster.py`, `quorum_cluster.py`, `replicating_cluster.py`, `data_plane_cluster.py`, `zookeeper_data_plane.py`,
   `consumer.py`: state machines of controllers, brokers and clients. A `Random` makes every choice, so a seed, or Hypothesis, decides
   which elections, restarts, re-creations, delays, duplicates and planted breaches there are.
+* `coordination.py`: requests to coordinators as dataclasses, and `coordinator_lines.py`, how they are printed.
+  `coordinator_cluster.py`: brokers that coordinate, with a log that is written, loaded and at times lost. `transactions.py` and
+  `producers.py`, `group_coordinators.py` and `group_members.py`, `share_coordinators.py`: coordinators and their clients.
 * `histories.py`: a seed's history.
 * `rendering.py`: the lines that Kafka would have written, in the layout of the history's release.
 * `oracle/`: a file per family of rules, one function per rule, sequential, without Spark, sharing no code with frames and rules.

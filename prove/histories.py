@@ -5,7 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from prove import data_plane_cluster, quorum_incidents, zookeeper_data_plane, zookeeper_incidents
+from prove import (
+    data_plane_cluster,
+    group_members,
+    producers,
+    quorum_incidents,
+    share_coordinators,
+    zookeeper_data_plane,
+    zookeeper_incidents,
+)
 from prove.history import History, Release
 
 KINDS: Final = (
@@ -14,17 +22,25 @@ KINDS: Final = (
     data_plane_cluster.RELEASES,
     zookeeper_data_plane.RELEASES,
 )
+COORDINATORS: Final = (producers, group_members, share_coordinators)
+EVERY: Final = 5
+"""Of so many seeds one is a history of coordinators."""
 RELEASES: Final = (
     {f"{release.version} {release.protocol}".strip(): release for release in zookeeper_incidents.RELEASES}
     | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in quorum_incidents.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
     | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
+    | {f"{release.coordinates} {release.version}": release for module in COORDINATORS for release in module.RELEASES}
 )
 """Name -> release, of all kinds of clusters."""
 
 
 def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of this release's kind of cluster."""
+    for module in COORDINATORS:
+        if release in module.RELEASES:
+            history: History = module.simulate(name, release, choices, steps, faulty=faulty)
+            return history
     if release.replicates and release.family != "kraft":
         return zookeeper_data_plane.simulate(name, release, choices, steps, faulty=faulty)
     if release.replicates:
@@ -37,6 +53,7 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
 def history_of(seed: int, most_steps: int) -> History:
     """The history of a seed. Half of them have breaches."""
     choices = Random(seed)
-    release = choices.choice(choices.choice(KINDS))
+    kinds = KINDS if seed % EVERY else [module.RELEASES for module in COORDINATORS]
+    release = choices.choice(choices.choice(kinds))
     steps = choices.randint(3, most_steps)
     return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)

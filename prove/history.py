@@ -365,6 +365,7 @@ class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
     elr: its controllers keep eligible leader replicas (KIP-966). protocol: inter.broker.protocol.version, if it is an older one.
+    coordinates: the coordinators' log that the history is about, else empty.
     """
 
     version: str
@@ -382,6 +383,7 @@ class Release:
     metadata: int = 0
     elr: bool = False
     protocol: str = ""
+    coordinates: str = ""
 
     @property
     def replicates(self) -> bool:

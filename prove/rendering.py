@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from prove.coordination import Exchange
+from prove.coordinator_lines import request_and_response
 from prove.history import (
     FETCH,
     LEADER_AND_ISR,
@@ -65,6 +67,20 @@ API_KEYS: Final = {
     "BROKER_HEARTBEAT": 63,
     "PRODUCE": 0,
     "METADATA": 3,
+    "INIT_PRODUCER_ID": 22,
+    "ADD_PARTITIONS_TO_TXN": 24,
+    "ADD_OFFSETS_TO_TXN": 25,
+    "END_TXN": 26,
+    "WRITE_TXN_MARKERS": 27,
+    "ALLOCATE_PRODUCER_IDS": 67,
+    "JOIN_GROUP": 11,
+    "SYNC_GROUP": 14,
+    "TXN_OFFSET_COMMIT": 28,
+    "CONSUMER_GROUP_HEARTBEAT": 68,
+    "INITIALIZE_SHARE_GROUP_STATE": 83,
+    "READ_SHARE_GROUP_STATE": 84,
+    "WRITE_SHARE_GROUP_STATE": 85,
+    "DELETE_SHARE_GROUP_STATE": 86,
 }
 NO_ID: Final = "A" * 22
 STATE_CHANGE: Final = "state-change.log"
@@ -159,6 +175,11 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield Line(REQUESTS, event.at, _registration(event), event.id)
         case Heartbeat():
             yield Line(REQUESTS, event.at, _heartbeat(event), event.id)
+        case Exchange():
+            header = (event.api, event.version, event.correlation_id, event.client_id)
+            request, response = request_and_response(event, release)
+            text = _completed(event, header, request, response, event.arrived, event.connection, release)
+            yield Line(REQUESTS, event.at, text, event.id)
         case _:
             raise TypeError(event)
 

@@ -10,6 +10,7 @@ from prove.history import History, Key, Verdict
 from prove.oracle import (
     broker_epoch,
     client_metadata,
+    consumer_group,
     consumer_position,
     controller_epoch,
     eligible_leader_replicas,
@@ -24,6 +25,8 @@ from prove.oracle import (
     offset_commit,
     offset_for_leader_epoch,
     produce,
+    producer_epoch,
+    share_group,
     stop_replica,
     stop_replica_sentinels,
     topic_id,
@@ -159,17 +162,49 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-06": OracleRule(truncation.tr06, key_of_epoch),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
+TRANSACTION_RULES: Final[dict[str, OracleRule]] = {
+    "PE-01": OracleRule(producer_epoch.pe01),
+    "PE-02": OracleRule(producer_epoch.pe02, key_of_none),
+    "PE-03": OracleRule(producer_epoch.pe03, key_of_none),
+    "PE-05": OracleRule(producer_epoch.pe05, key_of_none),
+}
+GROUP_RULES: Final[dict[str, OracleRule]] = {
+    "GE-01": OracleRule(consumer_group.ge01, key_of_request),
+    "GE-02": OracleRule(consumer_group.ge02, key_of_request),
+    "GE-03": OracleRule(consumer_group.ge03, key_of_request),
+    "GE-04": OracleRule(consumer_group.ge04, key_of_request),
+    "GE-05": OracleRule(consumer_group.ge05, key_of_request),
+}
+SHARE_RULES: Final[dict[str, OracleRule]] = {
+    "SH-01": OracleRule(share_group.sh01, key_of_fetch),
+    "SH-02": OracleRule(share_group.sh02, key_of_fetch),
+}
+COORDINATOR_RULES: Final = {
+    producer_epoch.TRANSACTION_STATE: TRANSACTION_RULES,
+    consumer_group.CONSUMER_OFFSETS: GROUP_RULES,
+    share_group.SHARE_GROUP_STATE: SHARE_RULES,
+}
+"""Coordinators' log -> the rules of its coordinators."""
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
 ZOOKEEPER_REPLICATION_RULES: Final = RULES | {
     rule: one for rule, one in REPLICATION_RULES.items() if rule not in OF_RECORDS
 }
-ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys()
+ALL_RULES: Final = (
+    RULES.keys()
+    | QUORUM_RULES.keys()
+    | REPLICATION_RULES.keys()
+    | TRANSACTION_RULES.keys()
+    | GROUP_RULES.keys()
+    | SHARE_RULES.keys()
+)
 
 
 def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
+    if history.release.coordinates:
+        return COORDINATOR_RULES[history.release.coordinates]
     if history.release.replicates and history.release.family != "kraft":
         return ZOOKEEPER_REPLICATION_RULES
     if history.release.replicates:

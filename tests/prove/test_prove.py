@@ -14,8 +14,12 @@ from pyspark.sql import SparkSession
 
 from prove import (
     data_plane_cluster,
+    group_members,
+    producers,
     quorum_incidents,
     replicating_cluster,
+    share_coordinators,
+    transactions,
     zookeeper_data_plane,
     zookeeper_incidents,
 )
@@ -37,6 +41,10 @@ HISTORIES = (
     100029,
     100450,
     100487,
+    900_060,
+    900_105,
+    900_217,
+    900_178,
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -116,6 +124,19 @@ FOUND_BY = {
     "topic id created again": {"TI-05"},
     "copies disagree": {"EP-06"},
     "both incarnations obeyed": {"BE-05"},
+    "replaced producer is obeyed": {"PE-01"},
+    "producer epoch is given again": {"PE-02"},
+    "producer id is given again": {"PE-03"},
+    "block of ids is given again": {"PE-03"},
+    "outcome is turned round": {"PE-05"},
+    "former generation is obeyed": {"GE-01"},
+    "stranger commits to a group with members": {"GE-02"},
+    "replaced static member is obeyed": {"GE-03"},
+    "older member epoch is obeyed": {"GE-04"},
+    "commit in an older member epoch is obeyed": {"GE-05"},
+    "older leader reads or writes a share group's state": {"SH-01"},
+    "older state epoch is accepted": {"SH-02"},
+    "older state epoch is returned": {"SH-02"},
 }
 """Planted breach -> the rules of which at least one reports it."""
 WITHOUT_RECORDS = {
@@ -150,6 +171,9 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
         tuple(fault for fault in replicating_cluster.FAULTS if fault not in WITHOUT_RECORDS),
         {"AW-01", "TR-01"},
     ),
+    "producers": (producers, tuple(transactions.FAULTS), set()),
+    "groups": (group_members, tuple(group_members.FAULTS), set()),
+    "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
 }
 """Kind of cluster -> its simulator, its planted breaches, and rules that report something of what is planted for others."""
 

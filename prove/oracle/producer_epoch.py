@@ -1,0 +1,177 @@
+"""Oracle of the rules of producer epochs, producer ids and transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from prove.coordination import (
+    END_TXN,
+    EPOCH_BUMP,
+    INIT_PRODUCER_ID,
+    LAST_EPOCH,
+    NO_PRODUCER,
+    AddsPartitions,
+    AllocatesIds,
+    GivesEpoch,
+    OfProducer,
+    WritesMarkers,
+)
+from prove.history import History, Key, Record
+from prove.oracle.coordinator_log import before, breach
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place
+
+TRANSACTION_STATE = "__transaction_state"
+FENCING = (90, 47, 49)
+BY_VERSION = 2
+"""The transaction version that raises the epoch with each transaction."""
+
+
+def _gifts(history: History, node: int, transactional_id: str | None) -> list[GivesEpoch]:
+    """The answers in which a coordinator gave a transactional id a producer id and epoch."""
+    return [
+        event for event in history.of(node)
+        if isinstance(event, GivesEpoch) and event.gives and event.transactional_id == transactional_id
+    ]  # fmt: skip
+
+
+def _answers(event: OfProducer) -> Iterator[tuple[int, Key]]:
+    """(error code, subject) of a request: of each partition, if it adds partitions."""
+    if isinstance(event, AddsPartitions):
+        for (topic, partition), code in event.codes:
+            yield code, at(event, topic, partition)
+    else:
+        yield event.error_code, place(event)
+
+
+def pe01(history: History) -> Judged:
+    """A coordinator that has given a newer epoch, or another producer id, refuses the former one."""
+    for event in history.events:
+        if not isinstance(event, OfProducer) or event.producer_id == NO_PRODUCER or event.transactional_id is None:
+            continue
+        for code, key in _answers(event):
+            if code in FENCING:
+                yield FENCED, key
+            elif code == 0:
+                yield _accepted(history, event), key
+
+
+def _accepted(history: History, event: OfProducer) -> str:
+    """Of an accepted request that states a producer id and epoch."""
+    initialises = event.api == INIT_PRODUCER_ID
+    if isinstance(event, GivesEpoch) and initialises and event.given_id != event.producer_id:
+        return PASS
+    gifts = [gift for gift in _gifts(history, event.node, event.transactional_id) if gift is not event]
+    earlier = [gift for gift in gifts if before(gift, event.arrived)]
+    same = [gift for gift in earlier if gift.given_id == event.producer_id]
+    highest = max((gift.given_epoch for gift in same), default=None)
+    if highest is not None and event.producer_epoch < highest and not _may_be_retry(event, same, highest):
+        return breach(history, TRANSACTION_STATE)
+    replaced = [
+        gift for gift in earlier
+        if gift.given_id != event.producer_id and any(old.at < gift.arrived for old in same)
+        and not any(old.at > gift.at for old in same)
+    ]  # fmt: skip
+    if replaced:
+        retries = event.api in (END_TXN, INIT_PRODUCER_ID) and event.producer_epoch >= LAST_EPOCH
+        return PASS if retries else breach(history, TRANSACTION_STATE)
+    if highest is None:
+        known = any(g.given_id == event.producer_id and g.given_epoch <= event.producer_epoch for g in gifts)
+        return PASS if known else UNVERIFIABLE
+    last = max(earlier, key=lambda gift: gift.at)
+    return UNVERIFIABLE if last.given_id != event.producer_id else PASS
+
+
+def _may_be_retry(event: OfProducer, gifts: list[GivesEpoch], highest: int) -> bool:
+    """The answer that gave the highest epoch to the one just before it may have been lost."""
+    if event.producer_epoch != highest - 1:
+        return False
+    given_by = [gift for gift in gifts if gift.given_epoch == highest]
+    if event.api == END_TXN:
+        return all(gift.api == END_TXN for gift in given_by)
+    expected = all(gift.api == END_TXN or gift.producer_id != NO_PRODUCER for gift in given_by)
+    return event.api == INIT_PRODUCER_ID and expected
+
+
+def pe02(history: History) -> Judged:
+    """No epoch is given to a starting producer that was given before. Of equal answers the first one is right."""
+    given = [event for event in history.events if isinstance(event, GivesEpoch) and event.gives]
+    for event in given:
+        if event.api != INIT_PRODUCER_ID or event.producer_id != NO_PRODUCER or event.transactional_id is None:
+            continue
+        own = [
+            other for other in given
+            if other is not event and (other.transactional_id, other.given_id) == (event.transactional_id, event.given_id)
+        ]  # fmt: skip
+        again = any(
+            other.given_epoch == event.given_epoch and (other.producer_id != NO_PRODUCER or other.at <= event.at)
+            for other in own
+        )
+        fell = any(
+            other.node == event.node and before(other, event.arrived) and other.given_epoch >= event.given_epoch
+            for other in own
+        )
+        yield (breach(history, TRANSACTION_STATE) if again or fell else PASS), ()
+
+
+def pe03(history: History) -> Judged:
+    """A producer id belongs to one producer, a block of them to the first broker that it was given to."""
+    owners: dict[int, set[object]] = defaultdict(set)
+    blocks: list[AllocatesIds] = []
+    highest = NO_PRODUCER
+    for event in history.events:
+        if isinstance(event, GivesEpoch) and event.api == INIT_PRODUCER_ID and event.gives:
+            owners[event.given_id].add(event.transactional_id or event.id)
+        elif isinstance(event, AllocatesIds) and not event.error_code:
+            blocks.append(event)
+        elif isinstance(event, Record) and event.kind == "PRODUCER_IDS_RECORD":
+            next_id: int = event.data["nextProducerId"]  # type: ignore[assignment]
+            yield (PASS if next_id > highest else VIOLATION), ()
+            highest = max(highest, next_id)
+    for of_id in owners.values():
+        yield (PASS if len(of_id) == 1 else VIOLATION), ()
+    for number, block in enumerate(blocks):
+        overlaps = any(
+            other.start < block.start + block.length and block.start < other.start + other.length
+            for other in blocks[:number]
+        )
+        yield (VIOLATION if overlaps else PASS), ()
+
+
+def pe05(history: History) -> Judged:
+    """A transaction of version 2 has one outcome."""
+    ended: dict[tuple[int, int], set[bool]] = defaultdict(set)
+    older: set[tuple[int, int]] = set()
+    marked: dict[tuple[int, int], dict[bool, list[int | None]]] = defaultdict(lambda: defaultdict(list))
+    for event in history.events:
+        if isinstance(event, GivesEpoch) and event.api == END_TXN and not event.error_code:
+            if event.version < EPOCH_BUMP:
+                older.add((event.producer_id, event.producer_epoch))
+            elif event.producer_epoch < LAST_EPOCH:
+                ended[event.producer_id, event.producer_epoch + 1].add(event.committed)
+        elif isinstance(event, WritesMarkers):
+            for _, code in event.codes:
+                if not code:
+                    outcomes = marked[event.producer_id, event.producer_epoch]
+                    outcomes[event.committed].append(event.transaction_version)
+    for key in ended.keys() | marked.keys():
+        verdict = _outcome(history, ended[key], marked[key], mixed=key in older)
+        if verdict is not None:
+            yield verdict, ()
+
+
+def _outcome(history: History, ended: set[bool], marked: dict[bool, list[int | None]], *, mixed: bool) -> str | None:
+    """The verdict on a transaction; None: it may be of version 1, of which many have one epoch."""
+    stated = {outcome for outcome, versions in marked.items() if all((one or 0) >= BY_VERSION for one in versions)}
+    if not ended and not stated:
+        return None
+    if len(ended) > 1:
+        return breach(history, TRANSACTION_STATE)
+    differing = {outcome for outcome in marked if ended and outcome not in ended}
+    if differing:
+        (outcome,) = differing
+        version_1 = any(one is not None and one < BY_VERSION for one in marked[outcome])
+        if mixed or version_1:
+            return UNVERIFIABLE
+        return breach(history, TRANSACTION_STATE) if outcome in stated else EXPOSED
+    return breach(history, TRANSACTION_STATE) if len(stated) > 1 else PASS
