@@ -213,6 +213,19 @@ class IsrUpdated(Event):
 
 
 @dataclass
+class IsrReset(Event):
+    """A leader's line: it has gone back to the committed ISR, as the controller has refused another one as ineligible."""
+
+    topic: str = ""
+    partition: int = 0
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    error_code: int = 0
+    isr: tuple[int, ...] = ()
+    refused: tuple[int, ...] = ()
+
+
+@dataclass
 class Produced(Event, OfPartition):
     """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
 
@@ -286,7 +299,8 @@ class IsrMember:
 class AlterPartition(Event):
     """A leader's request for a new ISR, of one partition, answered by the KRaft controller.
 
-    partition_epoch_after: of the answer. records_until: the first metadata offset that was written after the decision.
+    recovery: leaderRecoveryState, 1: RECOVERING. partition_epoch_after: of the answer.
+    records_until: the first metadata offset that was written after the decision.
     """
 
     version: int = 3
@@ -299,6 +313,7 @@ class AlterPartition(Event):
     leader_epoch: int = 0
     partition_epoch: int = 0
     new_isr: tuple[IsrMember, ...] = ()
+    recovery: int = 0
     error_code: int = 0
     partition_error: int | None = None
     leader_after: int = 0
@@ -323,11 +338,15 @@ class BrokerRegistration(Event):
 
 @dataclass
 class Heartbeat(Event):
-    """A BrokerHeartbeat, answered by the KRaft controller. decided_at_offset: the metadata log's end when it was answered."""
+    """A BrokerHeartbeat, answered by the KRaft controller.
+
+    current_metadata_offset: of the last record that the broker has read. decided_at_offset: the metadata log's end when it was answered.
+    """
 
     correlation_id: int = 0
     broker_id: int = 0
     broker_epoch: int = 0
+    current_metadata_offset: int = 0
     want_fence: bool = False
     want_shut_down: bool = False
     error_code: int = 0

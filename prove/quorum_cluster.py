@@ -85,13 +85,14 @@ FORGETS_ON_ASSIGNMENT: Final = 30
 
 @dataclass
 class Registration:
-    """A broker's registration. alive: its process runs. incarnation: number of its processes so far."""
+    """A broker's registration. alive: its process runs. incarnation: number of its processes so far. registered: offset of its record."""
 
     broker_epoch: int
     incarnation: int
     fenced: bool = True
     shutting_down: bool = False
     alive: bool = True
+    registered: int = 0
 
     @property
     def active(self) -> bool:
@@ -301,34 +302,18 @@ class QuorumCluster:
     # -- brokers
 
     def register(self, broker: int) -> None:
-        """A new process of a broker registers, after the former one has been fenced."""
+        """A new process of a broker registers, after the former one has been fenced, or over it."""
         before = self.registrations.get(broker)
-        if before is not None and not before.fenced:
-            return
         self.incarnations += 1
         clean = before is not None and self.choices.random() < 0.5 if self.release.elr else False
-        if self.release.elr and not clean and not self.takes("unclean incarnation stays eligible"):
-            lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
-            records = [
-                record
-                for one in lost
-                for record in self.rebuilt(one, [m for m in one.isr if m != broker], self.active, broker)
-            ]
-            if records:
-                self.write(*records)
+        records = self.taken_out(broker, clean=clean)
         epoch = self.end
         if before is not None:
             self.former[broker] = before.broker_epoch
-            if self.takes("old broker epoch registered"):
+            if before.fenced and self.takes("old broker epoch registered"):
                 epoch = before.broker_epoch
-        self.registrations[broker] = Registration(epoch, self.incarnations)
-        data: dict[str, Any] = {
-            "brokerId": broker,
-            "incarnationId": f"incarnation{self.incarnations:06d}AAAAA"[:21] + "A",
-            "brokerEpoch": epoch,
-            "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
-            "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
-        }  # fmt: skip
+        self.registrations[broker] = Registration(epoch, self.incarnations, registered=self.end + len(records))
+        data = self.registration(broker, epoch)
         if self.release.elr:
             arrived = self.now + self.skew
             self.pass_time(2, 8)
@@ -340,7 +325,27 @@ class QuorumCluster:
                     previous_broker_epoch=before.broker_epoch if clean and before is not None else -1,
                 )
             )  # fmt: skip
-        self.write(("REGISTER_BROKER_RECORD", 1, data))
+        self.write(*records, ("REGISTER_BROKER_RECORD", 1, data))
+
+    def registration(self, broker: int, epoch: int) -> dict[str, Any]:
+        """Fields of the record that registers a broker's incarnation."""
+        return {
+            "brokerId": broker, "incarnationId": f"incarnation{self.registrations[broker].incarnation:06d}AAAAA"[:21] + "A",
+            "brokerEpoch": epoch,
+            "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
+            "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
+        }  # fmt: skip
+
+    def taken_out(self, broker: int, *, clean: bool) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that a registration makes of what a former incarnation is listed in. clean: it was shut down cleanly."""
+        if not self.release.elr or clean or self.takes("unclean incarnation stays eligible"):
+            return []
+        lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
+        return [
+            record
+            for one in lost
+            for record in self.rebuilt(one, [m for m in one.isr if m != broker], self.active, broker)
+        ]
 
     def _registration_change(self, broker: int, **fields: int) -> tuple[str, int, dict[str, Any]]:
         data = {"brokerId": broker, "brokerEpoch": self.registrations[broker].broker_epoch} | fields
@@ -348,6 +353,10 @@ class QuorumCluster:
 
     def unfence(self, broker: int) -> None:
         """A registered broker has caught up: it is unfenced, and may lead what nobody leads."""
+        self.write(*self.unfenced(broker))
+
+    def unfenced(self, broker: int) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that unfence a broker."""
         registration = self.registrations[broker]
         registration.fenced = False
         records = [self._registration_change(broker, fenced=-1)]
@@ -356,7 +365,7 @@ class QuorumCluster:
                 records += self.rebuilt(partition, partition.isr, self.active)
             elif partition.leader == -1 and broker in partition.replicas:
                 records += self._elected_when_unfenced(broker, partition)
-        self.write(*records)
+        return records
 
     def _elected_when_unfenced(self, broker: int, partition: Partition) -> list[tuple[str, int, dict[str, Any]]]:
         if broker in partition.isr:
@@ -383,7 +392,7 @@ class QuorumCluster:
                     records.append(self.change(partition, leader=-1))
                 continue
             fields: dict[str, Any] = {"isr": isr}
-            if partition.leader == broker:
+            if partition.leader == broker or (partition.leader != -1 and not self.active(partition.leader)):
                 leader = self.choices.choice(active) if active else -1
                 if leader != -1 and self.takes("leader outside the ISR"):
                     isr.remove(leader)
@@ -456,11 +465,12 @@ class QuorumCluster:
             code = 0
         self.correlation += 1
         self.pass_time(2, 8)
+        fenced = registration is not None and registration.fenced
         self.history.events.append(
             Heartbeat(
                 self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
-                broker_epoch=epoch, want_shut_down=want_shut_down, error_code=code,
-                is_fenced=True if code or registration is None else registration.fenced, arrived=arrived,
+                broker_epoch=epoch, current_metadata_offset=self.end - 1, want_fence=fenced, want_shut_down=want_shut_down,
+                error_code=code, is_fenced=True if code or registration is None else fenced, arrived=arrived,
                 decided_at_offset=self.end,
             )
         )  # fmt: skip
@@ -545,7 +555,7 @@ class QuorumCluster:
 
     def reassign(self) -> None:
         """Replace the replicas: remove one that does not lead."""
-        candidates = [one for one in self.partitions if one.leader != -1 and len(one.isr) > 1]
+        candidates = [one for one in self.partitions if self.active(one.leader) and len(one.isr) > 1]
         if not candidates:
             return
         partition = self.choices.choice(candidates)
@@ -609,6 +619,8 @@ class QuorumCluster:
         """What kind of request it is."""
         if self.fault == "removed topic altered" and self.removed:
             return "unknown topic"
+        if self.fault == "follower accepted" and self.choices.random() < 0.5:
+            return "follower"
         return self.choices.choice(
             ("right",) * 10
             + (
@@ -665,15 +677,16 @@ class QuorumCluster:
 
     def _applied(self, partition: Partition, request: AlterPartition) -> None:
         isr = [member.broker_id for member in request.new_isr]
+        changes_recovery = partition.recovering != (request.recovery == 1)
         if self.release.elr:
-            recovers = {"leaderRecoveryState": 0} if partition.recovering else {}
+            recovers = {"leaderRecoveryState": request.recovery} if changes_recovery else {}
             records = self.rebuilt(partition, isr, self.active, **recovers)
             if records:
                 self.write(*records)
-        elif isr != partition.isr or partition.recovering:
+        elif isr != partition.isr or changes_recovery:
             fields: dict[str, Any] = {"isr": isr} if isr != partition.isr else {}
-            if partition.recovering:
-                fields["leaderRecoveryState"] = 0
+            if changes_recovery:
+                fields["leaderRecoveryState"] = request.recovery
             self.write(self.change(partition, **fields))
         request.leader_after, request.leader_epoch_after = partition.leader, partition.leader_epoch
         request.isr_after, request.partition_epoch_after = tuple(partition.isr), partition.partition_epoch
@@ -682,8 +695,10 @@ class QuorumCluster:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
         if request.topic_id != partition.topic_id:
             return 0 if self.removed and self.takes("removed topic altered") else 100
-        if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
-            self.fault = None  # what changes nothing breaks nothing
+        unchanged = [member.broker_id for member in request.new_isr] == partition.isr
+        refused = self.fault != "ineligible member accepted" and any(map(self._ineligible, request.new_isr))
+        if (unchanged or refused) and str(self.fault).endswith("accepted"):
+            self.fault = None  # what changes nothing, or is refused for another reason, breaks nothing
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
             if not self.takes("epoch ahead accepted"):
                 return 41
@@ -697,6 +712,9 @@ class QuorumCluster:
             return 95
         members = [member.broker_id for member in request.new_isr]
         if not {*members} <= {*partition.replicas} or partition.leader not in members:
+            return 42
+        misused = request.recovery and (len(members) > 1 or not partition.recovering)
+        if misused and not self.takes("recovery state misused"):
             return 42
         if any(map(self._ineligible, request.new_isr)) and not self.takes("ineligible member accepted"):
             return 55 if self.takes("foreign code") else 107
@@ -736,8 +754,7 @@ class QuorumCluster:
         self.alter_partition("first")
         for _ in range(steps):
             if self.faulty and self.fault is None and self.choices.random() < 0.5:
-                more = ELR_FAULTS * 3 if self.release.elr else ()
-                self.fault = self.choices.choice((*REQUEST_FAULTS, *RECORD_FAULTS, *more))
+                self.fault = self.choices.choice(self.faults)
             self._step()
             self.pass_time(1500, 2500)
             if self.ended:
@@ -748,6 +765,11 @@ class QuorumCluster:
             self.fault = "quorum epoch falls"
             self.write(("NO_OP_RECORD", 0, {}))
         return self.history
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults that may be planted."""
+        return *REQUEST_FAULTS, *RECORD_FAULTS, *(ELR_FAULTS * 3 if self.release.elr else ())
 
     def _step(self) -> None:
         step = self.choices.choices(

@@ -35,6 +35,7 @@ from prove.history import (
     GroupOffset,
     Heartbeat,
     History,
+    IsrReset,
     IsrUpdated,
     MetadataAnswer,
     ProcessStarts,
@@ -127,6 +128,8 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" and version updated to {event.partition_epoch}"
             )
             yield _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
+        case IsrReset():
+            yield _isr_reset(event, release)
         case GroupOffset():
             yield Line(REQUESTS, event.at, _group_offset(event, release), event.id)
         case Produced():
@@ -193,6 +196,27 @@ def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
 
 
 _APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
+
+
+def _isr_reset(event: IsrReset, release: Release) -> Line:
+    refused, added = [*event.refused], [member for member in event.refused if member not in event.isr]
+    committed = f"CommittedPartitionState(isr=Set({', '.join(map(str, event.isr))}), leaderRecoveryState=RECOVERED)"
+    members = f"isr=List({', '.join(map(str, refused))})"
+    if _since(release, 3, 5):
+        states = ", ".join(f"BrokerState(brokerId={member}, brokerEpoch=-1)" for member in refused)
+        members = f"isrWithBrokerEpoch=List({states})"
+    sent = (
+        f"LeaderAndIsr(leader={event.node}, leaderEpoch={event.leader_epoch}, {members}, leaderRecoveryState=RECOVERED,"
+        f" partitionEpoch={event.partition_epoch})"
+    )
+    kind = f"PendingExpandIsr(newInSyncReplicaId={added[0]}" if added else "PendingShrinkIsr(outOfSyncReplicaIds=Set()"
+    code = {107: "INELIGIBLE_REPLICA", 55: "OPERATION_NOT_ATTEMPTED"}[event.error_code]
+    text = (
+        f"[Partition {event.topic}-{event.partition} broker={event.node}] Failed to alter partition to {kind},"
+        f" sentLeaderAndIsr={sent}, leaderRecoveryState=RECOVERED, lastCommittedState={committed}) since the controller rejected the"
+        f" request with {code}. Partition state has been reset to the latest committed state {committed}."
+    )
+    return _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
 
 
 # -- state-change.log
@@ -712,7 +736,7 @@ def _alter_partition(event: AlterPartition) -> str:
     asked = (
         {"partitionIndex": event.partition, "leaderEpoch": event.leader_epoch}
         | members
-        | {"leaderRecoveryState": 0, "partitionEpoch": event.partition_epoch}
+        | {"leaderRecoveryState": event.recovery, "partitionEpoch": event.partition_epoch}
     )
     topic = {"topicId": event.topic_id} if event.version >= 2 else {"topicName": event.topic}
     request = {
@@ -724,7 +748,7 @@ def _alter_partition(event: AlterPartition) -> str:
     if event.partition_error is not None:
         answered = {
             "partitionIndex": event.partition, "errorCode": event.partition_error, "leaderId": event.leader_after,
-            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after], "leaderRecoveryState": 0,
+            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after], "leaderRecoveryState": event.recovery,
             "partitionEpoch": event.partition_epoch_after,
         }  # fmt: skip
         topics.append(topic | {"partitions": [answered]})
@@ -748,7 +772,7 @@ def _registration(event: BrokerRegistration) -> str:
 
 def _heartbeat(event: Heartbeat) -> str:
     request = {
-        "brokerId": event.broker_id, "brokerEpoch": event.broker_epoch, "currentMetadataOffset": event.decided_at_offset,
+        "brokerId": event.broker_id, "brokerEpoch": event.broker_epoch, "currentMetadataOffset": event.current_metadata_offset,
         "wantFence": event.want_fence, "wantShutDown": event.want_shut_down,
     }  # fmt: skip
     response = {

@@ -17,7 +17,7 @@ from prove.history import (
     Query,
 )
 from prove.oracle.broker_memory import controls
-from prove.oracle.isr import fetches_of, joined
+from prove.oracle.isr import fetches_of, joined, supersedes
 from prove.oracle.metadata_image import changes, images, records
 from prove.oracle.replication import starts
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
@@ -40,9 +40,16 @@ def be01(history: History) -> Judged:
 def be03(history: History) -> Judged:
     """A request of another incarnation than the registered one is refused."""
     after = images(history)
+    replaced = {
+        (record.data["brokerId"], after[record.offset - 1].brokers[record.data["brokerId"]].broker_epoch)  # type: ignore[index]
+        for record in records(history)
+        if supersedes(after, record)
+    }
     for event in history.events:
         if not isinstance(event, AlterPartition | Heartbeat) or event.error_code not in (0, 77):
             continue
+        if event.error_code == 0 and (event.broker_id, event.broker_epoch) in replaced:
+            continue  # BE-05 judges accepted requests of an incarnation that was replaced while it was alive
         registration = after[event.decided_at_offset - 1].brokers.get(event.broker_id)
         if registration is not None and registration.broker_epoch == event.broker_epoch:
             yield (PASS if event.error_code == 0 else UNVERIFIABLE), place(event)

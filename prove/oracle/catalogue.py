@@ -27,6 +27,7 @@ from prove.oracle import (
     stop_replica,
     topic_id,
     truncation,
+    unfencing,
     update_metadata,
 )
 from prove.oracle.verdicts import (
@@ -86,10 +87,14 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "IS-06": OracleRule(isr.is06),
     "IS-07": OracleRule(isr.is07, key_of_request),
     "IS-08": OracleRule(isr.is08),
+    "IS-09": OracleRule(isr.is09, key_of_request),
     "IS-10": OracleRule(isr.is10),
+    "IS-11": OracleRule(isr.is11),
     "IS-12": OracleRule(isr.is12),
     "IS-13": OracleRule(isr.is13),
     "IS-14": OracleRule(isr.is14),
+    "IS-16": OracleRule(isr.is16),
+    "IS-17": OracleRule(isr.is17),
     "LD-01": OracleRule(leader_election.ld01),
     "LD-02": OracleRule(leader_election.ld02),
     "LD-03": OracleRule(leader_election.ld03),
@@ -108,6 +113,8 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "TI-04": OracleRule(topic_id.ti04, key_of_topic_id),
     "BE-03": OracleRule(broker_epoch.be03, key_of_request),
     "BE-04": OracleRule(broker_epoch.be04, key_of_request),
+    "UF-01": OracleRule(unfencing.uf01),
+    "UF-02": OracleRule(unfencing.uf02, key_of_request),
 }
 
 

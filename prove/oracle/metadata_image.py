@@ -52,9 +52,10 @@ class Partition:
 
 @dataclass
 class Image:
-    """The metadata image after some records."""
+    """The metadata image after some records. over: fenced brokers that registered over an incarnation that was not fenced."""
 
     brokers: dict[int, Registration] = field(default_factory=dict)
+    over: set[int] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
@@ -70,13 +71,18 @@ class Image:
         elif record.kind == "FEATURE_LEVEL_RECORD":
             self.elr_level = data["featureLevel"]
         elif record.kind == "REGISTER_BROKER_RECORD":
+            former = self.brokers.get(data["brokerId"])
+            if former is not None and not former.fenced and former.incarnation != data["incarnationId"]:
+                self.over.add(data["brokerId"])
             self.brokers[data["brokerId"]] = Registration(
                 data["brokerEpoch"], data["incarnationId"], data["fenced"], data["inControlledShutdown"]
             )
         elif record.kind == "UNREGISTER_BROKER_RECORD":
             del self.brokers[data["brokerId"]]
+            self.over.discard(data["brokerId"])
         elif record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
             registration = self.brokers[data["brokerId"]]
+            self.over.discard(data["brokerId"])
             registration.fenced = {1: True, -1: False}.get(data.get("fenced", 0), registration.fenced)
             registration.shutting_down = registration.shutting_down or data.get("inControlledShutdown", 0) == 1
         elif record.kind == "TOPIC_RECORD":

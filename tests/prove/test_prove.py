@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import data_plane_cluster, quorum_cluster, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove import broker_lifecycle, data_plane_cluster, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove.broker_lifecycle import LIFECYCLE_FAULTS
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
@@ -88,6 +89,11 @@ FOUND_BY = {
     "older leader is hinted": {"LH-01"},
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
+    "recovery state misused": {"IS-17"},
+    "rejected ISR is sent again": {"IS-11"},
+    "unfenced before it caught up": {"UF-01"},
+    "let go unfenced": {"UF-02"},
+    "new incarnation stays in the ISR": {"IS-09"},
     "eligible replica in the ISR": {"EL-01"},
     "eligible replica out of nowhere": {"EL-02"},
     "elected past the ISR": {"EL-03"},
@@ -110,7 +116,7 @@ WITHOUT_RECORDS = {
 """Planted breaches of which ZooKeeper mode logs too little: their rules have no oracle there, or can only say that they do not know."""
 PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "ZooKeeper": (zookeeper_cluster, (*CONTROL_FAULTS, *CONTROLLER_FAULTS, *QUERY_FAULTS), {"LD-01"}),
-    "KRaft": (quorum_cluster, (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS), set()),
+    "KRaft": (broker_lifecycle, (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS), {"IS-09"}),
     "data plane": (
         data_plane_cluster,
         tuple(fault for fault in replicating_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
