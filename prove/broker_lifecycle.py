@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, Final
 
-from prove.history import AlterPartition, Heartbeat, History, IsrReset, IsrUpdated, ProcessStarts, Release
-from prove.quorum_cluster import BROKERS, CONTROLLER, RELEASES, Partition, QuorumCluster
-
-__all__ = ["LIFECYCLE_FAULTS", "RELEASES", "simulate"]
+from prove.history import AlterPartition, Heartbeat, History, IsrReset, IsrUpdated, ProcessStarts
+from prove.quorum_cluster import BROKERS, CONTROLLER, Partition, QuorumCluster
 
 TAKES_OUT_INCARNATIONS: Final = 22
 """metadata.version of 4.0: since then a registration takes the former incarnation out of the ISRs (KAFKA-18106)."""
@@ -170,7 +167,7 @@ class LifecycleCluster(QuorumCluster):
         registration = self.registrations[broker]
         if not registration.alive or registration.shutting_down:
             return
-        data = self.registration(broker, registration.broker_epoch) | {"fenced": registration.fenced}
+        data = self.registration(broker, registration.broker_epoch, again=True)
         registration.registered = self.write(("REGISTER_BROKER_RECORD", 1, data))
 
     # -- AlterPartition
@@ -234,8 +231,3 @@ class LifecycleCluster(QuorumCluster):
             self.amend()
         else:
             super()._step()
-
-
-def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
-    """A history of a KRaft cluster. faulty: breaches are planted."""
-    return LifecycleCluster(name, release, choices, faulty).run(steps)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from prove import broker_lifecycle, data_plane_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove import data_plane_cluster, log_directories, zookeeper_cluster, zookeeper_data_plane
 from prove.history import History, Release
 
 KINDS: Final = (
     zookeeper_cluster.RELEASES,
-    broker_lifecycle.RELEASES,
+    log_directories.RELEASES,
     data_plane_cluster.RELEASES,
     zookeeper_data_plane.RELEASES,
 )
 RELEASES: Final = (
     {release.version: release for release in zookeeper_cluster.RELEASES}
-    | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in broker_lifecycle.RELEASES}
+    | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in log_directories.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
     | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
 )
@@ -30,7 +30,7 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
     if release.replicates:
         return data_plane_cluster.simulate(name, release, choices, steps, faulty=faulty)
     if release.family == "kraft":
-        return broker_lifecycle.simulate(name, release, choices, steps, faulty=faulty)
+        return log_directories.simulate(name, release, choices, steps, faulty=faulty)
     return zookeeper_cluster.simulate(name, release, choices, steps, faulty=faulty)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -115,6 +116,7 @@ class Partition:
     recovering: bool = False
     elr: list[int] = field(default_factory=list)
     last_known_elr: list[int] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -265,6 +267,7 @@ class QuorumCluster:
         self, partition: Partition, isr: list[int], elr: list[int], live: Callable[[int], bool]
     ) -> tuple[int, bool]:
         """PartitionChangeBuilder.electAnyLeader: (leader, whether the election is unclean)."""
+        live = partial(self._acceptable, partition, live)
         eligible = [member for member in elr if live(member)]
         if isr and eligible and partition.leader not in isr and self.takes("elected past the ISR"):
             return eligible[0], False
@@ -280,6 +283,17 @@ class QuorumCluster:
         if self.unclean[partition.topic_id] and others:
             return others[0], True
         return -1, False
+
+    def _acceptable(self, partition: Partition, live: Callable[[int], bool], broker: int) -> bool:
+        return live(broker) and self.online(broker, partition)
+
+    def online(self, broker: int, partition: Partition) -> bool:
+        """A replica's log directory is online: here all are."""
+        return broker in partition.replicas
+
+    def may_lead(self, broker: int, partition: Partition) -> bool:
+        """A broker may be elected if it is a member of the ISR."""
+        return self.active(broker) and self.online(broker, partition)
 
     def _replicas_of_partition_0(self, partition: Partition) -> int:
         return next(
@@ -327,25 +341,24 @@ class QuorumCluster:
             )  # fmt: skip
         self.write(*records, ("REGISTER_BROKER_RECORD", 1, data))
 
-    def registration(self, broker: int, epoch: int) -> dict[str, Any]:
-        """Fields of the record that registers a broker's incarnation."""
+    def registration(self, broker: int, epoch: int, *, again: bool = False) -> dict[str, Any]:
+        """Fields of the record that registers a broker's incarnation. again: it is registered already."""
         return {
             "brokerId": broker, "incarnationId": f"incarnation{self.registrations[broker].incarnation:06d}AAAAA"[:21] + "A",
             "brokerEpoch": epoch,
             "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
-            "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
+            "features": [], "rack": None, "fenced": not again or self.registrations[broker].fenced, "inControlledShutdown": False,
         }  # fmt: skip
 
     def taken_out(self, broker: int, *, clean: bool) -> list[tuple[str, int, dict[str, Any]]]:
         """Changes that a registration makes of what a former incarnation is listed in. clean: it was shut down cleanly."""
         if not self.release.elr or clean or self.takes("unclean incarnation stays eligible"):
             return []
-        lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
-        return [
-            record
-            for one in lost
-            for record in self.rebuilt(one, [m for m in one.isr if m != broker], self.active, broker)
-        ]
+        records = []
+        for one in [one for one in self.partitions if broker in one.isr or broker in one.elr]:
+            isr = [member for member in one.isr if member != broker]
+            records += self.rebuilt(one, isr, lambda member: member != broker and self.active(member), broker)
+        return records
 
     def _registration_change(self, broker: int, **fields: int) -> tuple[str, int, dict[str, Any]]:
         data = {"brokerId": broker, "brokerEpoch": self.registrations[broker].broker_epoch} | fields
@@ -368,16 +381,18 @@ class QuorumCluster:
         return records
 
     def _elected_when_unfenced(self, broker: int, partition: Partition) -> list[tuple[str, int, dict[str, Any]]]:
+        if not self.online(broker, partition):
+            return []
         if broker in partition.isr:
             return [self.change(partition, leader=broker)]
         if self.unclean[partition.topic_id] or self.takes("unclean election not allowed"):
             return [self.change(partition, isr=[broker], leader=broker, leaderRecoveryState=1)]
         return []
 
-    def leave(self, broker: int) -> list[tuple[str, int, dict[str, Any]]]:
-        """Changes that take a broker out of the ISRs and move its leaderships."""
+    def leave(self, broker: int, only: list[Partition] | None = None) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that take a broker out of the ISRs and move its leaderships. only: of these partitions."""
         records = []
-        for partition in self.partitions:
+        for partition in self.partitions if only is None else only:
             if broker not in partition.isr:
                 continue
             if len(partition.isr) > 1 and self.takes("stays in the ISR"):
@@ -386,13 +401,15 @@ class QuorumCluster:
             if self.release.elr:
                 records += self.rebuilt(partition, isr, lambda member: member != broker and self.active(member))
                 continue
-            active = [m for m in isr if m in self.registrations and self.registrations[m].active]
+            active = [member for member in isr if self.may_lead(member, partition)]
             if not isr:
                 if partition.leader != -1:
                     records.append(self.change(partition, leader=-1))
                 continue
             fields: dict[str, Any] = {"isr": isr}
-            if partition.leader == broker or (partition.leader != -1 and not self.active(partition.leader)):
+            if partition.leader == broker or (
+                partition.leader != -1 and not self.may_lead(partition.leader, partition)
+            ):
                 leader = self.choices.choice(active) if active else -1
                 if leader != -1 and self.takes("leader outside the ISR"):
                     isr.remove(leader)
@@ -534,11 +551,7 @@ class QuorumCluster:
         if not led:
             return
         partition = self.choices.choice(led)
-        others = [
-            m
-            for m in partition.isr
-            if m != partition.leader and m in self.registrations and self.registrations[m].active
-        ]
+        others = [m for m in partition.isr if m != partition.leader and self.may_lead(m, partition)]
         fenced = [r for r in partition.replicas if r not in self.registrations or not self.registrations[r].active]
         if self.fault == "states set back" and partition.partition_epoch > 1 and self.takes("states set back"):
             partition.partition_epoch -= 1
@@ -555,7 +568,7 @@ class QuorumCluster:
 
     def reassign(self) -> None:
         """Replace the replicas: remove one that does not lead."""
-        candidates = [one for one in self.partitions if self.active(one.leader) and len(one.isr) > 1]
+        candidates = [one for one in self.partitions if self.may_lead(one.leader, one) and len(one.isr) > 1]
         if not candidates:
             return
         partition = self.choices.choice(candidates)

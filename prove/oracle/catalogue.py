@@ -21,6 +21,7 @@ from prove.oracle import (
     leader_election,
     leader_hint,
     list_offsets,
+    log_directories,
     offset_commit,
     offset_for_leader_epoch,
     produce,
@@ -113,6 +114,9 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "TI-04": OracleRule(topic_id.ti04, key_of_topic_id),
     "BE-03": OracleRule(broker_epoch.be03, key_of_request),
     "BE-04": OracleRule(broker_epoch.be04, key_of_request),
+    "DA-01": OracleRule(log_directories.da01, key_of_request),
+    "DA-02": OracleRule(log_directories.da02),
+    "DA-04": OracleRule(log_directories.da04),
     "UF-01": OracleRule(unfencing.uf01),
     "UF-02": OracleRule(unfencing.uf02, key_of_request),
 }

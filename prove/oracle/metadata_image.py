@@ -26,6 +26,7 @@ class Registration:
     incarnation: str
     fenced: bool
     shutting_down: bool
+    log_dirs: list[str] = field(default_factory=list)
 
     @property
     def active(self) -> bool:
@@ -48,6 +49,7 @@ class Partition:
     recovery: int = 0
     elr: list[int] = field(default_factory=list)
     last_known_elr: list[int] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -75,7 +77,11 @@ class Image:
             if former is not None and not former.fenced and former.incarnation != data["incarnationId"]:
                 self.over.add(data["brokerId"])
             self.brokers[data["brokerId"]] = Registration(
-                data["brokerEpoch"], data["incarnationId"], data["fenced"], data["inControlledShutdown"]
+                data["brokerEpoch"],
+                data["incarnationId"],
+                data["fenced"],
+                data["inControlledShutdown"],
+                data.get("logDirs", []),
             )
         elif record.kind == "UNREGISTER_BROKER_RECORD":
             del self.brokers[data["brokerId"]]
@@ -84,6 +90,7 @@ class Image:
             registration = self.brokers[data["brokerId"]]
             self.over.discard(data["brokerId"])
             registration.fenced = {1: True, -1: False}.get(data.get("fenced", 0), registration.fenced)
+            registration.log_dirs = data.get("logDirs") or registration.log_dirs
             registration.shutting_down = registration.shutting_down or data.get("inControlledShutdown", 0) == 1
         elif record.kind == "TOPIC_RECORD":
             self.names[data["topicId"]] = data["name"]
@@ -98,7 +105,7 @@ class Image:
             key = data["topicId"], data["partitionId"]
             self.partitions[key] = Partition(
                 self.names[key[0]], *key, data["replicas"], data["isr"], data["leader"], data["leaderEpoch"],
-                data["partitionEpoch"],
+                data["partitionEpoch"], directories=data.get("directories", []),
             )  # fmt: skip
             return self.partitions[key]
         elif record.kind == "PARTITION_CHANGE_RECORD":
@@ -107,6 +114,7 @@ class Image:
             partition.replicas = data.get("replicas", partition.replicas)
             partition.recovery = data.get("leaderRecoveryState", partition.recovery)
             partition.elr = data.get("eligibleLeaderReplicas", partition.elr)
+            partition.directories = data.get("directories", partition.directories)
             partition.last_known_elr = data.get("lastKnownElr", partition.last_known_elr)
             if "leader" in data:
                 partition.leader = data["leader"]

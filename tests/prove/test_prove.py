@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import broker_lifecycle, data_plane_cluster, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove import data_plane_cluster, log_directories, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
 from prove.broker_lifecycle import LIFECYCLE_FAULTS
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
+from prove.log_directories import DIRECTORY_FAULTS
 from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
 from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
 from prove.rendering import write
@@ -94,6 +95,10 @@ FOUND_BY = {
     "unfenced before it caught up": {"UF-01"},
     "let go unfenced": {"UF-02"},
     "new incarnation stays in the ISR": {"IS-09"},
+    "replica stays on an offline directory": {"DA-01"},
+    "elected on an offline directory": {"DA-02"},
+    "directories out of step": {"DA-04"},
+    "directory of another broker registered": {"DA-04"},
     "eligible replica in the ISR": {"EL-01"},
     "eligible replica out of nowhere": {"EL-02"},
     "elected past the ISR": {"EL-03"},
@@ -116,7 +121,11 @@ WITHOUT_RECORDS = {
 """Planted breaches of which ZooKeeper mode logs too little: their rules have no oracle there, or can only say that they do not know."""
 PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "ZooKeeper": (zookeeper_cluster, (*CONTROL_FAULTS, *CONTROLLER_FAULTS, *QUERY_FAULTS), {"LD-01"}),
-    "KRaft": (broker_lifecycle, (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS), {"IS-09"}),
+    "KRaft": (
+        log_directories,
+        (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS, *DIRECTORY_FAULTS),
+        {"IS-09"},
+    ),
     "data plane": (
         data_plane_cluster,
         tuple(fault for fault in replicating_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
