@@ -226,6 +226,28 @@ class IsrReset(Event):
 
 
 @dataclass
+class LogTruncated(Event, OfPartition):
+    """A follower's line: it truncates to an offset, as its leader has answered that an epoch ends at another one."""
+
+    topic: str = ""
+    partition: int = 0
+    leader: int = 0
+    offset: int = 0
+    diverging_epoch: int = 0
+    diverging_end_offset: int = 0
+
+
+@dataclass
+class HighWatermarkLowered(Event, OfPartition):
+    """A replica's line: its high watermark falls."""
+
+    topic: str = ""
+    partition: int = 0
+    before: int = 0
+    after: int = 0
+
+
+@dataclass
 class Produced(Event, OfPartition):
     """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
 

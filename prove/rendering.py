@@ -34,9 +34,11 @@ from prove.history import (
     Event,
     GroupOffset,
     Heartbeat,
+    HighWatermarkLowered,
     History,
     IsrReset,
     IsrUpdated,
+    LogTruncated,
     MetadataAnswer,
     ProcessStarts,
     Produced,
@@ -48,6 +50,7 @@ from prove.history import (
     State,
     Stop,
 )
+from prove.server_log_lines import high_watermark_lowered, isr_reset, log_truncated
 
 API_KEYS: Final = {
     FETCH: 1,
@@ -129,7 +132,19 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             )
             yield _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
         case IsrReset():
-            yield _isr_reset(event, release)
+            yield _line(
+                SERVER,
+                event.at,
+                "INFO",
+                isr_reset(event, with_epochs=_since(release, 3, 5)),
+                "kafka.cluster.Partition",
+                event.id,
+            )
+        case LogTruncated():
+            yield _line(SERVER, event.at, "INFO", log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
+        case HighWatermarkLowered():
+            text, logger = high_watermark_lowered(event, unified=_since(release, 3, 1), bracketed=_since(release, 3, 5))
+            yield _line(SERVER, event.at, "WARN", text, logger, event.id)
         case GroupOffset():
             yield Line(REQUESTS, event.at, _group_offset(event, release), event.id)
         case Produced():
@@ -196,27 +211,6 @@ def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
 
 
 _APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
-
-
-def _isr_reset(event: IsrReset, release: Release) -> Line:
-    refused, added = [*event.refused], [member for member in event.refused if member not in event.isr]
-    committed = f"CommittedPartitionState(isr=Set({', '.join(map(str, event.isr))}), leaderRecoveryState=RECOVERED)"
-    members = f"isr=List({', '.join(map(str, refused))})"
-    if _since(release, 3, 5):
-        states = ", ".join(f"BrokerState(brokerId={member}, brokerEpoch=-1)" for member in refused)
-        members = f"isrWithBrokerEpoch=List({states})"
-    sent = (
-        f"LeaderAndIsr(leader={event.node}, leaderEpoch={event.leader_epoch}, {members}, leaderRecoveryState=RECOVERED,"
-        f" partitionEpoch={event.partition_epoch})"
-    )
-    kind = f"PendingExpandIsr(newInSyncReplicaId={added[0]}" if added else "PendingShrinkIsr(outOfSyncReplicaIds=Set()"
-    code = {107: "INELIGIBLE_REPLICA", 55: "OPERATION_NOT_ATTEMPTED"}[event.error_code]
-    text = (
-        f"[Partition {event.topic}-{event.partition} broker={event.node}] Failed to alter partition to {kind},"
-        f" sentLeaderAndIsr={sent}, leaderRecoveryState=RECOVERED, lastCommittedState={committed}) since the controller rejected the"
-        f" request with {code}. Partition state has been reset to the latest committed state {committed}."
-    )
-    return _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
 
 
 # -- state-change.log

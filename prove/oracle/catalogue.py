@@ -136,6 +136,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "HW-01": OracleRule(high_watermark.hw01, key_of_epoch_at_broker),
     "HW-02": OracleRule(high_watermark.hw02, key_of_epoch_at_broker),
     "HW-03": OracleRule(high_watermark.hw03, key_of_epoch_at_broker),
+    "HW-04": OracleRule(high_watermark.hw04, key_of_fetch),
     "HW-05": OracleRule(high_watermark.hw05, key_of_epoch_at_broker),
     "IS-15": OracleRule(isr.is15, key_of_epoch_at_broker),
     "LD-05": OracleRule(leader_election.ld05, key_of_fetch),
@@ -151,6 +152,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-04": OracleRule(truncation.tr04, key_of_fetch),
     "TR-05": OracleRule(truncation.tr05, key_of_fetch),
     "TR-06": OracleRule(truncation.tr06, key_of_epoch),
+    "TR-07": OracleRule(truncation.tr07, key_of_fetch),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from prove.history import History
+from prove.history import HighWatermarkLowered, History
 from prove.oracle.metadata_image import changes
 from prove.oracle.replication import Served, answered_fetches
+from prove.oracle.truncation import truncation_lines
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged
 
 SPAN_MS = 10_000
@@ -77,6 +78,12 @@ def hw03(history: History) -> Judged:
         ]
         if earlier and min(one.query.high_watermark for one in answers) < max(earlier):
             yield PASS, (node, partition, epoch)
+
+
+def hw04(history: History) -> Judged:
+    """Each time that a replica's own high watermark falls, if it is known in which leader epoch."""
+    for line, begun in truncation_lines(history, HighWatermarkLowered):
+        yield (PASS if begun else UNVERIFIABLE), (line.id, None, line.partition)
 
 
 def hw05(history: History) -> Judged:

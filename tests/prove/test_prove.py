@@ -78,6 +78,7 @@ FOUND_BY = {
     "divergence is overlooked": {"TR-03"},
     "divergence is misplaced": {"TR-04"},
     "truncation is ignored": {"TR-05"},
+    "follower truncates too far": {"TR-07"},
     "logs are not compared": {"TR-09"},
     "leader lost its records": {"TR-06"},
     "latest offset below the epoch's start": {"LO-03"},
