@@ -378,6 +378,43 @@ class Heartbeat(Event):
     decided_at_offset: int = 0
 
 
+@dataclass
+class RaftRequest(Event):
+    """A request of the metadata quorum, or a Fetch of the metadata log, answered by a controller.
+
+    sender: the candidate, leader or follower. asked: the epoch that it states. answered_leader, answered_epoch: of the answer.
+    offset, last_epoch: the sender's log end, and the epoch of its last record. waits: the answer waited for records.
+    cluster: number of the cluster id that it states.
+    """
+
+    api: str = ""
+    cluster: int = 0
+    version: int = 0
+    correlation_id: int = 0
+    sender: int = 0
+    asked: int = 0
+    pre_vote: bool = False
+    offset: int = 0
+    last_epoch: int = 0
+    error_code: int = 0
+    answered_leader: int = -1
+    answered_epoch: int = -1
+    vote_granted: bool = False
+    high_watermark: int = -1
+    diverging: tuple[int, int] | None = None
+    waits: bool = False
+    arrived: int = 0
+
+
+@dataclass
+class RaftTransition(Event):
+    """A line of a controller of the quorum: its new state. leader: of the epoch, -1 if it knows none."""
+
+    state: str = ""
+    epoch: int = 0
+    leader: int = -1
+
+
 Family = Literal["text", "json", "kraft"]
 
 
@@ -385,7 +422,7 @@ Family = Literal["text", "json", "kraft"]
 class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
-    elr: its controllers keep eligible leader replicas (KIP-966).
+    elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
     """
 
     version: str
@@ -402,6 +439,7 @@ class Release:
     produce: int = 0
     metadata: int = 0
     elr: bool = False
+    raft: bool = False
 
     @property
     def replicates(self) -> bool:

@@ -43,6 +43,8 @@ from prove.history import (
     ProcessStarts,
     Produced,
     Query,
+    RaftRequest,
+    RaftTransition,
     Record,
     Release,
     Start,
@@ -50,6 +52,7 @@ from prove.history import (
     State,
     Stop,
 )
+from prove.quorum_lines import CONTROL_RECORDS, control_record, raft_request, raft_transition
 from prove.server_log_lines import high_watermark_lowered, isr_reset, log_truncated
 
 API_KEYS: Final = {
@@ -61,6 +64,10 @@ API_KEYS: Final = {
     OFFSET_COMMIT: 8,
     OFFSET_FETCH: 9,
     OFFSET_FOR_LEADER_EPOCH: 23,
+    "VOTE": 52,
+    "BEGIN_QUORUM_EPOCH": 53,
+    "END_QUORUM_EPOCH": 54,
+    "FETCH_SNAPSHOT": 59,
     "ALTER_PARTITION": 56,
     "BROKER_REGISTRATION": 62,
     "BROKER_HEARTBEAT": 63,
@@ -160,9 +167,21 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             )
             yield _line(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case Record():
-            yield from _record(event)
+            yield from _record(event, release)
         case AlterPartition():
             yield Line(REQUESTS, event.at, _alter_partition(event), event.id)
+        case RaftTransition():
+            text = raft_transition(event, release.version)
+            yield _line(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)
+        case RaftRequest():
+            header, request, response = raft_request(event)
+            ends = f"127.0.0.1:{21000 + event.node}-127.0.0.1:{60000 + event.sender}-0-1"
+            yield Line(
+                REQUESTS,
+                event.at,
+                _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends),
+                event.id,
+            )
         case BrokerRegistration():
             yield Line(REQUESTS, event.at, _registration(event), event.id)
         case Heartbeat():
@@ -193,9 +212,8 @@ def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO)
         return
     if release.family == "kraft":
-        yield _line(
-            SERVER, event.at, "INFO", "[ControllerServer id=100] Starting controller", "kafka.server.ControllerServer"
-        )
+        text = f"[ControllerServer id={event.node}] Starting controller"
+        yield _line(SERVER, event.at, "INFO", text, "kafka.server.ControllerServer")
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO, event.id)
         return
     at, node = event.at, event.node
@@ -696,7 +714,7 @@ def _list_offsets_answer(response: Mapping[str, Any]) -> str:
 # -- KRaft
 
 
-def _record(event: Record) -> Iterator[Line]:
+def _record(event: Record, release: Release) -> Iterator[Line]:
     if event.offset == 0:
         yield Line(METADATA, 0, "Dumping metadata/__cluster_metadata-0/00000000000000000000.log")
         yield Line(METADATA, 0, "Log starting offset: 0")
@@ -705,11 +723,15 @@ def _record(event: Record) -> Iterator[Line]:
         yield Line(
             METADATA, event.at,
             f"baseOffset: {event.batch} lastOffset: {last} count: {last - event.batch + 1} baseSequence: -1 lastSequence: -1 producerId: -1"
-            f" producerEpoch: -1 partitionLeaderEpoch: {event.epoch} isTransactional: false isControl: false deleteHorizonMs:"
+            f" producerEpoch: -1 partitionLeaderEpoch: {event.epoch} isTransactional: false isControl:"
+            f" {str(event.kind in CONTROL_RECORDS).lower()} deleteHorizonMs:"
             f" OptionalLong.empty position: {event.batch * 100} CreateTime: {event.at} size: 91 magic: 2 compresscodec: none"
             f" crc: 1783205491 isvalid: true",
         )  # fmt: skip
     data = {name: value for name, value in event.data.items() if not name.startswith("__")}
+    if event.kind in CONTROL_RECORDS:
+        yield Line(METADATA, event.at, control_record(event, data, with_leader=_since(release, 4, 1)), event.id)
+        return
     payload = json.dumps({"type": event.kind, "version": event.version, "data": data}, separators=(",", ":"))
     yield Line(
         METADATA, event.at,

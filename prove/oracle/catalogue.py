@@ -22,6 +22,7 @@ from prove.oracle import (
     leader_hint,
     list_offsets,
     log_directories,
+    metadata_quorum,
     offset_commit,
     offset_for_leader_epoch,
     produce,
@@ -155,17 +156,27 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-07": OracleRule(truncation.tr07, key_of_fetch),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
+RAFT_RULES: Final[dict[str, OracleRule]] = {
+    "RA-01": OracleRule(metadata_quorum.ra01, key_of_request),
+    "RA-02": OracleRule(metadata_quorum.ra02, key_of_broker),
+    "RA-03": OracleRule(metadata_quorum.ra03, key_of_broker),
+    "RA-05": OracleRule(metadata_quorum.ra05, key_of_broker),
+    "RA-07": OracleRule(metadata_quorum.ra07, key_of_broker),
+    "RA-08": OracleRule(metadata_quorum.ra08, key_of_none),
+}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
 ZOOKEEPER_REPLICATION_RULES: Final = RULES | {
     rule: one for rule, one in REPLICATION_RULES.items() if rule not in OF_RECORDS
 }
-ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys()
+ALL_RULES: Final = RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys() | RAFT_RULES.keys()
 
 
 def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
+    if history.release.raft:
+        return RAFT_RULES
     if history.release.replicates and history.release.family != "kraft":
         return ZOOKEEPER_REPLICATION_RULES
     if history.release.replicates:

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import data_plane_cluster, log_directories, replicating_cluster, zookeeper_cluster, zookeeper_data_plane
+from prove import (
+    data_plane_cluster,
+    log_directories,
+    raft_quorum,
+    replicating_cluster,
+    zookeeper_cluster,
+    zookeeper_data_plane,
+)
 from prove.broker_lifecycle import LIFECYCLE_FAULTS
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
@@ -20,6 +27,7 @@ from prove.history import History
 from prove.log_directories import DIRECTORY_FAULTS
 from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
 from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
+from prove.raft_quorum import RAFT_FAULTS
 from prove.rendering import write
 from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
 
@@ -100,6 +108,13 @@ FOUND_BY = {
     "elected on an offline directory": {"DA-02"},
     "directories out of step": {"DA-04"},
     "directory of another broker registered": {"DA-04"},
+    "older quorum epoch served": {"RA-01"},
+    "own quorum epoch refused": {"RA-01"},
+    "voter votes twice": {"RA-03"},
+    "two quorum leaders in one epoch": {"RA-02"},
+    "quorum high watermark falls": {"RA-05"},
+    "committed metadata is overwritten": {"RA-07"},
+    "several voters change at once": {"RA-08"},
     "eligible replica in the ISR": {"EL-01"},
     "eligible replica out of nowhere": {"EL-02"},
     "elected past the ISR": {"EL-03"},
@@ -127,6 +142,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
         (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS, *DIRECTORY_FAULTS),
         {"IS-09"},
     ),
+    "quorum of controllers": (raft_quorum, RAFT_FAULTS, {"RA-02"}),
     "data plane": (
         data_plane_cluster,
         tuple(fault for fault in replicating_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft
