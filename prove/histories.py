@@ -5,7 +5,14 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from prove import data_plane_cluster, log_directories, raft_quorum, zookeeper_cluster, zookeeper_data_plane
+from prove import (
+    data_plane_cluster,
+    fetch_sessions,
+    log_directories,
+    raft_quorum,
+    zookeeper_cluster,
+    zookeeper_data_plane,
+)
 from prove.history import History, Release
 
 KINDS: Final = (
@@ -14,11 +21,13 @@ KINDS: Final = (
     data_plane_cluster.RELEASES,
     zookeeper_data_plane.RELEASES,
     raft_quorum.RELEASES,
+    fetch_sessions.RELEASES,
 )
 RELEASES: Final = (
     {release.version: release for release in zookeeper_cluster.RELEASES}
     | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in log_directories.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
+    | {f"fetch sessions {release.version}": release for release in fetch_sessions.RELEASES}
     | {f"quorum {release.version}": release for release in raft_quorum.RELEASES}
     | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
 )
@@ -29,6 +38,8 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
     """A history of this release's kind of cluster."""
     if release.raft:
         return raft_quorum.simulate(name, release, choices, steps, faulty=faulty)
+    if release.sessions:
+        return fetch_sessions.simulate(name, release, choices, steps, faulty=faulty)
     if release.replicates and release.family != "kraft":
         return zookeeper_data_plane.simulate(name, release, choices, steps, faulty=faulty)
     if release.replicates:

@@ -415,6 +415,25 @@ class RaftTransition(Event):
     leader: int = -1
 
 
+@dataclass
+class SessionFetch(Event):
+    """A Fetch of a session, answered by a broker. listed, forgotten, answered: partitions of the one topic.
+
+    session_id: of the session that it creates or belongs to. session_epoch: 0 creates one. error_code: of the whole request.
+    """
+
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    session_id: int = 0
+    session_epoch: int = 0
+    listed: tuple[int, ...] = ()
+    forgotten: tuple[int, ...] = ()
+    answered: tuple[int, ...] = ()
+    error_code: int = 0
+    arrived: int = 0
+
+
 Family = Literal["text", "json", "kraft"]
 
 
@@ -423,6 +442,7 @@ class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
     elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
+    sessions: of fetch sessions alone.
     """
 
     version: str
@@ -440,6 +460,7 @@ class Release:
     metadata: int = 0
     elr: bool = False
     raft: bool = False
+    sessions: bool = False
 
     @property
     def replicates(self) -> bool:

@@ -47,6 +47,7 @@ from prove.history import (
     RaftTransition,
     Record,
     Release,
+    SessionFetch,
     Start,
     Started,
     State,
@@ -54,6 +55,7 @@ from prove.history import (
 )
 from prove.quorum_lines import CONTROL_RECORDS, control_record, raft_request, raft_transition
 from prove.server_log_lines import high_watermark_lowered, isr_reset, log_truncated
+from prove.session_lines import session_fetch
 
 API_KEYS: Final = {
     FETCH: 1,
@@ -152,6 +154,14 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case HighWatermarkLowered():
             text, logger = high_watermark_lowered(event, unified=_since(release, 3, 1), bracketed=_since(release, 3, 5))
             yield _line(SERVER, event.at, "WARN", text, logger, event.id)
+        case SessionFetch():
+            header, request, response = session_fetch(event)
+            yield Line(
+                REQUESTS,
+                event.at,
+                _completed(event, header, request, response, event.arrived, 51_000, release),
+                event.id,
+            )
         case GroupOffset():
             yield Line(REQUESTS, event.at, _group_offset(event, release), event.id)
         case Produced():

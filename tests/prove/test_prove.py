@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from prove import (
     data_plane_cluster,
+    fetch_sessions,
     log_directories,
     raft_quorum,
     replicating_cluster,
@@ -22,6 +23,7 @@ from prove import (
 )
 from prove.broker_lifecycle import LIFECYCLE_FAULTS
 from prove.comparison import compare, compared, oracle_verdicts
+from prove.fetch_sessions import SESSION_FAULTS
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
 from prove.log_directories import DIRECTORY_FAULTS
@@ -108,6 +110,9 @@ FOUND_BY = {
     "elected on an offline directory": {"DA-02"},
     "directories out of step": {"DA-04"},
     "directory of another broker registered": {"DA-04"},
+    "partition answered that was never listed": {"FF-05"},
+    "partition answered after it was taken out": {"FF-05"},
+    "partition answered as it is taken out": {"FF-05"},
     "older quorum epoch served": {"RA-01"},
     "own quorum epoch refused": {"RA-01"},
     "voter votes twice": {"RA-03"},
@@ -142,6 +147,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
         (*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS, *DIRECTORY_FAULTS),
         {"IS-09"},
     ),
+    "fetch sessions": (fetch_sessions, SESSION_FAULTS, set()),
     "quorum of controllers": (raft_quorum, RAFT_FAULTS, {"RA-02"}),
     "data plane": (
         data_plane_cluster,
