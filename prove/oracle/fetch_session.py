@@ -21,10 +21,11 @@ def ff05(history: History) -> Judged:
             unlisted = [event for event in requests if partition in event.answered and partition not in event.listed]
             if not unlisted:
                 continue
-            wrong = [_holds(requests, event, partition) for event in unlisted]
-            never = any(one is None for one in wrong)
+            held = [_holds(requests, event, partition) for event in unlisted]
+            listed = [event.session_epoch for event in requests if partition in event.listed]
+            never = not listed or listed[0] > unlisted[0].session_epoch
             key = unlisted[-1].id, None, partition
-            if all(wrong):
+            if all(held):
                 yield PASS, key
             else:
                 yield (UNVERIFIABLE if (never and not began) or not complete else VIOLATION), key
