@@ -36,11 +36,12 @@ from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAU
 pytestmark = pytest.mark.minutes
 
 HISTORIES = (
-    *range(900_001, 900_054),
-    100011,
-    100026,
-    100383,
-    100777,
+    *range(900_001, 900_055),
+    100025,
+    100139,
+    100154,
+    100171,
+    100604,
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
