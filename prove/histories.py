@@ -12,6 +12,7 @@ from prove import (
     raft_quorum,
     zookeeper_cluster,
     zookeeper_data_plane,
+    zookeeper_isr,
 )
 from prove.history import History, Release
 
@@ -22,12 +23,14 @@ KINDS: Final = (
     zookeeper_data_plane.RELEASES,
     raft_quorum.RELEASES,
     fetch_sessions.RELEASES,
+    zookeeper_isr.RELEASES,
 )
 RELEASES: Final = (
     {release.version: release for release in zookeeper_cluster.RELEASES}
     | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in log_directories.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
     | {f"fetch sessions {release.version}": release for release in fetch_sessions.RELEASES}
+    | {f"ISR in ZooKeeper {release.version}": release for release in zookeeper_isr.RELEASES}
     | {f"quorum {release.version}": release for release in raft_quorum.RELEASES}
     | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
 )
@@ -38,6 +41,8 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
     """A history of this release's kind of cluster."""
     if release.raft:
         return raft_quorum.simulate(name, release, choices, steps, faulty=faulty)
+    if release.writes_isr:
+        return zookeeper_isr.simulate(name, release, choices, steps, faulty=faulty)
     if release.sessions:
         return fetch_sessions.simulate(name, release, choices, steps, faulty=faulty)
     if release.replicates and release.family != "kraft":

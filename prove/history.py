@@ -434,6 +434,29 @@ class SessionFetch(Event):
     arrived: int = 0
 
 
+@dataclass
+class SettingPrinted(Event):
+    """A broker's lines about a setting, which it prints as it starts."""
+
+    name: str = ""
+    value: str = ""
+
+
+@dataclass
+class IsrLine(Event, OfPartition):
+    """A leader's line about an ISR that it writes to ZooKeeper. kind: `expanding`, `shrinking`, `updated` or `skipped`.
+
+    before: the ISR before. partition_epoch: the znode's version, which the leader has.
+    """
+
+    kind: str = ""
+    topic: str = ""
+    partition: int = 0
+    isr: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
+    partition_epoch: int = 0
+
+
 Family = Literal["text", "json", "kraft"]
 
 
@@ -442,7 +465,7 @@ class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
     elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
-    sessions: of fetch sessions alone.
+    sessions: of fetch sessions alone. writes_isr: of a leader that writes its ISRs to ZooKeeper alone.
     """
 
     version: str
@@ -461,6 +484,7 @@ class Release:
     elr: bool = False
     raft: bool = False
     sessions: bool = False
+    writes_isr: bool = False
 
     @property
     def replicates(self) -> bool:

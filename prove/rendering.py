@@ -36,6 +36,7 @@ from prove.history import (
     Heartbeat,
     HighWatermarkLowered,
     History,
+    IsrLine,
     IsrReset,
     IsrUpdated,
     LogTruncated,
@@ -48,13 +49,14 @@ from prove.history import (
     Record,
     Release,
     SessionFetch,
+    SettingPrinted,
     Start,
     Started,
     State,
     Stop,
 )
 from prove.quorum_lines import CONTROL_RECORDS, control_record, raft_request, raft_transition
-from prove.server_log_lines import high_watermark_lowered, isr_reset, log_truncated
+from prove.server_log_lines import high_watermark_lowered, isr_line, isr_reset, log_truncated
 from prove.session_lines import session_fetch
 
 API_KEYS: Final = {
@@ -154,6 +156,12 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case HighWatermarkLowered():
             text, logger = high_watermark_lowered(event, unified=_since(release, 3, 1), bracketed=_since(release, 3, 5))
             yield _line(SERVER, event.at, "WARN", text, logger, event.id)
+        case IsrLine():
+            version = tuple(int(part) for part in release.version.split("."))
+            yield _line(SERVER, event.at, "INFO", isr_line(event, version=version), "kafka.cluster.Partition", event.id)
+        case SettingPrinted():
+            text = f"KafkaConfig values: \n\tbroker.id = {event.node}\n\t{event.name} = {event.value}\n"
+            yield _line(SERVER, event.at, "INFO", text, "kafka.server.KafkaConfig", event.id)
         case SessionFetch():
             header, request, response = session_fetch(event)
             yield Line(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prove.history import HighWatermarkLowered, IsrReset, LogTruncated
+from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated
 
 
 def isr_reset(event: IsrReset, *, with_epochs: bool) -> str:
@@ -51,3 +51,24 @@ def high_watermark_lowered(event: HighWatermarkLowered, *, unified: bool, bracke
         f" to {after}"
     )
     return text, f"kafka.log.{name}"
+
+
+def isr_line(event: IsrLine, *, version: tuple[int, ...]) -> str:
+    """Partition, ZkIsrManager: a leader's line about an ISR that it writes to ZooKeeper."""
+    before, isr = (",".join(map(str, one)) for one in (event.before, event.isr))
+    if event.kind == "expanding":
+        text = f"Expanding ISR from {before} to {isr}"
+    elif event.kind == "shrinking":
+        text = (
+            f"Shrinking ISR from {before} to {isr}. Leader: (highWatermark: 40, endOffset: 50). Out of sync replicas:"
+            " (brokerId: 9, endOffset: 30)."
+        )
+    elif event.kind == "skipped":
+        text = f"Cached zkVersion [{event.partition_epoch}] not equal to that in zookeeper, skip updating ISR"
+    elif version < (2, 8):
+        text = f"ISR updated to [{isr}] and zkVersion updated to [{event.partition_epoch}]"
+    elif version < (3, 3):
+        text = f"ISR updated to {isr} and version updated to [{event.partition_epoch}]"
+    else:
+        text = f"ISR updated to {isr}  and version updated to {event.partition_epoch}"
+    return f"[Partition {event.topic}-{event.partition} broker={event.node}] {text}"

@@ -18,6 +18,7 @@ from prove.oracle import (
     fetch_session,
     high_watermark,
     isr,
+    isr_expansion,
     leader_and_isr,
     leader_election,
     leader_hint,
@@ -166,6 +167,7 @@ RAFT_RULES: Final[dict[str, OracleRule]] = {
     "RA-08": OracleRule(metadata_quorum.ra08, key_of_none),
 }
 SESSION_RULES: Final = {"FF-05": OracleRule(fetch_session.ff05, key_of_fetch)}
+ISR_RULES: Final = {"FF-06": OracleRule(isr_expansion.ff06, key_of_fetch)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -173,7 +175,12 @@ ZOOKEEPER_REPLICATION_RULES: Final = RULES | {
     rule: one for rule, one in REPLICATION_RULES.items() if rule not in OF_RECORDS
 }
 ALL_RULES: Final = (
-    RULES.keys() | QUORUM_RULES.keys() | REPLICATION_RULES.keys() | RAFT_RULES.keys() | SESSION_RULES.keys()
+    RULES.keys()
+    | QUORUM_RULES.keys()
+    | REPLICATION_RULES.keys()
+    | RAFT_RULES.keys()
+    | SESSION_RULES.keys()
+    | ISR_RULES.keys()
 )
 
 
@@ -181,6 +188,8 @@ def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
     if history.release.raft:
         return RAFT_RULES
+    if history.release.writes_isr:
+        return ISR_RULES
     if history.release.sessions:
         return SESSION_RULES
     if history.release.replicates and history.release.family != "kraft":

@@ -37,11 +37,15 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_055),
+    100011,
     100025,
+    100053,
+    100062,
     100139,
     100154,
     100171,
     100604,
+    100777,
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
