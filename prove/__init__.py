@@ -7,8 +7,8 @@
 * `history.py`: events of one cluster as dataclasses, each with its host's own clock.
 * `zookeeper_cluster.py`, `quorum_cluster.py`, `broker_lifecycle.py`, `log_directories.py`, `raft_quorum.py`, `replicating_cluster.py`,
   `data_plane_cluster.py`, `zookeeper_data_plane.py`, `zookeeper_isr.py`, `fetch_sessions.py`, `consumer.py`: state machines of
-  controllers, brokers and clients. A `Random` makes every choice, so a seed, or Hypothesis, decides which elections, restarts, re-creations, delays,
-  duplicates and planted breaches there are.
+  controllers, brokers and clients. A `Random` makes every choice, so a seed, or Hypothesis, decides which elections, restarts,
+  re-creations, delays, duplicates and planted breaches there are.
 * `histories.py`: a seed's history.
 * `rendering.py`, `quorum_lines.py`, `session_lines.py`, `server_log_lines.py`: the lines that Kafka would have written, in the layout
   of the history's release.
