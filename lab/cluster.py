@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import signal
 import subprocess
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,33 +16,16 @@ from time import monotonic, strftime
 from typing import Any, Final
 
 from lab.log_settings import client_options, node_options
+from lab.node_settings import NodeSettings
 from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
 from lab.programs import Programs
-from lab.releases import KRAFT, SHARE_GROUPS_FROM, ZOOKEEPER, Release
+from lab.releases import KRAFT, ZOOKEEPER, Release
 
 NODE_HEAP: Final = "-Xmx256m"
 CLIENT_HEAP: Final = "-Xmx96m"
-SESSION_MS: Final = 6000  # a node that is silent for so long is dead to the controller, and a member to its group
-RECORD_LOCK_MS: Final = 6000  # a member of a share group that does not acknowledge a record for so long has lost it
-NEW_GROUPS_FROM: Final = (4, 0)  # KIP-848: the group coordinator with sessions of its own
-STARTED: Final = {
-    KRAFT: "Kafka Server started (kafka.server.KafkaRaftServer)",
-    ZOOKEEPER: "started (kafka.server.KafkaServer)",
-}
-COMMON: Final[Mapping[str, object]] = {
-    "num.network.threads": 2,
-    "num.io.threads": 4,
-    "background.threads": 2,
-    "log.cleaner.dedupe.buffer.size": 2097152,
-    "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",
-    "offsets.topic.num.partitions": 1,
-    "transaction.state.log.num.partitions": 1,
-    "transaction.state.log.min.isr": 1,
-    "group.initial.rebalance.delay.ms": 0,
-    "replica.lag.time.max.ms": SESSION_MS,
-    "min.insync.replicas": 1,
-}
+STARTED: Final = re.compile(
+    r"Kafka Server started \(kafka\.server\.KafkaRaftServer\)|started \(kafka\.server\.KafkaServer\)"
+)
 CLIENT_SETTINGS: Final = {
     "request.timeout.ms": 4000,
     "metadata.max.age.ms": 5000,
@@ -62,13 +46,15 @@ LINGER_MS: Final = 3000  # a batch of several records waits for the client's flu
 class Layout:
     """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers.
 
-    linked: brokers reach the controllers, or ZooKeeper, through links that can be cut.
+    linked: brokers reach the controllers, or ZooKeeper, through links that can be cut. migrates: with ZooKeeper there are controllers, too,
+    which the scenario starts.
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
     controllers: tuple[int, ...] = (100,)
     combined: bool = False
     linked: bool = False
+    migrates: bool = False
 
 
 class Node:
@@ -81,15 +67,14 @@ class Node:
         for name in ("logs", "data"):
             (self.folder / name).mkdir(parents=True)
         self.properties = self.folder / "server.properties"
-        self._settings = {**settings, "log.dirs": self.folder / "data"}
-        self.configure({})
+        self.configure(settings)
         self.programs = cluster.programs
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
     def configure(self, settings: Mapping[str, object]) -> None:
-        """Write the node's settings, and these in addition. They apply from its next start on."""
-        text = "".join(f"{name}={value}\n" for name, value in {**self._settings, **settings}.items())
+        """Write the node's settings. They apply from its next start on."""
+        text = "".join(f"{name}={value}\n" for name, value in {**settings, "log.dirs": self.folder / "data"}.items())
         self.properties.write_text(text, "utf-8")
 
     def start(self, *, wait: bool = True) -> None:
@@ -120,8 +105,11 @@ class Node:
         wait_for(f"{self.name} starts", started, 90)
 
     def _logged_starts(self) -> int:
-        line = STARTED[self._cluster.mode]
-        return sum(log.read_text("utf-8", "replace").count(line) for log in (self.folder / "logs").glob("server.log*"))
+        return self.logged(STARTED)
+
+    def logged(self, line: re.Pattern[str], logs: str = "server.log*") -> int:
+        """How often its log has such a line."""
+        return sum(len(line.findall(log.read_text("utf-8", "replace"))) for log in (self.folder / "logs").glob(logs))
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -281,7 +269,7 @@ class Cluster:
         self.processes, self.programs, self.mode, self.folder, self.layout = processes, programs, mode, folder, layout
         self.newer = newer
         self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
-        self._scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
+        scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
         self.output, self.client_lists = folder / "output", folder / "clients"
         self._client_logs = folder / "nodes" / "clients"
         for one in (self.output, self.client_lists, self._client_logs):
@@ -291,16 +279,29 @@ class Cluster:
         self._administrator: Client | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
         combined = layout.combined and mode == KRAFT
-        self.controller_ids = () if mode == ZOOKEEPER else layout.brokers if combined else layout.controllers
+        has_controllers = mode == KRAFT or layout.migrates
+        self.controller_ids = () if not has_controllers else layout.brokers if combined else layout.controllers
         ids = (*layout.brokers, *(one for one in self.controller_ids if one not in layout.brokers))
         ports = free_ports(len(ids) + len(self.controller_ids) + 1)
         self._broker_ports = dict(zip(layout.brokers, ports, strict=False))
-        self._controller_ports = dict(zip(self.controller_ids, ports[len(layout.brokers) :], strict=False))
+        controller_ports = dict(zip(self.controller_ids, ports[len(layout.brokers) :], strict=False))
         self._zookeeper_port = ports[-1]
-        behind = [self._zookeeper_port] if mode == ZOOKEEPER else [*self._controller_ports.values()]
+        behind = [self._zookeeper_port] if mode == ZOOKEEPER else [*controller_ports.values()]
         linked = layout.brokers if layout.linked else ()
         self._links = {one: {port: self.processes.link(port) for port in behind} for one in linked}
-        self.nodes = {one: Node(self, one, self._roles(one), self._settings(one)) for one in ids}
+        self.settings = NodeSettings(
+            release=self.release,
+            factor=min(3, len(layout.brokers)),
+            of_scenario=scenario_settings,
+            broker_ports=self._broker_ports,
+            controller_ports=controller_ports,
+            zookeeper_port=self._zookeeper_port,
+            links=self._links,
+        )
+        of_mode = self.settings.with_zookeeper if mode == ZOOKEEPER else self.settings.with_kraft
+        brokers = {one: Node(self, one, self._roles(one), of_mode(one)) for one in layout.brokers}
+        others = [one for one in self.controller_ids if one not in brokers]
+        self.nodes = brokers | {one: Node(self, one, self._roles(one), self.settings.with_kraft(one)) for one in others}
 
     @property
     def release(self) -> Release:
@@ -320,60 +321,6 @@ class Cluster:
         broker = ("broker",) if number in self.layout.brokers else ()
         return (*broker, "controller") if number in self.controller_ids else broker
 
-    def _settings(self, number: int) -> dict[str, object]:
-        factor = min(3, len(self.layout.brokers))
-        settings = {
-            **COMMON,
-            "offsets.topic.replication.factor": factor,
-            "transaction.state.log.replication.factor": factor,
-            **self._scenario_settings,
-        }
-        client = f"PLAINTEXT://127.0.0.1:{self._broker_ports.get(number)}"
-        if self.mode == ZOOKEEPER:
-            return settings | {
-                "broker.id": number,
-                "listeners": client,
-                "zookeeper.connect": f"127.0.0.1:{self._port_for(number, self._zookeeper_port)}",
-                "zookeeper.session.timeout.ms": SESSION_MS,
-                "controlled.shutdown.retry.backoff.ms": 500,
-            }
-        roles = self._roles(number)
-        listeners = [client] if "broker" in roles else []
-        if "controller" in roles:
-            listeners.append(f"CONTROLLER://127.0.0.1:{self._controller_ports[number]}")
-        if self.release.number >= NEW_GROUPS_FROM:
-            settings |= {
-                "group.consumer.session.timeout.ms": SESSION_MS,
-                "group.consumer.min.session.timeout.ms": SESSION_MS,
-            }
-        if self.release.number >= SHARE_GROUPS_FROM:
-            settings |= {
-                "share.coordinator.state.topic.num.partitions": 1,
-                "share.coordinator.state.topic.replication.factor": factor,
-                "share.coordinator.state.topic.min.isr": 1,
-                "group.share.record.lock.duration.ms": RECORD_LOCK_MS,
-                "group.share.min.record.lock.duration.ms": RECORD_LOCK_MS,
-                "group.share.heartbeat.interval.ms": 1000,
-                "group.share.min.heartbeat.interval.ms": 1000,
-            }
-        return settings | {
-            "node.id": number,
-            "process.roles": ",".join(roles),
-            "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "controller.quorum.voters": ",".join(
-                f"{one}@127.0.0.1:{self._port_for(number, port)}" for one, port in self._controller_ports.items()
-            ),
-            "broker.session.timeout.ms": SESSION_MS,
-            "broker.heartbeat.interval.ms": 1000,
-        }
-
-    def _port_for(self, number: int, port: int) -> int:
-        """The port by which a node reaches a controller or ZooKeeper."""
-        link = self._links.get(number, {}).get(port)
-        return port if link is None else link.port
-
     def cut_off(self, broker: int) -> None:
         """The broker reaches neither controllers nor ZooKeeper. Other brokers and clients still reach it."""
         self.note(f"broker {broker} is cut off from the controller")
@@ -390,18 +337,18 @@ class Cluster:
         if self.mode == ZOOKEEPER:
             self._start_zookeeper()
         else:
-            self._format()
-        for node in self.nodes.values():
+            self.format(self.nodes.values(), base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+        of_mode = self.nodes.values() if self.mode == KRAFT else [self.nodes[one] for one in self.layout.brokers]
+        for node in of_mode:
             node.start(wait=False)
-        for node in self.nodes.values():
+        for node in of_mode:
             node.wait_until_started()
         self._administrator = self._tool("administrator", "Administrator", [], {"default.api.timeout.ms": 10000})
         self._administrator.wait("started")
         self.wait_for_brokers(self.layout.brokers)
 
-    def _format(self) -> None:
-        """Give each KRaft node its cluster id; side by side, because each takes the start of a JVM."""
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
+        """Give KRaft nodes their cluster id; side by side, because each takes the start of a JVM."""
         tool: list[str | Path] = [
             *JAVA,
             CLIENT_HEAP,
@@ -414,7 +361,7 @@ class Cluster:
         ]
         formatted = {
             node.name: self.processes.start([*tool, node.properties], self.output / f"{node.name}.format.out")
-            for node in self.nodes.values()
+            for node in nodes
         }
         for name, process in formatted.items():
             if process.wait(60):
@@ -589,19 +536,28 @@ class Cluster:
         self.note(f"{topic}-{partition} is led by {leader}")
         return leader
 
+    def begun_epochs(self, topic: str, other_than: int, partition: int = 0) -> int:
+        """How many leader epochs other brokers began, by their logs: a broker that is cut off answers clients with what it knows."""
+        begins = re.compile(rf"(?<!Follower ){topic}-{partition} (?:with topic id \S+ )?starts at leader epoch", re.I)
+        return sum(
+            self.nodes[one].logged(begins, logs)
+            for one in self.layout.brokers
+            if one != other_than
+            for logs in ("server.log*", "state-change.log*")
+        )
+
     def read_back(self, topics: Sequence[str]) -> None:
         """Read all that the partitions hold at the end: what is missing from it was lost."""
         reader = self._client("reader", "Consumer", ["read", ",".join(topics)], {"auto.offset.reset": "earliest"})
         reader.wait_until_ended(90)
         self.note("all partitions were read back")
 
-    def upgrade(self, number: int, settings: Mapping[str, object] | None = None) -> None:
-        """A controlled restart with the newer release, and with these settings in addition."""
+    def restart(self, number: int, settings: Mapping[str, object], programs: Programs | None = None) -> None:
+        """A controlled restart with other settings, and with these programs instead of the node's own."""
         node = self.nodes[number]
-        assert self.newer is not None  # noqa: S101 - only scenarios that upgrade call this
         node.stop()
-        node.programs = self.newer
-        node.configure(settings or {})
+        node.programs = programs or node.programs
+        node.configure(settings)
         node.start()
 
     def stop(self) -> None:

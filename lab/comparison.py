@@ -151,8 +151,10 @@ def _evidence(subject: Subject) -> Check:
     """All nodes, in their roles, of this release; each line read; nothing missing."""
     capture = subject.report["capture"]
     optional = {"controller"} if subject.may_control else set()
-    found = {node["node"]: set(node["roles"]) - optional for node in capture["nodes"]}
     stated = {number: set(roles) for number, roles in subject.nodes.items()}
+    found = {
+        node["node"]: set(node["roles"]) - (optional - stated.get(node["node"], set())) for node in capture["nodes"]
+    }
     mistakes = []
     if found != stated:
         mistakes.append(f"nodes are {stated}, the report has {found}")

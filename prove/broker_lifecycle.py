@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prove.history import AlterPartition, Heartbeat, History, IsrReset, IsrUpdated, ProcessStarts
-from prove.quorum_cluster import BROKERS, CONTROLLER, Partition, QuorumCluster
+from prove.quorum_cluster import BROKERS, CONTROLLER, Partition
+from prove.quorum_incidents import EventfulQuorum
 
 TAKES_OUT_INCARNATIONS: Final = 22
 """metadata.version of 4.0: since then a registration takes the former incarnation out of the ISRs (KAFKA-18106)."""
@@ -31,7 +32,7 @@ LIFECYCLE_FAULTS: Final = (
 
 
 @dataclass
-class LifecycleCluster(QuorumCluster):
+class LifecycleCluster(EventfulQuorum):
     """The cluster and its history so far. logged: brokers whose server.log is recorded.
 
     resets: (broker, topic id, partition, leader epoch) of ISRs that leaders took back. begun: steps are taken.
@@ -41,10 +42,9 @@ class LifecycleCluster(QuorumCluster):
     resets: set[tuple[int, str, int, int]] = field(default_factory=set)
     begun: bool = False
 
-    @property
     def faults(self) -> tuple[str, ...]:
         """The faults that may be planted."""
-        return *super().faults, *(LIFECYCLE_FAULTS * 2)
+        return *super().faults(), *(LIFECYCLE_FAULTS * 2)
 
     # -- heartbeats
 
@@ -132,14 +132,14 @@ class LifecycleCluster(QuorumCluster):
 
     # -- registrations
 
-    def register(self, broker: int) -> None:
+    def register(self, broker: int, *, over: bool = False) -> None:
         """A broker's process starts and registers."""
         if broker in self.logged:
             self.history.events.append(
                 ProcessStarts(self._next(), broker, self.now, version=self.release.version, broker_epoch=0)
             )
             self.pass_time(5, 50)
-        super().register(broker)
+        super().register(broker, over=over)
 
     def taken_out(self, broker: int, *, clean: bool) -> list[tuple[str, int, dict[str, Any]]]:
         """Since 4.0 a registration takes a former incarnation that is not fenced out of the ISRs."""
@@ -172,7 +172,7 @@ class LifecycleCluster(QuorumCluster):
 
     # -- AlterPartition
 
-    def _answer(self, partition: Partition, request: AlterPartition) -> None:
+    def answer(self, partition: Partition, request: AlterPartition) -> None:
         """A request is answered. The leader takes over the new ISR, or goes back to the committed one."""
         misuses = self.fault == "recovery state misused" or self.choices.random() < (
             0.4 if partition.recovering else 0.05
@@ -181,14 +181,14 @@ class LifecycleCluster(QuorumCluster):
             request.recovery = 1
         before = partition.partition_epoch, tuple(partition.isr)
         leader = request.broker_id == partition.leader
-        super()._answer(partition, request)
+        super().answer(partition, request)
         if not leader or request.error_code or request.topic_id != partition.topic_id:
             return
         place = request.broker_id, partition.topic_id, partition.number, request.leader_epoch
         if request.partition_error in INELIGIBLE:
             if place not in self.resets and self.takes("rejected ISR is sent again"):
                 again = deepcopy(request)
-                super()._answer(partition, again)
+                super().answer(partition, again)
                 self.resets.add(place)
                 return
             self._reset(request, before[1])

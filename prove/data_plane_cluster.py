@@ -399,7 +399,7 @@ class DataPlaneCluster(ReplicatingCluster):
             replicas = self.choices.sample(NODES, 3)
             partition = Partition("orders", topic_id, number, replicas, [*replicas], replicas[0])
             self.partitions.append(partition)
-            records.append(("PARTITION_RECORD", 0, self._absolute(partition)))
+            records.append(("PARTITION_RECORD", 0, self.absolute(partition)))
         self.write(*records)
 
     def _step(self) -> None:

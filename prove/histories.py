@@ -10,14 +10,14 @@ from prove import (
     fetch_sessions,
     log_directories,
     raft_quorum,
-    zookeeper_cluster,
     zookeeper_data_plane,
+    zookeeper_incidents,
     zookeeper_isr,
 )
 from prove.history import History, Release
 
 KINDS: Final = (
-    zookeeper_cluster.RELEASES,
+    zookeeper_incidents.RELEASES,
     log_directories.RELEASES,
     data_plane_cluster.RELEASES,
     zookeeper_data_plane.RELEASES,
@@ -26,7 +26,7 @@ KINDS: Final = (
     zookeeper_isr.RELEASES,
 )
 RELEASES: Final = (
-    {release.version: release for release in zookeeper_cluster.RELEASES}
+    {f"{release.version} {release.protocol}".strip(): release for release in zookeeper_incidents.RELEASES}
     | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in log_directories.RELEASES}
     | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
     | {f"fetch sessions {release.version}": release for release in fetch_sessions.RELEASES}
@@ -51,7 +51,7 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
         return data_plane_cluster.simulate(name, release, choices, steps, faulty=faulty)
     if release.family == "kraft":
         return log_directories.simulate(name, release, choices, steps, faulty=faulty)
-    return zookeeper_cluster.simulate(name, release, choices, steps, faulty=faulty)
+    return zookeeper_incidents.simulate(name, release, choices, steps, faulty=faulty)
 
 
 def history_of(seed: int, most_steps: int) -> History:

@@ -107,6 +107,18 @@ class ProcessStarts(Event):
 
 
 @dataclass
+class Registered(Event):
+    """A broker's process registers again, as its ZooKeeper session had expired. broker_epoch: czxid of its znode."""
+
+    broker_epoch: int = -1
+
+
+@dataclass
+class ShutsDown(Event):
+    """A broker's process begins a controlled shutdown."""
+
+
+@dataclass
 class Control(Event):
     """A request of a ZooKeeper controller that a broker handled and answered.
 
@@ -309,6 +321,13 @@ class Record(Event):
     data: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass
+class CopiedRecord(Record):
+    """A record in another node's copy of the metadata log. original: id of the record that it copies, -1: it was never committed."""
+
+    original: int = -1
+
+
 @dataclass(frozen=True)
 class IsrMember:
     """A member of a requested ISR. broker_epoch: -1 if the request states none."""
@@ -348,13 +367,14 @@ class AlterPartition(Event):
 
 @dataclass
 class BrokerRegistration(Event):
-    """A BrokerRegistration, answered 0 by the KRaft controller. previous_broker_epoch: of the last clean shutdown, -1: none."""
+    """A BrokerRegistration, answered by the KRaft controller. previous_broker_epoch: of the last clean shutdown, -1: none."""
 
     correlation_id: int = 0
     broker_id: int = 0
     incarnation_id: str = ""
     previous_broker_epoch: int = -1
     broker_epoch: int = 0
+    error_code: int = 0
     arrived: int = 0
 
 
@@ -466,6 +486,7 @@ class Release:
 
     elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
     sessions: of fetch sessions alone. writes_isr: of a leader that writes its ISRs to ZooKeeper alone.
+    elr: its controllers keep eligible leader replicas (KIP-966). protocol: inter.broker.protocol.version, if it is an older one.
     """
 
     version: str
@@ -485,6 +506,7 @@ class Release:
     raft: bool = False
     sessions: bool = False
     writes_isr: bool = False
+    protocol: str = ""
 
     @property
     def replicates(self) -> bool:

@@ -38,10 +38,9 @@ class DirectoriesCluster(LifecycleCluster):
     known: dict[int, list[str]] = field(default_factory=dict)
     disks_made: int = 0
 
-    @property
     def faults(self) -> tuple[str, ...]:
         """The faults that may be planted."""
-        return *super().faults, *(DIRECTORY_FAULTS * 2 if self.has_directories else ())
+        return *super().faults(), *(DIRECTORY_FAULTS * 2 if self.has_directories else ())
 
     @property
     def has_directories(self) -> bool:
@@ -58,7 +57,8 @@ class DirectoriesCluster(LifecycleCluster):
         """DirectoryId.isOnline of a replica's directory."""
         if broker not in partition.replicas or not partition.directories:
             return broker in partition.replicas
-        directory = partition.directories[partition.replicas.index(broker)]
+        number = partition.replicas.index(broker)
+        directory = partition.directories[number] if number < len(partition.directories) else UNASSIGNED
         known = self.known.get(broker, [])
         return directory in (MIGRATING, UNASSIGNED) or (directory != LOST and (not known or directory in known))
 
@@ -98,7 +98,8 @@ class DirectoriesCluster(LifecycleCluster):
         self.disks[broker] = [disk for disk in self.disks[broker] if disk != failed]
         records = []
         for partition in self.partitions:
-            if broker in partition.replicas and partition.directories[partition.replicas.index(broker)] == failed:
+            on_disk = dict(zip(partition.replicas, partition.directories, strict=False))
+            if on_disk.get(broker) == failed:
                 records += self.taken_off(broker, partition)
         self.known[broker] = [disk for disk in self.known[broker] if disk != failed]
         kind, _, data = self._registration_change(broker)
@@ -120,12 +121,12 @@ class DirectoriesCluster(LifecycleCluster):
         versions = {"REGISTER_BROKER_RECORD": 3, "PARTITION_RECORD": 1}
         return super().write(*((kind, versions.get(kind, version), data) for kind, version, data in records))
 
-    def _absolute(self, partition: Partition) -> dict[str, Any]:
+    def absolute(self, partition: Partition) -> dict[str, Any]:
         if not self.has_directories:
-            return super()._absolute(partition)
+            return super().absolute(partition)
         if not partition.directories:
             partition.directories = [self.default(replica) for replica in partition.replicas]
-        return super()._absolute(partition) | {"directories": [*partition.directories]}
+        return super().absolute(partition) | {"directories": [*partition.directories]}
 
     def change(self, partition: Partition, **fields: Any) -> tuple[str, int, dict[str, Any]]:
         """A change of a partition. Other replicas have other directories."""

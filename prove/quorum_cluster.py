@@ -136,6 +136,7 @@ class QuorumCluster:
     partitions: list[Partition] = field(default_factory=list)
     removed: list[Partition] = field(default_factory=list)
     topics_made: int = 0
+    quorum_epoch: int = 1
     correlation: int = 0
     fault: str | None = None
     ended: bool = False
@@ -176,7 +177,7 @@ class QuorumCluster:
                     CONTROLLER,
                     self.now,
                     offset=self.end,
-                    epoch=0 if falls else 1,
+                    epoch=0 if falls else self.quorum_epoch,
                     batch=base,
                     kind=kind,
                     version=version,
@@ -315,11 +316,11 @@ class QuorumCluster:
 
     # -- brokers
 
-    def register(self, broker: int) -> None:
-        """A new process of a broker registers, after the former one has been fenced, or over it."""
+    def register(self, broker: int, *, over: bool = False) -> None:
+        """A new process of a broker registers, after the former one has been fenced, or over it. over: its session has just expired."""
         before = self.registrations.get(broker)
         self.incarnations += 1
-        clean = before is not None and self.choices.random() < 0.5 if self.release.elr else False
+        clean = before is not None and not over and self.choices.random() < 0.5 if self.release.elr else False
         records = self.taken_out(broker, clean=clean)
         epoch = self.end
         if before is not None:
@@ -329,16 +330,9 @@ class QuorumCluster:
         self.registrations[broker] = Registration(epoch, self.incarnations, registered=self.end + len(records))
         data = self.registration(broker, epoch)
         if self.release.elr:
-            arrived = self.now + self.skew
-            self.pass_time(2, 8)
-            self.correlation += 1
-            self.history.events.append(
-                BrokerRegistration(
-                    self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
-                    incarnation_id=str(data["incarnationId"]), arrived=arrived, broker_epoch=epoch,
-                    previous_broker_epoch=before.broker_epoch if clean and before is not None else -1,
-                )
-            )  # fmt: skip
+            self.answer_registration(
+                broker, str(data["incarnationId"]), epoch, before.broker_epoch if clean and before is not None else -1
+            )
         self.write(*records, ("REGISTER_BROKER_RECORD", 1, data))
 
     def registration(self, broker: int, epoch: int, *, again: bool = False) -> dict[str, Any]:
@@ -359,6 +353,21 @@ class QuorumCluster:
             isr = [member for member in one.isr if member != broker]
             records += self.rebuilt(one, isr, lambda member: member != broker and self.active(member), broker)
         return records
+
+    def answer_registration(
+        self, broker: int, incarnation: str, epoch: int, previous: int, error_code: int = 0
+    ) -> None:
+        """A BrokerRegistration and its answer."""
+        arrived = self.now + self.skew
+        self.pass_time(2, 8)
+        self.correlation += 1
+        self.history.events.append(
+            BrokerRegistration(
+                self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
+                incarnation_id=incarnation, arrived=arrived, broker_epoch=epoch, previous_broker_epoch=previous,
+                error_code=error_code,
+            )
+        )  # fmt: skip
 
     def _registration_change(self, broker: int, **fields: int) -> tuple[str, int, dict[str, Any]]:
         data = {"brokerId": broker, "brokerEpoch": self.registrations[broker].broker_epoch} | fields
@@ -526,10 +535,11 @@ class QuorumCluster:
                 isr = [*isr, fenced[0]]
             partition = Partition(name, topic_id, number, replicas, isr, isr[0])
             self.partitions.append(partition)
-            records.append(("PARTITION_RECORD", 0, self._absolute(partition)))
+            records.append(("PARTITION_RECORD", 0, self.absolute(partition)))
         self.write(*records)
 
-    def _absolute(self, partition: Partition) -> dict[str, Any]:
+    def absolute(self, partition: Partition) -> dict[str, Any]:
+        """The fields of a PartitionRecord."""
         return {
             "partitionId": partition.number, "topicId": partition.topic_id, "replicas": [*partition.replicas],
             "isr": [*partition.isr], "removingReplicas": [], "addingReplicas": [], "leader": partition.leader,
@@ -556,7 +566,7 @@ class QuorumCluster:
         if self.fault == "states set back" and partition.partition_epoch > 1 and self.takes("states set back"):
             partition.partition_epoch -= 1
             partition.leader_epoch = max(0, partition.leader_epoch - 1)
-            self.write(("PARTITION_RECORD", 0, self._absolute(partition)))
+            self.write(("PARTITION_RECORD", 0, self.absolute(partition)))
             self.ended = True  # one partition epoch would stand for two states, and answers for either
         elif fenced and self.takes("fenced broker elected"):
             self.write(self.change(partition, leader=fenced[0], isr=[*{*partition.isr, fenced[0]}]))
@@ -601,12 +611,7 @@ class QuorumCluster:
         # the first one writes a record: by it the log's clock is known
         wanted = [partition.leader] if kind == "first" else self._wanted(partition)
         members = [self._member(broker) for broker in wanted]
-        request = AlterPartition(
-            0, CONTROLLER, 0, version=self.release.alter_partition, broker_id=partition.leader,
-            broker_epoch=self.registrations[partition.leader].broker_epoch, topic=partition.topic, topic_id=partition.topic_id,
-            partition=partition.number, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch,
-            new_isr=tuple(members),
-        )  # fmt: skip
+        request = self.request_of(partition, members)
         if kind == "stale leader epoch" and partition.leader_epoch:
             request.leader_epoch -= 1
         elif kind == "stale partition epoch" and partition.partition_epoch:
@@ -626,7 +631,16 @@ class QuorumCluster:
             request.new_isr = (*members, IsrMember(77))
         elif kind == "without the leader":
             request.new_isr = tuple(m for m in members if m.broker_id != partition.leader) or (IsrMember(77),)
-        self._answer(partition, request)
+        self.answer(partition, request)
+
+    def request_of(self, partition: Partition, members: list[IsrMember]) -> AlterPartition:
+        """The request of a partition's leader for an ISR."""
+        return AlterPartition(
+            0, CONTROLLER, 0, version=self.release.alter_partition, broker_id=partition.leader,
+            broker_epoch=self.registrations[partition.leader].broker_epoch, topic=partition.topic, topic_id=partition.topic_id,
+            partition=partition.number, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch,
+            new_isr=tuple(members),
+        )  # fmt: skip
 
     def choice_of_request(self) -> str:
         """What kind of request it is."""
@@ -667,7 +681,8 @@ class QuorumCluster:
             epoch = self.former[broker]
         return IsrMember(broker, self.choices.choice((epoch, epoch, epoch, -1)))
 
-    def _answer(self, partition: Partition, request: AlterPartition) -> None:
+    def answer(self, partition: Partition, request: AlterPartition) -> None:
+        """Decide an AlterPartition, and log it."""
         self.pass_time(250, 600)
         request.arrived = self.now + self.skew
         self.correlation += 1
@@ -681,14 +696,19 @@ class QuorumCluster:
         else:
             code = self._validated(partition, request)
             if code == 0 and request.topic_id == partition.topic_id:
-                self._applied(partition, request)
+                code = self.applied(partition, request)
+            elif code == 0:
+                removed = self.removed[-1]
+                request.leader_after, request.leader_epoch_after = removed.leader, removed.leader_epoch
+                request.isr_after, request.partition_epoch_after = tuple(removed.isr), removed.partition_epoch
             request.partition_error = code
         self.pass_time(3, 9)
         request.id, request.at = self._next(), self.now + self.skew
         self.history.events.append(request)
         self.pass_time(250, 600)
 
-    def _applied(self, partition: Partition, request: AlterPartition) -> None:
+    def applied(self, partition: Partition, request: AlterPartition) -> int:
+        """Write what an accepted request changes, and return the code of its answer."""
         isr = [member.broker_id for member in request.new_isr]
         changes_recovery = partition.recovering != (request.recovery == 1)
         if self.release.elr:
@@ -703,6 +723,7 @@ class QuorumCluster:
             self.write(self.change(partition, **fields))
         request.leader_after, request.leader_epoch_after = partition.leader, partition.leader_epoch
         request.isr_after, request.partition_epoch_after = tuple(partition.isr), partition.partition_epoch
+        return 0
 
     def _validated(self, partition: Partition, request: AlterPartition) -> int:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
@@ -767,7 +788,7 @@ class QuorumCluster:
         self.alter_partition("first")
         for _ in range(steps):
             if self.faulty and self.fault is None and self.choices.random() < 0.5:
-                self.fault = self.choices.choice(self.faults)
+                self.fault = self.choices.choice(self.faults())
             self._step()
             self.pass_time(1500, 2500)
             if self.ended:
@@ -779,20 +800,21 @@ class QuorumCluster:
             self.write(("NO_OP_RECORD", 0, {}))
         return self.history
 
-    @property
     def faults(self) -> tuple[str, ...]:
-        """The faults that may be planted."""
-        return *REQUEST_FAULTS, *RECORD_FAULTS, *(ELR_FAULTS * 3 if self.release.elr else ())
+        """The breaches that may be planted."""
+        return (*REQUEST_FAULTS, *RECORD_FAULTS, *(ELR_FAULTS * 3 if self.release.elr else ()))
+
+    def steps(self) -> dict[Callable[[], None], int]:
+        """What may happen next, and how often."""
+        return {
+            self.alter_partition: 40, self.fence: 14 if self.release.elr else 9, self.shut_down: 6, self.finish_shut_down: 6,
+            self._come_back: 18, self.unregister: 2, self.create_topic: 6, self.delete_topic: 3, self.elect: 10,
+            self.reassign: 4, self._beat: 8, self.assign_directories: 3 if self.release.elr else 0,
+        }  # fmt: skip
 
     def _step(self) -> None:
-        step = self.choices.choices(
-            (
-                self.alter_partition, self.fence, self.shut_down, self.finish_shut_down, self._come_back, self.unregister,
-                self.create_topic, self.delete_topic, self.elect, self.reassign, self._beat, self.assign_directories,
-            ),
-            (40, 14 if self.release.elr else 9, 6, 6, 18, 2, 6, 3, 10, 4, 8, 3 if self.release.elr else 0),
-        )[0]  # fmt: skip
-        step()
+        steps = self.steps()
+        self.choices.choices([*steps], [*steps.values()])[0]()
 
     def _come_back(self) -> None:
         """A fenced broker registers anew, or is unfenced."""

@@ -29,6 +29,7 @@ from prove.history import (
     AlterPartition,
     BrokerRegistration,
     Control,
+    CopiedRecord,
     Decision,
     Elected,
     Event,
@@ -47,9 +48,11 @@ from prove.history import (
     RaftRequest,
     RaftTransition,
     Record,
+    Registered,
     Release,
     SessionFetch,
     SettingPrinted,
+    ShutsDown,
     Start,
     Started,
     State,
@@ -127,6 +130,13 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
     match event:
         case ProcessStarts():
             yield from _starting(event, release)
+        case Registered():
+            yield _line(SERVER, event.at, "INFO", _registered(event.node, event.broker_epoch), "kafka.zk.KafkaZkClient")
+        case ShutsDown():
+            for text in ("shutting down", "Starting controlled shutdown"):
+                yield _line(
+                    SERVER, event.at, "INFO", f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer"
+                )
         case Control():
             yield from _state_changes(event, release)
             yield Line(REQUESTS, event.at, _control_request(event, release), event.id)
@@ -235,15 +245,18 @@ def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO, event.id)
         return
     at, node = event.at, event.node
-    registered = (
-        f"Registered broker {node} at path /brokers/ids/{node} with addresses: PLAINTEXT://127.0.0.1:{9090 + node},"
-        f" czxid (broker epoch): {event.broker_epoch}"
-    )
     yield _line(SERVER, at, "INFO", "starting", "kafka.server.KafkaServer", event.id)
     yield _line(SERVER, at + 1, "INFO", "Connecting to zookeeper on 127.0.0.1:2181", "kafka.server.KafkaServer")
-    yield _line(SERVER, at + 500, "INFO", registered, "kafka.zk.KafkaZkClient")
+    yield _line(SERVER, at + 500, "INFO", _registered(node, event.broker_epoch), "kafka.zk.KafkaZkClient")
     yield _line(SERVER, at + 600, "INFO", f"Kafka version: {event.version}", _APP_INFO)
     yield _line(SERVER, at + 601, "INFO", f"[KafkaServer id={node}] started", "kafka.server.KafkaServer")
+
+
+def _registered(node: int, broker_epoch: int) -> str:
+    return (
+        f"Registered broker {node} at path /brokers/ids/{node} with addresses: PLAINTEXT://127.0.0.1:{9090 + node},"
+        f" czxid (broker epoch): {broker_epoch}"
+    )
 
 
 _APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
@@ -402,10 +415,12 @@ def _control_request(event: Control, release: Release) -> str:
     kraft = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8}
     if event.version >= kraft[event.api]:
         request["isKRaftController"] = False
-    request |= {"controllerEpoch": event.controller_epoch, "brokerEpoch": event.broker_epoch}
+    request["controllerEpoch"] = event.controller_epoch
+    if event.version >= {LEADER_AND_ISR: 2, STOP_REPLICA: 1, UPDATE_METADATA: 5}[event.api]:
+        request["brokerEpoch"] = event.broker_epoch
     if event.api == LEADER_AND_ISR and event.version >= 5:
         request["type"] = 0
-    request["topicStates"] = [*_topic_states(event)]
+    request |= _control_partitions(event)
     alive = sorted(event.live_brokers)
     if event.api == LEADER_AND_ISR:
         leaders = {state.leader for state in event.partitions if isinstance(state, State)}
@@ -428,6 +443,25 @@ def _control_request(event: Control, release: Release) -> str:
     response = {"errorCode": event.error_code} | _codes(event)
     header = (event.api, event.version, event.correlation_id, str(event.controller_id))
     return _completed(event, header, request, response, event.arrived, event.connection, release)
+
+
+def _control_partitions(event: Control) -> dict[str, Any]:
+    """The partitions of a request, by topic or, in the oldest versions, each with its topic's name."""
+    if event.api == STOP_REPLICA and event.version < 3:
+        stops = [stop for stop in event.partitions if isinstance(stop, Stop)]
+        deletes = {"deletePartitions": any(stop.delete for stop in stops)}
+        if event.version < 1:
+            ungrouped = [{"topicName": stop.topic, "partitionIndex": stop.partition} for stop in stops]
+            return deletes | {"ungroupedPartitions": ungrouped}
+        topics = _topics(event.partitions).items()
+        return deletes | {
+            "topics": [{"name": name, "partitionIndexes": [one.partition for one in stops]} for name, stops in topics]
+        }
+    states = [*_topic_states(event)]
+    if event.version < {LEADER_AND_ISR: 2, STOP_REPLICA: 0, UPDATE_METADATA: 5}[event.api]:
+        ungrouped = [{"topicName": topic["topicName"]} | one for topic in states for one in topic["partitionStates"]]
+        return {"ungroupedPartitionStates": ungrouped}
+    return {"topicStates": states}
 
 
 def _topics(partitions: Iterable[State | Stop]) -> dict[str, list[State | Stop]]:
@@ -460,7 +494,9 @@ def _topic_states(event: Control) -> Iterator[dict[str, Any]]:
             if event.api == UPDATE_METADATA:
                 state["offlineReplicas"] = []
             else:
-                state |= {"addingReplicas": [], "removingReplicas": [], "isNew": one.is_new}
+                if event.version >= 3:
+                    state |= {"addingReplicas": [], "removingReplicas": []}
+                state["isNew"] = one.is_new
                 if event.version >= 6:
                     state["leaderRecoveryState"] = 0
             if event.version >= (5 if event.api == LEADER_AND_ISR else 7):
@@ -754,7 +790,7 @@ def _record(event: Record, release: Release) -> Iterator[Line]:
     yield Line(
         METADATA, event.at,
         f"| offset: {event.offset} CreateTime: {event.at} keySize: -1 valueSize: 24 sequence: -1 headerKeys: [] payload: {payload}",
-        event.id,
+        event.original if isinstance(event, CopiedRecord) and event.original >= 0 else event.id,
     )  # fmt: skip
 
 
@@ -798,7 +834,7 @@ def _registration(event: BrokerRegistration) -> str:
         "features": [], "rack": None, "isMigratingZkBroker": False, "logDirs": [],
         "previousBrokerEpoch": event.previous_broker_epoch,
     }  # fmt: skip
-    response = {"throttleTimeMs": 0, "errorCode": 0, "brokerEpoch": event.broker_epoch}
+    response = {"throttleTimeMs": 0, "errorCode": event.error_code, "brokerEpoch": event.broker_epoch}
     header = ("BROKER_REGISTRATION", 4, event.correlation_id, str(event.broker_id))
     ends = f"127.0.0.1:21100-127.0.0.1:{50000 + event.broker_id}-0-1"
     return _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends)

@@ -426,7 +426,7 @@ class ReplicatingCluster(QuorumCluster):
             partition=partition.number, leader_epoch=held.leader_epoch, partition_epoch=held.partition_epoch,
             new_isr=tuple(self._current(member) for member in isr),
         )  # fmt: skip
-        self._answer(partition, request)
+        self.answer(partition, request)
         if request.error_code or request.partition_error:
             return
         held.isr, held.partition_epoch = request.isr_after, request.partition_epoch_after

@@ -7,7 +7,7 @@ controller may arrive after those of its successor. A fault makes a broker or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
@@ -18,6 +18,7 @@ from prove.history import (
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
     LIST_OFFSETS,
+    NO_EPOCH,
     NO_LEADER,
     OFFSET_FOR_LEADER_EPOCH,
     STOP_REPLICA,
@@ -30,6 +31,7 @@ from prove.history import (
     ProcessStarts,
     Query,
     Release,
+    ShutsDown,
     Start,
     State,
     Stop,
@@ -39,6 +41,12 @@ from prove.replica_log import Log
 
 BROKERS: Final = (1, 2, 3)
 BEGIN_MS: Final = 1_770_000_000_000
+FETCHES_FROM_FOLLOWERS: Final = 11
+"""The first Fetch that lets a consumer read from a follower (KIP-392)."""
+LEADER_EPOCHS: Final = 3
+"""The first StopReplica with leader epochs."""
+BROKER_EPOCHS: Final = {LEADER_AND_ISR: 2, STOP_REPLICA: 1, UPDATE_METADATA: 5}
+"""The first version with a broker epoch."""
 IDS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 RELEASES: Final = (
@@ -92,16 +100,22 @@ class Hosted:
 
 @dataclass
 class Broker:
-    """A broker: memory of its process, and its disk."""
+    """A broker: memory of its process, and its disk. znode_epoch: broker epoch in ZooKeeper, before the broker knows it.
+
+    former: last state of each replica that it has deleted.
+    """
 
     id: int
     is_up: bool = False
+    is_registered: bool = False
+    znode_epoch: int = -1
     broker_epoch: int = -1
     controller_epoch: int = 0
     live: frozenset[int] = frozenset()
     hosted: dict[TopicPartition, Hosted] = field(default_factory=dict)
     cache: dict[TopicPartition, State] = field(default_factory=dict)
     disk: dict[TopicPartition, Log] = field(default_factory=dict)
+    former: dict[TopicPartition, State] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,11 @@ class Message:
     partitions: tuple[State | Stop, ...]
     live_brokers: tuple[int, ...]
     connection: int
+
+    @property
+    def announces_deletion(self) -> bool:
+        """It is an UpdateMetadata without which no StopReplica of the deletion arrives: they come on one connection."""
+        return any(isinstance(one, State) and one.leader == LEADER_DURING_DELETE for one in self.partitions)
 
 
 class ZooKeeperCluster:
@@ -138,6 +157,7 @@ class ZooKeeperCluster:
         self.busy: dict[tuple[int, int], int] = {}
         self.queue: list[Message] = []
         self.late: list[Message] = []
+        self.leaderless: list[TopicPartition] = []
         self.queries = 0
         self.topics_made = 0
         self.faulty = faulty
@@ -175,9 +195,9 @@ class ZooKeeperCluster:
         """A broker's process starts and registers in ZooKeeper."""
         self.zxid += self.choices.randint(3, 40)
         broker.is_up, broker.broker_epoch, broker.controller_epoch = True, self.zxid, 0
+        broker.is_registered, broker.znode_epoch = True, self.zxid
         broker.live, broker.hosted, broker.cache = frozenset(), {}, {}
-        for connection in [key for key in self.connections if key[2] == broker.id]:
-            del self.connections[connection]
+        self.disconnect(broker)
         self.pass_time(5, 30)
         self.log(
             ProcessStarts(
@@ -185,6 +205,11 @@ class ZooKeeperCluster:
             )
         )
         self.pass_time(900, 2000)
+
+    def disconnect(self, broker: Broker) -> None:
+        """The controller's next request comes on another connection."""
+        for connection in [key for key in self.connections if key[2] == broker.id]:
+            del self.connections[connection]
 
     def elect_controller(self, host: int) -> None:
         """A broker becomes controller, and sends all that it knows to all live brokers."""
@@ -202,22 +227,26 @@ class ZooKeeperCluster:
             self.send_states(broker, [state for state in self.states.values() if broker in state.replicas])
 
     def _up(self) -> list[int]:
-        return [broker.id for broker in self.brokers.values() if broker.is_up]
+        return [broker.id for broker in self.brokers.values() if broker.is_up and broker.is_registered]
 
     # -- the controller
 
     def send(self, broker: int, api: str, partitions: Iterable[State | Stop]) -> None:
         """Queue a request for a broker, under the broker epoch that the controller knows."""
-        if not self.brokers[broker].is_up:
+        if broker not in self._up():
             return
         key = (self.controller, self.controller_epoch, broker)
         self.correlations[key] = self.correlations.get(key, -1) + 1
         states = tuple(partitions)
         if states and isinstance(states[0], State) and self._takes("state of a newer controller"):
             states = (replace(states[0], controller_epoch=self.controller_epoch + 1), *states[1:])
+        version = self._version(api)
+        if api == STOP_REPLICA and version < LEADER_EPOCHS:
+            states = tuple(replace(stop, leader_epoch=NO_EPOCH) for stop in states)
+        fenced = version >= BROKER_EPOCHS[api]
         self.queue.append(
             Message(
-                api, *key[:2], self.correlations[key], broker, self.brokers[broker].broker_epoch, states,
+                api, *key[:2], self.correlations[key], broker, self.brokers[broker].znode_epoch if fenced else -1, states,
                 tuple(self._up()), self._connection(key),
             )
         )  # fmt: skip
@@ -260,19 +289,18 @@ class ZooKeeperCluster:
 
     def create_topic(self) -> None:
         """Create a topic of one or two partitions. Names come back."""
-        names = [name for name in ("orders", "pay.eu-1") if (name, 0) not in self.states]
+        names = [name for name in ("orders", "pay.eu-1") if name not in {topic for topic, _ in self.states}]
         up = self._up()
         if not names or not up:
             return
         name = self.choices.choice(names)
-        self.topics_made += 1
-        digits = "".join(self.choices.choice(IDS) for _ in range(12))
-        topic_id = f"{self.topics_made:04d}{digits}topicA"[:21] + "A" if self.release.leader_and_isr >= 5 else None
-        states = []
+        self.leaderless = [one for one in self.leaderless if one[0] != name]
+        topic_id, states = self.new_topic_id(), []
         for partition in range(self.choices.choice((1, 1, 2))):
             replicas = self.choices.sample(BROKERS, self.choices.choice((2, 3, 3)))
             isr = [broker for broker in replicas if broker in up]
             if not isr:
+                self.leaderless.append((name, partition))
                 continue
             states.append(
                 State(
@@ -284,6 +312,12 @@ class ZooKeeperCluster:
         self.publish(states)
         for state in states:
             self.states[state.name] = replace(state, is_new=False)
+
+    def new_topic_id(self) -> str | None:
+        """A topic id that no topic has had."""
+        self.topics_made += 1
+        digits = "".join(self.choices.choice(IDS) for _ in range(12))
+        return f"{self.topics_made:04d}{digits}topicA"[:21] + "A" if self.release.leader_and_isr >= 5 else None
 
     def delete_topic(self) -> None:
         """Delete a topic: announce it, stop its replicas, delete them."""
@@ -303,6 +337,8 @@ class ZooKeeperCluster:
                     self.send(broker, STOP_REPLICA, stops)
         for state in states:
             del self.states[state.name]
+        self.leaderless = [name for name in self.leaderless if name[0] != topic]
+        self.deliver()  # the topic is gone when the brokers have answered
 
     def elect(self, state: State, without: int | None = None) -> State | None:
         """Elect another leader from the live ISR; without one, perhaps from the live replicas."""
@@ -367,6 +403,8 @@ class ZooKeeperCluster:
 
     def controlled_shutdown(self, broker: int) -> None:
         """KafkaController.doControlledShutdown: move its leaderships, stop its followers."""
+        self.log(ShutsDown(self._next(), broker, self.clock(broker)))
+        self.pass_time(600, 900)
         changes = []
         for state in list(self.states.values()):
             if broker not in state.replicas:
@@ -387,6 +425,10 @@ class ZooKeeperCluster:
             return
         broker = self.choices.choice(down)
         self.start(broker)
+        self.welcome(broker)
+
+    def welcome(self, broker: Broker) -> None:
+        """KafkaController.onBrokerStartup: send a broker everything, and elect where it makes that possible."""
         for other in self._up():
             self.send(other, UPDATE_METADATA, self.states.values() if other == broker.id else ())
         self.send_states(broker.id, [state for state in self.states.values() if broker.id in state.replicas])
@@ -413,7 +455,10 @@ class ZooKeeperCluster:
         """Move a replica away, or back."""
         if not self.states:
             return
-        state = self.choices.choice(list(self.states.values()))
+        self.reassign_one(self.choices.choice(list(self.states.values())))
+
+    def reassign_one(self, state: State) -> None:
+        """Move a replica of a partition away, or back."""
         absent = [broker for broker in BROKERS if broker not in state.replicas]
         removable = [broker for broker in state.replicas if broker != state.leader]
         if absent:
@@ -443,22 +488,30 @@ class ZooKeeperCluster:
             message = next(message for message in self.queue if message.connection == chosen)
             self.queue.remove(message)
             fate = self.choices.random()
-            if fate < 0.06:
+            if fate < 0.06 and not message.announces_deletion:
                 self.late.append(message)  # the controller sends it again on another connection
                 if self.choices.random() < 0.8:
                     self._arrives(self._again(message))
             elif fate < 0.10:
                 self._arrives(message)
                 self.late.append(message)
-            elif fate < 0.12:
+            elif fate < 0.12 and not message.announces_deletion:
                 pass
             else:
                 self._arrives(message)
 
     def deliver_late(self) -> None:
-        """Something arrives that was sent long ago."""
+        """Something arrives that was sent long ago. What came on one connection keeps its order."""
         if self.late:
-            message = self.late.pop(self.choices.randrange(len(self.late)))
+            self.deliver_late_to(self.choices.choice(self.late).broker)
+
+    def deliver_late_to(self, broker: int) -> None:
+        """Something arrives at a broker that was sent to it long ago."""
+        late = [message for message in self.late if message.broker == broker]
+        if late:
+            connection = self.choices.choice(late).connection
+            message = next(message for message in late if message.connection == connection)
+            self.late.remove(message)
             self._arrives(self._again(message))
 
     def _again(self, message: Message) -> Message:
@@ -504,7 +557,7 @@ class ZooKeeperCluster:
         }[api]
 
     def _judge(self, broker: Broker, request: Control) -> None:
-        stale = request.broker_epoch < broker.broker_epoch
+        stale = NO_EPOCH < request.broker_epoch < broker.broker_epoch
         if stale and self._takes("stale broker epoch accepted"):
             stale = False
         elif not stale and request.broker_epoch == broker.broker_epoch and self._takes("own broker epoch refused"):
@@ -614,6 +667,8 @@ class ZooKeeperCluster:
                     continue
             codes.append(0)
             if stop.delete:
+                if hosted and hosted.state:
+                    broker.former[stop.name] = hosted.state
                 broker.hosted.pop(stop.name, None)
                 broker.disk.pop(stop.name, None)
         request.codes, request.held_epochs = tuple(codes), tuple(held)
@@ -666,8 +721,11 @@ class ZooKeeperCluster:
         up = self._up()
         if not self.states or not up:
             return
+        self.ask(self.choices.choice(list(self.states.values())), up)
+
+    def ask(self, state: State, up: list[int]) -> None:
+        """A client or follower that knows a partition's state asks one of some brokers a few times."""
         self.pass_time(4000, 9000)
-        state = self.choices.choice(list(self.states.values()))
         for _ in range(self.choices.randint(1, 4)):
             broker = self.brokers[self.choices.choice(up)]
             api = self.choices.choice((FETCH, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH))
@@ -693,6 +751,10 @@ class ZooKeeperCluster:
         query.at = self.clock(broker.id)
         return query
 
+    def answer_without_replica(self, query: Query) -> None:
+        """What a broker answers that has no replica of the partition."""
+        query.error_code = 6
+
     def _query_version(self, api: str) -> int:
         return {
             FETCH: self.release.fetch,
@@ -702,13 +764,18 @@ class ZooKeeperCluster:
 
     def _decide_answer(self, broker: Broker, state: State, query: Query) -> None:
         hosted = broker.hosted.get(state.name)
-        if state.name not in broker.cache:
-            query.error_code = 100 if query.api == FETCH and query.version >= 13 else 3
+        by_id = query.api == FETCH and query.version >= 13
+        cached = broker.cache.get(state.name)
+        if by_id and hosted and hosted.topic_id != state.topic_id and self._takes("former topic id served"):
+            query.error_code, query.high_watermark, query.records_size = 0, 70, 70
+            return
+        if cached is None or (by_id and cached.topic_id != state.topic_id):
+            query.error_code = 100 if by_id else 3
             return
         if hosted is None:
-            query.error_code = 6
+            self.answer_without_replica(query)
             return
-        if query.api == FETCH and query.version >= 13 and hosted.topic_id != state.topic_id:
+        if by_id and hosted.topic_id != state.topic_id:
             query.error_code = 103
             return
         epoch, current = query.current_leader_epoch, hosted.leader_epoch
@@ -719,7 +786,7 @@ class ZooKeeperCluster:
             code = 149 - code
         elif epoch == current and current >= 0 and self._takes("current epoch refused"):
             code = 74
-        plain = query.api != FETCH or query.replica_id >= 0
+        plain = query.api != FETCH or query.replica_id >= 0 or query.version < FETCHES_FROM_FOLLOWERS
         if not code and hosted.leader != broker.id and plain:
             serves = query.api == FETCH and hosted.leader is not None and self._takes("follower serves a follower")
             code = 0 if serves else 6
@@ -748,22 +815,27 @@ class ZooKeeperCluster:
         self.elect_controller(self.choices.choice(BROKERS))
         self.create_topic()
         self.deliver()
-        faults = [*CONTROL_FAULTS, *QUERY_FAULTS, *CONTROLLER_FAULTS]
+        faults = self.faults()
         for _ in range(steps):
             if self.faulty and self.fault is None and self.choices.random() < 0.35:
                 self.fault = self.choices.choice(faults)
             self._step()
         return self.history
 
+    def faults(self) -> tuple[str, ...]:
+        """The breaches that may be planted."""
+        return (*CONTROL_FAULTS, *QUERY_FAULTS, *CONTROLLER_FAULTS)
+
+    def steps(self) -> dict[Callable[[], None], int]:
+        """What may happen next, and how often."""
+        return {
+            self.move_leader: 14, self.stop_broker: 6, self.start_broker: 10, self.fail_over: 7, self.reassign: 9,
+            self.create_topic: 6, self.delete_topic: 4, self.deliver_late: 18, self.query: 18, self.produce: 8,
+        }  # fmt: skip
+
     def _step(self) -> None:
-        step = self.choices.choices(
-            (
-                self.move_leader, self.stop_broker, self.start_broker, self.fail_over, self.reassign, self.create_topic,
-                self.delete_topic, self.deliver_late, self.query, self.produce,
-            ),
-            (14, 6, 10, 7, 9, 6, 4, 18, 18, 8),
-        )[0]  # fmt: skip
-        step()
+        steps = self.steps()
+        self.choices.choices([*steps], [*steps.values()])[0]()
         if self.choices.random() < 0.85:
             self.deliver()
         self.pass_time(20, 1500)

@@ -12,6 +12,7 @@ from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
 from lab.scenarios.frozen_group_member import frozen_group_member
 from lab.scenarios.killed_leader import killed_leader
+from lab.scenarios.migration import migration
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.rolling_restart import rolling_restart
@@ -26,6 +27,7 @@ from lab.scenarios.zombie_leader import zombie_leader
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     rolling_restart,
     rolling_upgrade,
+    migration,
     killed_leader,
     acks_one,
     unclean_election,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from time import sleep
 
-from lab.cluster import SESSION_MS, Cluster, Layout
+from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
+from lab.node_settings import SESSION_MS
+from lab.processes import wait_for
 from lab.releases import KRAFT, ZOOKEEPER
 from lab.scenario import scenario
 
@@ -33,8 +35,12 @@ def cut_off_leader(cluster: Cluster) -> Expected:
     for _ in range(2):
         shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
         leader = int(cluster.partition("orders")["leader"])
+        begun = cluster.begun_epochs("orders", other_than=leader)
         cluster.cut_off(leader)
-        cluster.wait_for_leader("orders", other_than=leader, seconds=60)
+        wait_for(
+            f"orders-0 has a leader other than {leader}",
+            lambda before=begun, former=leader: cluster.begun_epochs("orders", other_than=former) > before,  # type: ignore[misc]
+        )
         sleep(SESSION_MS / 1000)  # clients may learn of the successor or not: the former leader answers Metadata, too
         cluster.reconnect(leader)
         cluster.wait_for_brokers(brokers)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from lab.cluster import NEW_GROUPS_FROM, SESSION_MS, Client, Cluster
+from lab.cluster import Client, Cluster
 from lab.comparison import Expected, Refusal
+from lab.node_settings import NEW_GROUPS_FROM, SESSION_MS
 from lab.processes import RunError, wait_for
 from lab.releases import KRAFT
 from lab.scenario import scenario

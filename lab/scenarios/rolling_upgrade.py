@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.releases import KRAFT, ZOOKEEPER
+from lab.releases import KRAFT
 from lab.scenario import scenario
 
 
@@ -30,18 +30,18 @@ def rolling_upgrade(cluster: Cluster) -> Expected:
             cluster.wait_for_isr("orders", brokers, partition)
         shop.wait("acknowledged", len(shop.events("acknowledged")) + 15)
 
-    protocol = ".".join(map(str, cluster.release.number))
-    former = {"inter.broker.protocol.version": protocol} if cluster.mode == ZOOKEEPER else {}
     goes_on()
-    for node in (*cluster.controller_ids, *brokers):
-        cluster.upgrade(node, former)
-        goes_on()
     if cluster.mode == KRAFT:
+        for node in (*cluster.controller_ids, *brokers):
+            cluster.restart(node, cluster.settings.with_kraft(node), cluster.newer)
+            goes_on()
         cluster.admin("upgrade metadata.version latest")
     else:
-        for broker in brokers:
-            cluster.upgrade(broker)
-            goes_on()
+        former = {"inter.broker.protocol.version": ".".join(map(str, cluster.release.number))}
+        for added in (former, {}):
+            for broker in brokers:
+                cluster.restart(broker, cluster.settings.with_zookeeper(broker) | added, cluster.newer)
+                goes_on()
     goes_on()
     for partition in range(len(brokers)):
         cluster.admin(f"elect preferred orders {partition}", may_fail=True)

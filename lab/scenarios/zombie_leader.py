@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from time import sleep
 
-from lab.cluster import SESSION_MS, Cluster
+from lab.cluster import Cluster
 from lab.comparison import Expected
+from lab.node_settings import SESSION_MS
 from lab.scenario import scenario
 
 

@@ -17,6 +17,7 @@ from prove.history import (
     Event,
     History,
     ProcessStarts,
+    Registered,
     Started,
     State,
     Stop,
@@ -98,6 +99,8 @@ def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
             yield event, memory
             if isinstance(event, Control):
                 memory.applied(event)
+            elif isinstance(event, Registered):
+                memory.broker_epoch = event.broker_epoch
             elif isinstance(event, Started) and event.start is not None:
                 memory.held[event.start.name] = event.start.leader_epoch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prove.history import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Control, Decision, Elected, History, State
 from prove.oracle.broker_memory import controls
+from prove.oracle.topics_of_name import had_several_topics
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -54,3 +55,25 @@ def ce02(history: History) -> Judged:
             yield VIOLATION, ()
         else:
             yield (PASS if len(hosts[epoch]) > 1 else UNVERIFIABLE), ()
+
+
+def ce04(history: History) -> Judged:
+    """Each controller epoch whose last report of a partition is above the first one of the next counts as one pass."""
+    decisions = [event for event in history.events if isinstance(event, Decision) and event.state is not None]
+    last = {(event.state.name, event.controller_epoch): event for event in decisions if event.state is not None}
+    for event in last.values():
+        assert event.state is not None
+        later = [
+            one
+            for one in decisions
+            if one.state is not None
+            and one.state.name == event.state.name
+            and one.controller_epoch > event.controller_epoch
+        ]
+        if not later:
+            continue
+        first = min(later, key=lambda one: one.controller_epoch).state
+        assert first is not None
+        if 0 < first.partition_epoch < event.state.partition_epoch:
+            several = had_several_topics(history, event.state.topic)
+            yield (UNVERIFIABLE if several else PASS), place(event, event.state)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from prove.history import History, Record
+from collections.abc import Sequence
+from typing import Any
+
+from prove.history import CopiedRecord, History, Record
 from prove.oracle.metadata_image import NO_BUMP_ON_SHRINK, changes, of_change, records
-from prove.oracle.verdicts import PASS, VIOLATION, Judged, place
+from prove.oracle.verdicts import PASS, VIOLATION, Judged
 
 
 def ep01(history: History) -> Judged:
@@ -39,9 +42,32 @@ def ep03(history: History) -> Judged:
 
 
 def ep05(history: History) -> Judged:
-    """The offsets of the metadata log are consecutive, and the epoch of its quorum does not fall."""
-    before: Record | None = None
-    for record in records(history):
-        follows = before is None or (record.offset == before.offset + 1 and record.epoch >= before.epoch)
-        yield (PASS if follows else VIOLATION), place(record)
-        before = record
+    """The offsets of each copy of the metadata log are consecutive, and the epoch of its quorum does not fall."""
+    logs: list[Sequence[Record]] = [records(history), *copies(history)]
+    for log in logs:
+        before: Record | None = None
+        for record in log:
+            follows = before is None or (record.offset == before.offset + 1 and record.epoch >= before.epoch)
+            original = record.original if isinstance(record, CopiedRecord) else record.id
+            yield (PASS if follows else VIOLATION), (record.id if original < 0 else original, None, None)
+            before = record
+
+
+def copies(history: History) -> list[list[CopiedRecord]]:
+    """Other nodes' copies of the metadata log. One that is byte for byte its beginning is the same file once more."""
+    log = {record.id: record.data for record in records(history)}
+    copied = [event for event in history.events if isinstance(event, CopiedRecord)]
+    by_node = [[record for record in copied if record.node == node] for node in history.nodes]
+    return [one for one in by_node if any(record.data != log.get(record.original) for record in one)]
+
+
+def ep06(history: History) -> Judged:
+    """Copies of the metadata log have the same record at an offset of a Raft epoch."""
+    log = {record.offset: record for record in records(history)}
+    for copied in (record for copy in copies(history) for record in copy):
+        record = log.get(copied.offset)
+        if record is None:
+            continue
+        data: Any = record.data
+        differs = record.epoch == copied.epoch and (record.kind, record.data) != (copied.kind, copied.data)
+        yield (VIOLATION if differs else PASS), (data.get("topicId"), data.get("partitionId"))

@@ -5,8 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from prove.history import FETCH, LEADER_AND_ISR, Control, History, ProcessStarts, Query, Start, TopicPartition
-from prove.oracle.broker_memory import replayed
+from prove.history import (
+    FETCH,
+    LEADER_AND_ISR,
+    UPDATE_METADATA,
+    Control,
+    History,
+    ProcessStarts,
+    Query,
+    Start,
+    State,
+    TopicPartition,
+)
+from prove.oracle.broker_memory import partitions, replayed
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line, of_query
 from prove.oracle.metadata_image import changes
 from prove.oracle.replication import served
@@ -16,6 +27,12 @@ NOT_SERVED: Final = (1, *BEFORE_EPOCH, 100, 103)
 """Codes that say nothing of the fence, and 1, which follows it and serves nothing."""
 SERIES_MS: Final = 30_000
 """Pauses of this length divide series of refusals."""
+
+LATE_MS: Final = 500
+BY_ID: Final = 13
+"""The first Fetch with topic ids."""
+FROM_FOLLOWERS: Final = 11
+"""The first Fetch that lets a consumer read from a follower (KIP-392)."""
 
 
 def ff01(history: History) -> Judged:
@@ -47,10 +64,12 @@ def ff04(history: History) -> Judged:
         start = roles.get((event.node, event.name))
         if start and event.version >= 13 and start.topic_id != event.topic_id:
             start = None
-        held = memory.held.get(event.name)
+        held = memory.held.get(event.name, start.leader_epoch if start else None)
         if event.error_code == 6:
             yield (PASS if start and start.leads else FENCED), of_query(event)
-        elif event.replica_id < 0 or (start and start.leads):  # consumers of these releases may read from followers
+        elif (event.replica_id < 0 and event.version >= FROM_FOLLOWERS) or (
+            start and start.leads
+        ):  # consumers of these releases may read from followers
             yield PASS, of_query(event)
         elif held is None or lacks_a_line(history, event, held):
             yield UNVERIFIABLE, of_query(event)
@@ -105,3 +124,34 @@ def ff08(history: History) -> Judged:
         ends = [a.at for a, b in pairwise(queries) if b.at - a.at > SERIES_MS]
         for _ in range(len(ends) + 1):
             yield PASS, (node,)
+
+
+def sr06(history: History) -> Judged:
+    """A replica that a StopReplica has deleted is not served until it is there again. Lines may be late by half a second."""
+    for node in history.nodes:
+        ids = _ids_held(history, node)
+        created: dict[TopicPartition, int] = {}
+        deleted: set[TopicPartition] = set()
+        for event in history.of(node):
+            if isinstance(event, Control) and event.api != UPDATE_METADATA:
+                for one, code in partitions(event):
+                    if code == 0 and isinstance(one, State):
+                        created[one.name] = event.at
+                        deleted.discard(one.name)
+                    elif code == 0 and one.delete and created.get(one.name, 0) < event.arrived - LATE_MS:
+                        deleted.add(one.name)
+            elif (
+                isinstance(event, Query)
+                and (event.api == FETCH and event.name in deleted)
+                and (event.version < BY_ID or event.topic_id in ids.get(event.name, ()))
+            ):
+                yield (PASS if event.error_code else VIOLATION), of_query(event)
+
+
+def _ids_held(history: History, node: int) -> dict[TopicPartition, set[str | None]]:
+    """The topic ids of all replicas that a broker's log shows."""
+    ids: dict[TopicPartition, set[str | None]] = {}
+    for event in history.of(node):
+        for start in event.starts if isinstance(event, Control) else ():
+            ids.setdefault(start.name, set()).add(start.topic_id)
+    return ids

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from prove.history import AlterPartition, History, IsrMember, IsrReset, IsrUpdated, ProcessStarts, Query, Record, Start
-from prove.oracle.metadata_image import Image, asked, changes, images, is_active, of_change, records
+from prove.oracle.metadata_image import MADE, Image, asked, changes, images, is_active, of_change, records
 from prove.oracle.replication import answered_fetches, roles, starts
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
 
@@ -37,7 +37,7 @@ def other_incarnation(image: Image, member: IsrMember) -> bool:
 def _eligibility(history: History, kind: Any, *, unexplained: bool = False) -> Judged:
     for one in asked(history):
         request, found = one.request, [member for member in one.request.new_isr if kind(one.image, member)]
-        if request.partition_error == 0:
+        if request.partition_error in MADE:
             yield (VIOLATION if found else PASS), one.subject
         elif request.partition_error in (55, 107):
             ineligible = (unregistered, fenced, shutting_down, other_incarnation)
@@ -71,7 +71,7 @@ def is04(history: History) -> Judged:
         if request.version < 3 or not stated:
             continue
         others = [m for m in stated if m.broker_id in brokers and brokers[m.broker_id].broker_epoch != m.broker_epoch]
-        if request.partition_error == 0:
+        if request.partition_error in MADE:
             found = [member for member in others if brokers[member.broker_id].active]
             yield (VIOLATION if found else UNVERIFIABLE if others else PASS), one.subject
         elif request.partition_error in (55, 107) and others:
@@ -214,7 +214,7 @@ def is12(history: History) -> Judged:
         members = [member.broker_id for member in request.new_isr]
         invalid = not {*members} <= {*partition.replicas} or partition.leader not in members
         invalid = invalid or (request.recovery == 1 and (len(members) > 1 or partition.recovery != 1))
-        if code == 0:
+        if code in MADE:
             # what was current at any moment until the answer passes: a request that its own change makes current is one for that state
             after = request.leader_epoch_after, request.partition_epoch_after
             yield (
@@ -232,12 +232,12 @@ def is13(history: History) -> Judged:
     """Only the leader changes the ISR. IS-12 judges what was decided in other epochs: whose leader is not looked for."""
     for one in asked(history):
         request, partition = one.request, one.partition
-        if partition is None or request.partition_error not in (0, 42):
+        if partition is None or request.partition_error not in (*MADE, 42):
             continue
         epochs = request.leader_epoch, request.partition_epoch
         current = epochs == (partition.leader_epoch, partition.partition_epoch)
         leads = request.broker_id == partition.leader
-        if request.partition_error == 0:
+        if request.partition_error in MADE:
             made_current = epochs == (request.leader_epoch_after, request.partition_epoch_after)
             yield (UNVERIFIABLE if not (current or made_current) else PASS if leads else VIOLATION), one.subject
         elif current and not leads:

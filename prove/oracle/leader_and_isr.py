@@ -16,6 +16,7 @@ from prove.history import (
     TopicPartition,
 )
 from prove.oracle.broker_memory import Memory, controls, partitions
+from prove.oracle.topics_of_name import identity_at, is_deleted
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
 
 
@@ -68,6 +69,38 @@ def li02(history: History) -> Judged:
         for state, code in partitions(event):
             if memory.held.get(state.name) == state.leader_epoch and code not in (56, 103):
                 yield (PASS if code == 11 else VIOLATION), place(event, state)
+
+
+def li03(history: History) -> Judged:
+    """Without a broker epoch, no LeaderAndIsr of before a restart is accepted after it."""
+    for node in history.nodes:
+        process = 0
+        last: dict[TopicPartition, tuple[int, Control, State]] = {}
+        for event in history.of(node):
+            process += isinstance(event, ProcessStarts)
+            if not isinstance(event, Control) or event.api == UPDATE_METADATA:
+                continue
+            for one, code in partitions(event):
+                if code:
+                    continue
+                if isinstance(one, Stop):
+                    if one.delete:
+                        last.pop(one.name, None)
+                    continue
+                before = last.get(one.name)
+                if event.broker_epoch < 0 and (before is None or before[0] < process):
+                    yield _after_restart(history, before, event, one), place(event, one)
+                last[one.name] = process, event, one
+
+
+def _after_restart(history: History, before: tuple[int, Control, State] | None, event: Control, state: State) -> str:
+    if before is None:
+        return PASS if state.is_new else UNVERIFIABLE
+    _, request, former = before
+    identities = [identity_at(history, event.node, one.id + 1, state.topic) for one in (request, event)]
+    if state.leader_epoch >= former.leader_epoch or (None not in identities and identities[0] != identities[1]):
+        return PASS
+    return UNVERIFIABLE if is_deleted(history, event.node, request.id, former) else EXPOSED
 
 
 def li04(history: History) -> Judged:

@@ -49,7 +49,9 @@ def ld03(history: History) -> Judged:
             continue
         leader, alone = after.leader, after.isr == [after.leader]
         marks = after.recovery == 1 and before.recovery != 1
-        eligible = leader in before.isr or (leader in before.elr and len(before.isr) <= 1 and alone)
+        # the request of a leader that a reassignment removes may bring its successor into the ISR
+        brought = before.leader not in after.replicas and leader in after.isr and "replicas" in change.record.data
+        eligible = leader in before.isr or brought or (leader in before.elr and len(before.isr) <= 1 and alone)
         if eligible and not marks:
             yield PASS, of_change(change)
         elif not alone or after.recovery != 1:
@@ -103,3 +105,22 @@ def ld05(history: History) -> Judged:
         )  # fmt: skip
         if refused:
             yield PASS, (event.id, None, event.partition)
+
+
+def ld06(history: History) -> Judged:
+    """Each AlterPartition that is answered 108 and completes a reassignment with a new leader counts as one pass."""
+    for one in asked(history):
+        if one.request.partition_error != NEW_LEADER_ELECTED:
+            continue
+        following = [change for change in changes(history) if change.record.offset >= one.request.decided_at_offset]
+        mine = [
+            c for c in following if (c.after.topic_id, c.after.number) == (one.request.topic_id, one.request.partition)
+        ]
+        before = mine[0].before if mine else None
+        moved = (
+            before is not None and before.leader not in mine[0].after.replicas and before.leader != mine[0].after.leader
+        )
+        yield (PASS if moved else UNVERIFIABLE), one.subject
+
+
+NEW_LEADER_ELECTED = 108

@@ -15,6 +15,8 @@ from prove.history import AlterPartition, History, Key, Record
 from prove.oracle.verdicts import at
 
 NO_BUMP_ON_SHRINK: Final = 12
+MADE: Final = (0, 108)
+"""Codes of an AlterPartition whose change is made; with 108 it has taken the leadership from the sender."""
 MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -136,7 +138,7 @@ class Change:
 
 def records(history: History) -> list[Record]:
     """The metadata log."""
-    return [event for event in history.events if isinstance(event, Record)]
+    return [event for event in history.events if type(event) is Record]
 
 
 def images(history: History) -> list[Image]:

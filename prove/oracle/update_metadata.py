@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from prove.history import LEADER_DURING_DELETE, UPDATE_METADATA, History, State
-from prove.oracle.broker_memory import controls
+from prove.history import (
+    LEADER_DURING_DELETE,
+    UPDATE_METADATA,
+    Control,
+    History,
+    ProcessStarts,
+    State,
+    TopicPartition,
+)
 from prove.oracle.controller_epoch import judged_controller_epoch
-from prove.oracle.verdicts import EXPOSED, PASS, Judged, place
+from prove.oracle.topics_of_name import identity_at, is_deleted
+from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, Judged, place
 
 
 def um01(history: History) -> Judged:
@@ -15,15 +23,29 @@ def um01(history: History) -> Judged:
 
 def um02(history: History) -> Judged:
     """Under one topic id the leader epoch of a metadata cache does not fall."""
-    for event, memory in controls(history, UPDATE_METADATA):
-        if event.error_code:
-            continue
-        for state in event.partitions:
-            assert isinstance(state, State)
-            if state.leader == LEADER_DURING_DELETE:
+    for node in history.nodes:
+        cached: dict[TopicPartition, tuple[int, State]] = {}
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                cached = {}
+            if not isinstance(event, Control) or event.api != UPDATE_METADATA or event.error_code:
                 continue
-            before = memory.published.get(state.name)
-            if before is None or before.leader == LEADER_DURING_DELETE or before.topic_id != state.topic_id:
-                yield PASS, place(event, state)
-            else:
-                yield (EXPOSED if state.leader_epoch < before.leader_epoch else PASS), place(event, state)
+            for state in event.partitions:
+                assert isinstance(state, State)
+                if state.leader != LEADER_DURING_DELETE:
+                    yield _fell(history, cached.get(state.name), event, state), place(event, state)
+                cached[state.name] = event.id, state
+
+
+def _fell(history: History, cached: tuple[int, State] | None, event: Control, state: State) -> str:
+    if cached is None or cached[1].leader == LEADER_DURING_DELETE or cached[1].topic_id != state.topic_id:
+        return PASS
+    id, before = cached
+    if state.leader_epoch >= before.leader_epoch:
+        return PASS
+    if state.topic_id is not None:
+        return EXPOSED
+    topics = [identity_at(history, event.node, one + 1, state.topic) for one in (id, event.id)]
+    if None in topics:
+        return UNVERIFIABLE if is_deleted(history, event.node, id, before) else EXPOSED
+    return EXPOSED if topics[0] == topics[1] else PASS

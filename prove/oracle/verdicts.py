@@ -72,6 +72,11 @@ def key_of_topic_id(_: int | None, row: Mapping[str, Any]) -> Key:
     return (row["topic_id"],)
 
 
+def key_of_partition(_: int | None, row: Mapping[str, Any]) -> Key:
+    """The same, where rows name the partition alone: verdicts of a partition are counted."""
+    return row["topic_id"], row["partition"]
+
+
 def key_of_none(_: int | None, __: Mapping[str, Any]) -> Key:
     """The same, where a row has no column that names the subject: verdicts are counted."""
     return ()

@@ -24,7 +24,7 @@ from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import LOG_DELETION, deletes_topic, refused
-from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
 from epochaudit.replay.state.log_gaps import log_run
 from epochaudit.replay.state.releases import STATED, version_number
 
@@ -128,7 +128,7 @@ def control(events: DataFrame) -> DataFrame:
       applied_ref           the line between them about the result for the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
-      topic_id_changed      the name had another topic id at this broker before
+      topic_id_changed      held_topic_id is not the first topic id that this broker was told for the name
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
     transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))
@@ -382,7 +382,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "announced": _latest(announced, row, before),
             "log_deleted": _latest(log_deleted, row, before),
             "names_seq": _latest(named, F.col("seq"), _until(by_partition)),
-            "topic_id_changed": F.min("topic_id").over(before) != F.max("topic_id").over(before),
+            "first_topic_id": F.first("topic_id", ignorenulls=True).over(before),
             "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
         }
     )
@@ -438,6 +438,7 @@ def _held() -> dict[str, Column]:
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
         "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
         "held_topic_id": F.when(named, F.col("named.topic_id")),
+        "topic_id_changed": named & (F.col("named.topic_id") != F.col("first_topic_id")),
         "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "deleted_ref": F.col("deleted.ref"),
@@ -462,7 +463,7 @@ def _cached() -> dict[str, Column]:
     """Columns about the partition in the broker's metadata cache."""
     being_deleted = F.col("metadata.leader") == LEADER_DURING_DELETE
     cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
-    since_accepted = F.col("metadata.seq") > F.coalesce("accepted.seq", F.lit(0))
+    announced = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), being_deleted)  # of the topic that it has
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
     gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.coalesce(overlaps, F.lit(False))
     return {
@@ -474,7 +475,7 @@ def _cached() -> dict[str, Column]:
         "metadata_overlaps": overlaps,
         "last_update_metadata_controller_epoch": F.when(gave_epoch, F.col("metadata.controller_epoch")),
         "update_metadata_ref": F.when(gave_epoch, F.col("metadata.ref")),
-        "deletion_announced": F.coalesce(being_deleted & since_accepted, F.lit(False)),
+        "deletion_announced": F.coalesce(announced, F.lit(False)),
     }
 
 
@@ -507,12 +508,16 @@ def _handled() -> dict[str, Column]:
 
 
 def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds topic_deletion_seen by (cluster, topic id), or by name if the version has no ids."""
+    """Adds topic_deletion_seen by (cluster, topic id), or by name if the version has no ids.
+
+    A node that missed a deletion has no inferred ids: there the name stands for a topic that other nodes have an inferred id of.
+    """
     known_id = F.coalesce("topic_id", "held_topic_id", "metadata.topic_id", "topic")
     deletions = (
         of_types(events, "UPDATE_METADATA", "DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
         .where(deletes_topic() & ~refused() & F.col("topic").isNotNull())
-        .select("cluster", F.coalesce("topic_id", "topic").alias("identity"))
+        .withColumn("name", F.when(F.coalesce(is_inferred(F.col("topic_id")), F.lit(True)), F.col("topic")))
+        .select("cluster", F.explode(F.array_compact(F.array("topic_id", "name"))).alias("identity"))
         .distinct()
         .withColumn("topic_deletion_seen", F.lit(True))
     )

@@ -66,6 +66,8 @@ def metadata(events: DataFrame) -> DataFrame:
       isr_before            the ISR of the previous partition epoch, see `with_isr_before_election`; else previous_isr
       isr_before_ref        the event that states it
       isr_before_stated     another event than the row before states it
+      another_topic_id      (ZooKeeper controllers) the name had several ids, and the controller's own broker heard of one for the
+                            first time since the state before, by the clock of the host
       same_topic_id         (ZooKeeper controllers) the requests that the controller's own broker received in the state before
                             and in this one have the same topic id, without another one between them
       maybe_another_topic   (ZooKeeper controllers) this state and the one before may be of two topics: the name had several, no
@@ -107,6 +109,7 @@ def metadata(events: DataFrame) -> DataFrame:
             "previous_ref": F.col("before.state_ref"),
             "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
             "same_topic_id": _same_topic_id(),
+            "another_topic_id": _another_topic_id(),
             "deleted_before": _deleted_before(),
             "maybe_another_topic": _maybe_another_topic(),
             "isr_before": F.coalesce("stated_isr", "before.isr"),
@@ -146,6 +149,13 @@ def _same_topic_id() -> Column:
     another_id = F.exists(here, lambda s: s["since"] > before["time_ms"])
     stated = (F.col("scope") == CONTROLLER) & (before["node"] == place["node"])
     return F.coalesce(stated & covers_both & ~another_id, F.lit(False))
+
+
+def _another_topic_id() -> Column:
+    """See `metadata`."""
+    here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
+    heard = F.exists(here, lambda s: s["since"] >= F.col("began_ms"))
+    return F.coalesce((F.col("scope") == CONTROLLER) & F.col("recreated") & heard, F.lit(False))
 
 
 def _maybe_another_topic() -> Column:

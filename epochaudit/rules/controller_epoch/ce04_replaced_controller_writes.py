@@ -16,7 +16,8 @@ class ReplacedControllerWrites(Rule):
     ## What it checks
     Every write of a partition's state in ZooKeeper raises its partition epoch. If a controller of controller epoch N
     reports a state above the partition epoch that a later controller reports first, it wrote that state after the later
-    controller had begun. Each such report counts as one `pass`. This rule never gives a violation.
+    controller had begun. The last report of each controller epoch about a partition is compared, and counts as one `pass`.
+    This rule never gives a violation.
 
     ## Why it matters
     Up to 2.0 nothing stopped a replaced controller from writing (KAFKA-6082). Since 2.1 each write is conditional on the

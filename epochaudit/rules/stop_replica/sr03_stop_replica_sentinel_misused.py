@@ -9,8 +9,22 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
-from epochaudit.rules.rule import CRITICAL, MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.stop_replica.sr07_delayed_delete_hit_recreated_topic import hits_new_incarnation
+from epochaudit.rules.rule import (
+    CRITICAL,
+    MEDIUM,
+    Branch,
+    Rule,
+    exposed,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
+from epochaudit.rules.stop_replica.sr07_delayed_delete_hit_recreated_topic import (
+    hits_new_incarnation,
+    meets_new_incarnation,
+)
 
 
 @rule("SR-03", frame="control", kip="KIP-570", severity=MEDIUM, since="2.6")
@@ -31,8 +45,9 @@ class StopReplicaSentinelMisused(Rule):
     its deletion in the cluster, shows that the topic still exists.
 
     ## What is allowed
-    A deletion sends each partition twice: -2 without deletePartition, then -2 with it. SR-07 covers a late duplicate that
-    hits a re-created topic of the name. StopReplica below version 3 has no epoch: SR-04.
+    A deletion sends each partition twice: -2 without deletePartition, then -2 with it. SR-07 covers a late duplicate of the
+    second one that hits a re-created topic of the name. A late duplicate of the first one stops the fetcher of such a replica:
+    that is exposed here, as the request names no topic id. StopReplica below version 3 has no epoch: SR-04.
 
     ## What to do
     Keep the partition's other replicas running, save their folders if the leader's log was deleted, and restart the
@@ -81,6 +96,7 @@ class StopReplicaSentinelMisused(Rule):
         topic_exists = col("alive_ref").isNotNull() & F.coalesce(
             col("alive_topic_id") == col("held_topic_id"), F.lit(True)
         )
+        lives_on = col("accepted_ref").isNotNull() & (topic_exists | ~col("topic_deletion_seen"))
         return first_of(
             passed(
                 deleting & col("deletion_announced"),
@@ -90,7 +106,15 @@ class StopReplicaSentinelMisused(Rule):
                     carried,
                 ),
             ),
-            violation(deleting & col("accepted_ref").isNotNull() & (topic_exists | ~col("topic_deletion_seen"))),
+            exposed(
+                meets_new_incarnation() & lives_on,
+                expected="no StopReplica: nobody had announced that {held_topic} of the name {topic} is being deleted",
+                because=(
+                    "{topic} was deleted and created again: broker {node} had accepted a LeaderAndIsr of {held_topic}",
+                    "StopReplica {correlation_id} of controller {controller_id} names no topic id, and no leader epoch stops -2",
+                ),
+            ),
+            violation(deleting & lives_on),
             unverifiable(
                 deleting,
                 "whether the topic was being deleted is not in the evidence",

@@ -12,12 +12,17 @@ from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 
-def hits_new_incarnation() -> Column:
-    """The deletion reached a replica of a topic created anew under the name, whose own deletion nobody had announced."""
-    deletes = (col("leader_epoch") == EPOCH_DURING_DELETE) & col("delete_partition")
+def meets_new_incarnation() -> Column:
+    """The deletion's request reached a replica of a topic created anew under the name, whose own deletion nobody had announced."""
+    deleting = col("leader_epoch") == EPOCH_DURING_DELETE
     return F.coalesce(
-        deletes & col("topic_id_changed") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False)
+        deleting & col("topic_id_changed") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False)
     )
+
+
+def hits_new_incarnation() -> Column:
+    """The same, and the request deletes the replica."""
+    return meets_new_incarnation() & F.coalesce("delete_partition", F.lit(False))
 
 
 @rule("SR-07", frame="control", kip="KIP-516", severity=CRITICAL, since="2.6")

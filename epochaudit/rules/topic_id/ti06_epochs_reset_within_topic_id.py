@@ -67,9 +67,13 @@ class EpochsResetWithinTopicId(Rule):
             violation(col("scope") == RECORD),
             violation(col("same_topic_id")),
             passed(
-                col("recreated") | col("deleted_by_name"),
+                col("another_topic_id") | col("deleted_before"),
                 expected="epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic",
-                because=(_HAD, _NEXT, "the name {topic} stood for several topics, or a topic of the name was deleted"),
+                because=(
+                    _HAD,
+                    _NEXT,
+                    "between them broker {node} heard of another topic id of the name {topic}, or of a deletion",
+                ),
             ),
             otherwise=unverifiable(
                 None,

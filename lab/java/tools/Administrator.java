@@ -46,6 +46,7 @@ public final class Administrator {
     private static void answer(Admin admin, String[] command, ClientEvent answer) throws Exception {
         switch (command[0]) {
             case "cluster":
+                answer.with("cluster_id", admin.describeCluster().clusterId().get());
                 answer.with("nodes", ids(admin.describeCluster().nodes().get()));
                 Node controller = admin.describeCluster().controller().get();
                 answer.with("controller", controller == null ? null : controller.id());

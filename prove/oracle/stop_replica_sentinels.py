@@ -1,0 +1,190 @@
+"""Oracle of the rules of StopReplica requests that no broker compares with its leader epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prove.history import (
+    EPOCH_DURING_DELETE,
+    LEADER_AND_ISR,
+    LEADER_DURING_DELETE,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    Control,
+    History,
+    ProcessStarts,
+    ShutsDown,
+    State,
+    Stop,
+    TopicPartition,
+)
+from prove.oracle.broker_memory import partitions
+from prove.oracle.topics_of_name import is_deleted
+from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
+
+LEADER_EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class Told:
+    """An accepted LeaderAndIsr or UpdateMetadata of a partition. process: how many starts of the broker came before it."""
+
+    request: Control
+    state: State
+    process: int
+
+    @property
+    def deletes(self) -> bool:
+        """It announces the topic's deletion."""
+        return self.state.leader == LEADER_DURING_DELETE
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """An accepted StopReplica of a partition, with what its broker's log has before and after it.
+
+    held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
+    announced: since the last LeaderAndIsr the broker was told that the topic is being deleted. ids: topic ids of the name, in the order in
+    which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
+    treats the partition as living, and is not out of date.
+    """
+
+    request: Control
+    stop: Stop
+    process: int
+    shuts_down: bool
+    held: Told | None
+    published: Told | None
+    announced: bool
+    ids: tuple[str, ...]
+    deleted_before: bool
+    next: Told | None
+
+    @property
+    def meets_successor(self) -> bool:
+        """It belongs to the deletion of a topic, and the replica is of the next topic of the name, which nobody deletes."""
+        if self.held is None or self.stop.leader_epoch != EPOCH_DURING_DELETE or self.announced:
+            return False
+        return self.held.state.topic_id != self.ids[0] if self.ids else self.deleted_before
+
+
+def _told(history: History, node: int, name: TopicPartition) -> Iterator[Told]:
+    process = 0
+    for event in history.of(node):
+        process += isinstance(event, ProcessStarts)
+        if not isinstance(event, Control) or event.api == STOP_REPLICA or event.error_code:
+            continue
+        codes = event.codes or (0,) * len(event.partitions)
+        for state, code in zip(event.partitions, codes, strict=True):
+            if isinstance(state, State) and state.name == name and code == 0:
+                yield Told(event, state, process)
+
+
+def _stopped(history: History) -> Iterator[Stopped]:
+    for node in history.nodes:
+        process, shuts_down = 0, False
+        for event in history.of(node):
+            if isinstance(event, ProcessStarts):
+                process, shuts_down = process + 1, False
+            shuts_down = shuts_down or isinstance(event, ShutsDown)
+            if isinstance(event, Control) and event.api == STOP_REPLICA:
+                for stop, code in partitions(event):
+                    if code == 0:
+                        yield _seen(history, event, stop, process, shuts_down)
+
+
+def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down: bool) -> Stopped:
+    told = [*_told(history, event.node, stop.name)]
+    before = [one for one in told if one.request.id < event.id]
+    accepted = [one for one in before if one.request.api == LEADER_AND_ISR]
+    deleted = [
+        one.id
+        for one in history.of(event.node)
+        if isinstance(one, Control) and one.api == STOP_REPLICA and one.id < event.id
+        for other, code in partitions(one)
+        if other.name == stop.name and other.delete and code == 0
+    ]
+    held = accepted[-1] if accepted and accepted[-1].request.id > max(deleted, default=-1) else None
+    published = [one for one in before if one.request.api == UPDATE_METADATA]
+    if accepted:
+        announced = any(one.deletes and one.request.id > accepted[-1].request.id for one in published)
+    else:
+        announced = bool(published) and published[-1].deletes
+    ids = dict.fromkeys(one.state.topic_id for one in before if one.state.topic_id)
+    after = [one for one in told if one.request.id > event.id and not one.deletes and not _is_old(one, told)]
+    return Stopped(
+        event, stop, process, shuts_down, held, published[-1] if published else None, announced, tuple(ids),
+        held is not None and any(one.deletes and one.request.id < held.request.id for one in before),
+        after[0] if after else None,
+    )  # fmt: skip
+
+
+def _is_old(one: Told, told: list[Told]) -> bool:
+    """Its leader epoch is below that of the LeaderAndIsr which the process had accepted last, of the same topic."""
+    before = [other for other in told if other.request.id < one.request.id and other.request.api == LEADER_AND_ISR]
+    if not before or before[-1].process != one.process:
+        return False
+    last = before[-1]
+    deleted = any(last.request.id < other.request.id < one.request.id and other.deletes for other in told)
+    return (
+        one.state.leader_epoch < last.state.leader_epoch and one.state.topic_id == last.state.topic_id and not deleted
+    )
+
+
+def _lives_on(history: History, one: Stopped) -> bool:
+    """The topic of the replica is known to exist after the request, or nothing tells that it was ever deleted."""
+    assert one.held is not None
+    held, request = one.held.state, one.held.request
+    same = one.next is not None and one.next.state.topic_id == held.topic_id
+    return same or not is_deleted(history, request.node, request.id, held)
+
+
+def sr03(history: History) -> Judged:
+    """-2 is for topics that are being deleted, and -1 from a controller that has told the broker no leader epoch of the partition."""
+    for one in _stopped(history):
+        if (
+            one.request.version < LEADER_EPOCHS
+            or one.stop.leader_epoch >= 0
+            or (one.meets_successor and one.stop.delete)
+        ):
+            continue
+        epoch = one.request.controller_epoch
+        if one.stop.leader_epoch == EPOCH_DURING_DELETE:
+            wrong = one.held is not None and _lives_on(history, one)
+            breach = EXPOSED if one.meets_successor else VIOLATION
+            verdict = PASS if one.announced else breach if wrong else UNVERIFIABLE
+        else:
+            by_request = one.held is not None and one.held.request.controller_epoch == epoch
+            published = one.published
+            by_metadata = (
+                published is not None and not published.deletes and published.request.controller_epoch == epoch
+            )
+            verdict = VIOLATION if by_request or by_metadata else UNVERIFIABLE
+        yield verdict, place(one.request, one.stop)
+
+
+def sr04(history: History) -> Judged:
+    """A StopReplica without leader epochs does not stop a replica that the broker was told to have, and is to keep."""
+    for one in _stopped(history):
+        if one.request.version >= LEADER_EPOCHS:
+            continue
+        node = one.request.node
+        others = [told for told in (one.published, one.next) if told is not None]
+        moved = any(node not in told.state.replicas for told in others)
+        if one.announced or moved or one.shuts_down or (one.held is not None and node not in one.held.state.replicas):
+            verdict = PASS
+        elif one.held is None or one.held.process != one.process or not others:
+            verdict = UNVERIFIABLE
+        else:
+            verdict = EXPOSED
+        yield verdict, place(one.request, one.stop)
+
+
+def sr07(history: History) -> Judged:
+    """The deletion of a topic does not delete a replica of the next topic of its name."""
+    for one in _stopped(history):
+        if one.request.version < LEADER_EPOCHS or one.stop.leader_epoch != EPOCH_DURING_DELETE or not one.stop.delete:
+            continue
+        lives = one.meets_successor and _lives_on(history, one)
+        yield (PASS if not one.meets_successor else EXPOSED if lives else UNVERIFIABLE), place(one.request, one.stop)
