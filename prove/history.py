@@ -225,6 +225,41 @@ class IsrUpdated(Event):
 
 
 @dataclass
+class IsrReset(Event):
+    """A leader's line: it has gone back to the committed ISR, as the controller has refused another one as ineligible."""
+
+    topic: str = ""
+    partition: int = 0
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    error_code: int = 0
+    isr: tuple[int, ...] = ()
+    refused: tuple[int, ...] = ()
+
+
+@dataclass
+class LogTruncated(Event, OfPartition):
+    """A follower's line: it truncates to an offset, as its leader has answered that an epoch ends at another one."""
+
+    topic: str = ""
+    partition: int = 0
+    leader: int = 0
+    offset: int = 0
+    diverging_epoch: int = 0
+    diverging_end_offset: int = 0
+
+
+@dataclass
+class HighWatermarkLowered(Event, OfPartition):
+    """A replica's line: its high watermark falls."""
+
+    topic: str = ""
+    partition: int = 0
+    before: int = 0
+    after: int = 0
+
+
+@dataclass
 class Produced(Event, OfPartition):
     """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
 
@@ -305,7 +340,8 @@ class IsrMember:
 class AlterPartition(Event):
     """A leader's request for a new ISR, of one partition, answered by the KRaft controller.
 
-    partition_epoch_after: of the answer. records_until: the first metadata offset that was written after the decision.
+    recovery: leaderRecoveryState, 1: RECOVERING. partition_epoch_after: of the answer.
+    records_until: the first metadata offset that was written after the decision.
     """
 
     version: int = 3
@@ -318,6 +354,7 @@ class AlterPartition(Event):
     leader_epoch: int = 0
     partition_epoch: int = 0
     new_isr: tuple[IsrMember, ...] = ()
+    recovery: int = 0
     error_code: int = 0
     partition_error: int | None = None
     leader_after: int = 0
@@ -343,11 +380,15 @@ class BrokerRegistration(Event):
 
 @dataclass
 class Heartbeat(Event):
-    """A BrokerHeartbeat, answered by the KRaft controller. decided_at_offset: the metadata log's end when it was answered."""
+    """A BrokerHeartbeat, answered by the KRaft controller.
+
+    current_metadata_offset: of the last record that the broker has read. decided_at_offset: the metadata log's end when it was answered.
+    """
 
     correlation_id: int = 0
     broker_id: int = 0
     broker_epoch: int = 0
+    current_metadata_offset: int = 0
     want_fence: bool = False
     want_shut_down: bool = False
     error_code: int = 0
@@ -357,6 +398,85 @@ class Heartbeat(Event):
     decided_at_offset: int = 0
 
 
+@dataclass
+class RaftRequest(Event):
+    """A request of the metadata quorum, or a Fetch of the metadata log, answered by a controller.
+
+    sender: the candidate, leader or follower. asked: the epoch that it states. answered_leader, answered_epoch: of the answer.
+    offset, last_epoch: the sender's log end, and the epoch of its last record. waits: the answer waited for records.
+    cluster: number of the cluster id that it states.
+    """
+
+    api: str = ""
+    cluster: int = 0
+    version: int = 0
+    correlation_id: int = 0
+    sender: int = 0
+    asked: int = 0
+    pre_vote: bool = False
+    offset: int = 0
+    last_epoch: int = 0
+    error_code: int = 0
+    answered_leader: int = -1
+    answered_epoch: int = -1
+    vote_granted: bool = False
+    high_watermark: int = -1
+    diverging: tuple[int, int] | None = None
+    waits: bool = False
+    arrived: int = 0
+
+
+@dataclass
+class RaftTransition(Event):
+    """A line of a controller of the quorum: its new state. leader: of the epoch, -1 if it knows none."""
+
+    state: str = ""
+    epoch: int = 0
+    leader: int = -1
+
+
+@dataclass
+class SessionFetch(Event):
+    """A Fetch of a session, answered by a broker. listed, forgotten, answered: partitions of the one topic.
+
+    session_id: of the session that it creates or belongs to. session_epoch: 0 creates one. error_code: of the whole request.
+    """
+
+    version: int = 0
+    correlation_id: int = 0
+    client_id: str = ""
+    session_id: int = 0
+    session_epoch: int = 0
+    listed: tuple[int, ...] = ()
+    forgotten: tuple[int, ...] = ()
+    answered: tuple[int, ...] = ()
+    error_code: int = 0
+    arrived: int = 0
+
+
+@dataclass
+class SettingPrinted(Event):
+    """A broker's lines about a setting, which it prints as it starts."""
+
+    name: str = ""
+    value: str = ""
+
+
+@dataclass
+class IsrLine(Event, OfPartition):
+    """A leader's line about an ISR that it writes to ZooKeeper. kind: `expanding`, `shrinking`, `updated` or `skipped`.
+
+    before: the ISR before. partition_epoch: the znode's version, which the leader has.
+    """
+
+    kind: str = ""
+    topic: str = ""
+    partition: int = 0
+    isr: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
+    partition_epoch: int = 0
+
+
 Family = Literal["text", "json", "kraft"]
 
 
@@ -364,6 +484,8 @@ Family = Literal["text", "json", "kraft"]
 class Release:
     """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
 
+    elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
+    sessions: of fetch sessions alone. writes_isr: of a leader that writes its ISRs to ZooKeeper alone.
     elr: its controllers keep eligible leader replicas (KIP-966). protocol: inter.broker.protocol.version, if it is an older one.
     coordinates: the coordinators' log that the history is about, else empty.
     """
@@ -382,6 +504,9 @@ class Release:
     produce: int = 0
     metadata: int = 0
     elr: bool = False
+    raft: bool = False
+    sessions: bool = False
+    writes_isr: bool = False
     protocol: str = ""
     coordinates: str = ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -85,13 +86,14 @@ FORGETS_ON_ASSIGNMENT: Final = 30
 
 @dataclass
 class Registration:
-    """A broker's registration. alive: its process runs. incarnation: number of its processes so far."""
+    """A broker's registration. alive: its process runs. incarnation: number of its processes so far. registered: offset of its record."""
 
     broker_epoch: int
     incarnation: int
     fenced: bool = True
     shutting_down: bool = False
     alive: bool = True
+    registered: int = 0
 
     @property
     def active(self) -> bool:
@@ -114,6 +116,7 @@ class Partition:
     recovering: bool = False
     elr: list[int] = field(default_factory=list)
     last_known_elr: list[int] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -265,6 +268,7 @@ class QuorumCluster:
         self, partition: Partition, isr: list[int], elr: list[int], live: Callable[[int], bool]
     ) -> tuple[int, bool]:
         """PartitionChangeBuilder.electAnyLeader: (leader, whether the election is unclean)."""
+        live = partial(self._acceptable, partition, live)
         eligible = [member for member in elr if live(member)]
         if isr and eligible and partition.leader not in isr and self.takes("elected past the ISR"):
             return eligible[0], False
@@ -280,6 +284,17 @@ class QuorumCluster:
         if self.unclean[partition.topic_id] and others:
             return others[0], True
         return -1, False
+
+    def _acceptable(self, partition: Partition, live: Callable[[int], bool], broker: int) -> bool:
+        return live(broker) and self.online(broker, partition)
+
+    def online(self, broker: int, partition: Partition) -> bool:
+        """A replica's log directory is online: here all are."""
+        return broker in partition.replicas
+
+    def may_lead(self, broker: int, partition: Partition) -> bool:
+        """A broker may be elected if it is a member of the ISR."""
+        return self.active(broker) and self.online(broker, partition)
 
     def _replicas_of_partition_0(self, partition: Partition) -> int:
         return next(
@@ -302,41 +317,42 @@ class QuorumCluster:
     # -- brokers
 
     def register(self, broker: int, *, over: bool = False) -> None:
-        """A new process of a broker registers, after the former one has been fenced. over: its session has just expired."""
+        """A new process of a broker registers, after the former one has been fenced, or over it. over: its session has just expired."""
         before = self.registrations.get(broker)
-        if before is not None and over:
-            before.fenced = True
-        elif before is not None and not before.fenced:
-            return
         self.incarnations += 1
         clean = before is not None and not over and self.choices.random() < 0.5 if self.release.elr else False
-        if self.release.elr and not clean and not self.takes("unclean incarnation stays eligible"):
-            lost = [one for one in self.partitions if broker in one.isr or broker in one.elr]
-            records = [
-                record
-                for one in lost
-                for record in self.rebuilt(one, [m for m in one.isr if m != broker], self.active, broker)
-            ]
-            if records:
-                self.write(*records)
+        records = self.taken_out(broker, clean=clean)
         epoch = self.end
         if before is not None:
             self.former[broker] = before.broker_epoch
-            if self.takes("old broker epoch registered"):
+            if before.fenced and self.takes("old broker epoch registered"):
                 epoch = before.broker_epoch
-        self.registrations[broker] = Registration(epoch, self.incarnations)
-        data: dict[str, Any] = {
-            "brokerId": broker,
-            "incarnationId": f"incarnation{self.incarnations:06d}AAAAA"[:21] + "A",
-            "brokerEpoch": epoch,
-            "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
-            "features": [], "rack": None, "fenced": True, "inControlledShutdown": False,
-        }  # fmt: skip
+        self.registrations[broker] = Registration(epoch, self.incarnations, registered=self.end + len(records))
+        data = self.registration(broker, epoch)
         if self.release.elr:
             self.answer_registration(
                 broker, str(data["incarnationId"]), epoch, before.broker_epoch if clean and before is not None else -1
             )
-        self.write(("REGISTER_BROKER_RECORD", 1, data))
+        self.write(*records, ("REGISTER_BROKER_RECORD", 1, data))
+
+    def registration(self, broker: int, epoch: int, *, again: bool = False) -> dict[str, Any]:
+        """Fields of the record that registers a broker's incarnation. again: it is registered already."""
+        return {
+            "brokerId": broker, "incarnationId": f"incarnation{self.registrations[broker].incarnation:06d}AAAAA"[:21] + "A",
+            "brokerEpoch": epoch,
+            "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9090 + broker, "securityProtocol": 0}],
+            "features": [], "rack": None, "fenced": not again or self.registrations[broker].fenced, "inControlledShutdown": False,
+        }  # fmt: skip
+
+    def taken_out(self, broker: int, *, clean: bool) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that a registration makes of what a former incarnation is listed in. clean: it was shut down cleanly."""
+        if not self.release.elr or clean or self.takes("unclean incarnation stays eligible"):
+            return []
+        records = []
+        for one in [one for one in self.partitions if broker in one.isr or broker in one.elr]:
+            isr = [member for member in one.isr if member != broker]
+            records += self.rebuilt(one, isr, lambda member: member != broker and self.active(member), broker)
+        return records
 
     def answer_registration(
         self, broker: int, incarnation: str, epoch: int, previous: int, error_code: int = 0
@@ -359,6 +375,10 @@ class QuorumCluster:
 
     def unfence(self, broker: int) -> None:
         """A registered broker has caught up: it is unfenced, and may lead what nobody leads."""
+        self.write(*self.unfenced(broker))
+
+    def unfenced(self, broker: int) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that unfence a broker."""
         registration = self.registrations[broker]
         registration.fenced = False
         records = [self._registration_change(broker, fenced=-1)]
@@ -367,19 +387,21 @@ class QuorumCluster:
                 records += self.rebuilt(partition, partition.isr, self.active)
             elif partition.leader == -1 and broker in partition.replicas:
                 records += self._elected_when_unfenced(broker, partition)
-        self.write(*records)
+        return records
 
     def _elected_when_unfenced(self, broker: int, partition: Partition) -> list[tuple[str, int, dict[str, Any]]]:
+        if not self.online(broker, partition):
+            return []
         if broker in partition.isr:
             return [self.change(partition, leader=broker)]
         if self.unclean[partition.topic_id] or self.takes("unclean election not allowed"):
             return [self.change(partition, isr=[broker], leader=broker, leaderRecoveryState=1)]
         return []
 
-    def leave(self, broker: int) -> list[tuple[str, int, dict[str, Any]]]:
-        """Changes that take a broker out of the ISRs and move its leaderships."""
+    def leave(self, broker: int, only: list[Partition] | None = None) -> list[tuple[str, int, dict[str, Any]]]:
+        """Changes that take a broker out of the ISRs and move its leaderships. only: of these partitions."""
         records = []
-        for partition in self.partitions:
+        for partition in self.partitions if only is None else only:
             if broker not in partition.isr:
                 continue
             if len(partition.isr) > 1 and self.takes("stays in the ISR"):
@@ -388,13 +410,15 @@ class QuorumCluster:
             if self.release.elr:
                 records += self.rebuilt(partition, isr, lambda member: member != broker and self.active(member))
                 continue
-            active = [m for m in isr if m in self.registrations and self.registrations[m].active]
+            active = [member for member in isr if self.may_lead(member, partition)]
             if not isr:
                 if partition.leader != -1:
                     records.append(self.change(partition, leader=-1))
                 continue
             fields: dict[str, Any] = {"isr": isr}
-            if partition.leader == broker:
+            if partition.leader == broker or (
+                partition.leader != -1 and not self.may_lead(partition.leader, partition)
+            ):
                 leader = self.choices.choice(active) if active else -1
                 if leader != -1 and self.takes("leader outside the ISR"):
                     isr.remove(leader)
@@ -467,11 +491,12 @@ class QuorumCluster:
             code = 0
         self.correlation += 1
         self.pass_time(2, 8)
+        fenced = registration is not None and registration.fenced
         self.history.events.append(
             Heartbeat(
                 self._next(), CONTROLLER, self.now + self.skew, correlation_id=self.correlation, broker_id=broker,
-                broker_epoch=epoch, want_shut_down=want_shut_down, error_code=code,
-                is_fenced=True if code or registration is None else registration.fenced, arrived=arrived,
+                broker_epoch=epoch, current_metadata_offset=self.end - 1, want_fence=fenced, want_shut_down=want_shut_down,
+                error_code=code, is_fenced=True if code or registration is None else fenced, arrived=arrived,
                 decided_at_offset=self.end,
             )
         )  # fmt: skip
@@ -536,11 +561,7 @@ class QuorumCluster:
         if not led:
             return
         partition = self.choices.choice(led)
-        others = [
-            m
-            for m in partition.isr
-            if m != partition.leader and m in self.registrations and self.registrations[m].active
-        ]
+        others = [m for m in partition.isr if m != partition.leader and self.may_lead(m, partition)]
         fenced = [r for r in partition.replicas if r not in self.registrations or not self.registrations[r].active]
         if self.fault == "states set back" and partition.partition_epoch > 1 and self.takes("states set back"):
             partition.partition_epoch -= 1
@@ -557,7 +578,7 @@ class QuorumCluster:
 
     def reassign(self) -> None:
         """Replace the replicas: remove one that does not lead."""
-        candidates = [one for one in self.partitions if one.leader != -1 and len(one.isr) > 1]
+        candidates = [one for one in self.partitions if self.may_lead(one.leader, one) and len(one.isr) > 1]
         if not candidates:
             return
         partition = self.choices.choice(candidates)
@@ -625,6 +646,8 @@ class QuorumCluster:
         """What kind of request it is."""
         if self.fault == "removed topic altered" and self.removed:
             return "unknown topic"
+        if self.fault == "follower accepted" and self.choices.random() < 0.5:
+            return "follower"
         return self.choices.choice(
             ("right",) * 10
             + (
@@ -687,15 +710,16 @@ class QuorumCluster:
     def applied(self, partition: Partition, request: AlterPartition) -> int:
         """Write what an accepted request changes, and return the code of its answer."""
         isr = [member.broker_id for member in request.new_isr]
+        changes_recovery = partition.recovering != (request.recovery == 1)
         if self.release.elr:
-            recovers = {"leaderRecoveryState": 0} if partition.recovering else {}
+            recovers = {"leaderRecoveryState": request.recovery} if changes_recovery else {}
             records = self.rebuilt(partition, isr, self.active, **recovers)
             if records:
                 self.write(*records)
-        elif isr != partition.isr or partition.recovering:
+        elif isr != partition.isr or changes_recovery:
             fields: dict[str, Any] = {"isr": isr} if isr != partition.isr else {}
-            if partition.recovering:
-                fields["leaderRecoveryState"] = 0
+            if changes_recovery:
+                fields["leaderRecoveryState"] = request.recovery
             self.write(self.change(partition, **fields))
         request.leader_after, request.leader_epoch_after = partition.leader, partition.leader_epoch
         request.isr_after, request.partition_epoch_after = tuple(partition.isr), partition.partition_epoch
@@ -705,8 +729,10 @@ class QuorumCluster:
         """ReplicationControlManager.validateAlterPartitionData, and one fault."""
         if request.topic_id != partition.topic_id:
             return 0 if self.removed and self.takes("removed topic altered") else 100
-        if [member.broker_id for member in request.new_isr] == partition.isr and str(self.fault).endswith("accepted"):
-            self.fault = None  # what changes nothing breaks nothing
+        unchanged = [member.broker_id for member in request.new_isr] == partition.isr
+        refused = self.fault != "ineligible member accepted" and any(map(self._ineligible, request.new_isr))
+        if (unchanged or refused) and str(self.fault).endswith("accepted"):
+            self.fault = None  # what changes nothing, or is refused for another reason, breaks nothing
         if request.leader_epoch > partition.leader_epoch or request.partition_epoch > partition.partition_epoch:
             if not self.takes("epoch ahead accepted"):
                 return 41
@@ -720,6 +746,9 @@ class QuorumCluster:
             return 95
         members = [member.broker_id for member in request.new_isr]
         if not {*members} <= {*partition.replicas} or partition.leader not in members:
+            return 42
+        misused = request.recovery and (len(members) > 1 or not partition.recovering)
+        if misused and not self.takes("recovery state misused"):
             return 42
         if any(map(self._ineligible, request.new_isr)) and not self.takes("ineligible member accepted"):
             return 55 if self.takes("foreign code") else 107

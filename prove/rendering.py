@@ -37,21 +37,32 @@ from prove.history import (
     Event,
     GroupOffset,
     Heartbeat,
+    HighWatermarkLowered,
     History,
+    IsrLine,
+    IsrReset,
     IsrUpdated,
+    LogTruncated,
     MetadataAnswer,
     ProcessStarts,
     Produced,
     Query,
+    RaftRequest,
+    RaftTransition,
     Record,
     Registered,
     Release,
+    SessionFetch,
+    SettingPrinted,
     ShutsDown,
     Start,
     Started,
     State,
     Stop,
 )
+from prove.quorum_lines import CONTROL_RECORDS, control_record, raft_request, raft_transition
+from prove.server_log_lines import high_watermark_lowered, isr_line, isr_reset, log_truncated
+from prove.session_lines import session_fetch
 
 API_KEYS: Final = {
     FETCH: 1,
@@ -62,6 +73,10 @@ API_KEYS: Final = {
     OFFSET_COMMIT: 8,
     OFFSET_FETCH: 9,
     OFFSET_FOR_LEADER_EPOCH: 23,
+    "VOTE": 52,
+    "BEGIN_QUORUM_EPOCH": 53,
+    "END_QUORUM_EPOCH": 54,
+    "FETCH_SNAPSHOT": 59,
     "ALTER_PARTITION": 56,
     "BROKER_REGISTRATION": 62,
     "BROKER_HEARTBEAT": 63,
@@ -153,6 +168,34 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" and version updated to {event.partition_epoch}"
             )
             yield _line(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
+        case IsrReset():
+            yield _line(
+                SERVER,
+                event.at,
+                "INFO",
+                isr_reset(event, with_epochs=_since(release, 3, 5)),
+                "kafka.cluster.Partition",
+                event.id,
+            )
+        case LogTruncated():
+            yield _line(SERVER, event.at, "INFO", log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
+        case HighWatermarkLowered():
+            text, logger = high_watermark_lowered(event, unified=_since(release, 3, 1), bracketed=_since(release, 3, 5))
+            yield _line(SERVER, event.at, "WARN", text, logger, event.id)
+        case IsrLine():
+            version = tuple(int(part) for part in release.version.split("."))
+            yield _line(SERVER, event.at, "INFO", isr_line(event, version=version), "kafka.cluster.Partition", event.id)
+        case SettingPrinted():
+            text = f"KafkaConfig values: \n\tbroker.id = {event.node}\n\t{event.name} = {event.value}\n"
+            yield _line(SERVER, event.at, "INFO", text, "kafka.server.KafkaConfig", event.id)
+        case SessionFetch():
+            header, request, response = session_fetch(event)
+            yield Line(
+                REQUESTS,
+                event.at,
+                _completed(event, header, request, response, event.arrived, 51_000, release),
+                event.id,
+            )
         case GroupOffset():
             yield Line(REQUESTS, event.at, _group_offset(event, release), event.id)
         case Produced():
@@ -168,9 +211,21 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             )
             yield _line(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case Record():
-            yield from _record(event)
+            yield from _record(event, release)
         case AlterPartition():
             yield Line(REQUESTS, event.at, _alter_partition(event), event.id)
+        case RaftTransition():
+            text = raft_transition(event, release.version)
+            yield _line(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)
+        case RaftRequest():
+            header, request, response = raft_request(event)
+            ends = f"127.0.0.1:{21000 + event.node}-127.0.0.1:{60000 + event.sender}-0-1"
+            yield Line(
+                REQUESTS,
+                event.at,
+                _completed(event, header, request, response, event.arrived, 0, _KRAFT, ends),
+                event.id,
+            )
         case BrokerRegistration():
             yield Line(REQUESTS, event.at, _registration(event), event.id)
         case Heartbeat():
@@ -206,9 +261,8 @@ def _starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO)
         return
     if release.family == "kraft":
-        yield _line(
-            SERVER, event.at, "INFO", "[ControllerServer id=100] Starting controller", "kafka.server.ControllerServer"
-        )
+        text = f"[ControllerServer id={event.node}] Starting controller"
+        yield _line(SERVER, event.at, "INFO", text, "kafka.server.ControllerServer")
         yield _line(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", _APP_INFO, event.id)
         return
     at, node = event.at, event.node
@@ -735,7 +789,7 @@ def _list_offsets_answer(response: Mapping[str, Any]) -> str:
 # -- KRaft
 
 
-def _record(event: Record) -> Iterator[Line]:
+def _record(event: Record, release: Release) -> Iterator[Line]:
     if event.offset == 0:
         yield Line(METADATA, 0, "Dumping metadata/__cluster_metadata-0/00000000000000000000.log")
         yield Line(METADATA, 0, "Log starting offset: 0")
@@ -744,11 +798,15 @@ def _record(event: Record) -> Iterator[Line]:
         yield Line(
             METADATA, event.at,
             f"baseOffset: {event.batch} lastOffset: {last} count: {last - event.batch + 1} baseSequence: -1 lastSequence: -1 producerId: -1"
-            f" producerEpoch: -1 partitionLeaderEpoch: {event.epoch} isTransactional: false isControl: false deleteHorizonMs:"
+            f" producerEpoch: -1 partitionLeaderEpoch: {event.epoch} isTransactional: false isControl:"
+            f" {str(event.kind in CONTROL_RECORDS).lower()} deleteHorizonMs:"
             f" OptionalLong.empty position: {event.batch * 100} CreateTime: {event.at} size: 91 magic: 2 compresscodec: none"
             f" crc: 1783205491 isvalid: true",
         )  # fmt: skip
     data = {name: value for name, value in event.data.items() if not name.startswith("__")}
+    if event.kind in CONTROL_RECORDS:
+        yield Line(METADATA, event.at, control_record(event, data, with_leader=_since(release, 4, 1)), event.id)
+        return
     payload = json.dumps({"type": event.kind, "version": event.version, "data": data}, separators=(",", ":"))
     yield Line(
         METADATA, event.at,
@@ -769,7 +827,7 @@ def _alter_partition(event: AlterPartition) -> str:
     asked = (
         {"partitionIndex": event.partition, "leaderEpoch": event.leader_epoch}
         | members
-        | {"leaderRecoveryState": 0, "partitionEpoch": event.partition_epoch}
+        | {"leaderRecoveryState": event.recovery, "partitionEpoch": event.partition_epoch}
     )
     topic = {"topicId": event.topic_id} if event.version >= 2 else {"topicName": event.topic}
     request = {
@@ -781,7 +839,7 @@ def _alter_partition(event: AlterPartition) -> str:
     if event.partition_error is not None:
         answered = {
             "partitionIndex": event.partition, "errorCode": event.partition_error, "leaderId": event.leader_after,
-            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after], "leaderRecoveryState": 0,
+            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after], "leaderRecoveryState": event.recovery,
             "partitionEpoch": event.partition_epoch_after,
         }  # fmt: skip
         topics.append(topic | {"partitions": [answered]})
@@ -805,7 +863,7 @@ def _registration(event: BrokerRegistration) -> str:
 
 def _heartbeat(event: Heartbeat) -> str:
     request = {
-        "brokerId": event.broker_id, "brokerEpoch": event.broker_epoch, "currentMetadataOffset": event.decided_at_offset,
+        "brokerId": event.broker_id, "brokerEpoch": event.broker_epoch, "currentMetadataOffset": event.current_metadata_offset,
         "wantFence": event.want_fence, "wantShutDown": event.want_shut_down,
     }  # fmt: skip
     response = {

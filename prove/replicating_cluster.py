@@ -19,7 +19,9 @@ from prove.history import (
     OFFSET_FOR_LEADER_EPOCH,
     AlterPartition,
     Event,
+    HighWatermarkLowered,
     IsrUpdated,
+    LogTruncated,
     ProcessStarts,
     Query,
     Start,
@@ -35,6 +37,8 @@ FETCH_BY_TOPIC_ID: Final = 13
 FETCH_FROM_FOLLOWERS: Final = 11
 OFFSET_NOT_AVAILABLE: Final = 5
 """Versions of Fetch, and of ListOffsets, since which there is what the name says."""
+LOGS_TRUNCATIONS: Final = "3.1"
+"""Since this release a follower logs its truncations by leader epochs."""
 
 FAULTS: Final = {
     "high watermark falls": 0.05,
@@ -43,6 +47,7 @@ FAULTS: Final = {
     "divergence is overlooked": 0.9,
     "divergence is misplaced": 0.6,
     "truncation is ignored": 0.3,
+    "follower truncates too far": 0.7,
     "logs are not compared": 0.2,
     "leader lost its records": 0.3,
     "latest offset below the epoch's start": 0.8,
@@ -135,10 +140,17 @@ class ReplicatingCluster(QuorumCluster):
 
     # -- processes and metadata
 
+    def recover(self, node: Node) -> None:
+        """A replica begins with the high watermark of its checkpoint, which is older at times."""
+        for log in node.logs.values():
+            if self.choices.random() < 0.25:
+                log.high_watermark = self.choices.randint(0, log.high_watermark)
+
     def boot(self, broker: int) -> None:
         """A broker's process starts, and registers."""
         node = self.nodes[broker]
         node.up, node.isolated, node.held, node.cache, node.stated_epoch = True, False, {}, {}, None
+        self.recover(node)
         own = {broker, f"broker-{broker}-fetcher-0"}
         self.connections = {ends: one for ends, one in self.connections.items() if own.isdisjoint(ends)}
         self.log(ProcessStarts(self._next(), broker, self.clock(broker), version=self.release.version, broker_epoch=0))
@@ -245,6 +257,8 @@ class ReplicatingCluster(QuorumCluster):
             return
         log = node.logs[partition.number]
         stated = log.latest_epoch
+        if stated > held.leader_epoch:
+            return  # it was served in an older epoch, and is about to learn of the newer one
         if stated >= 0 and stated < held.leader_epoch and log.end and self.takes("logs are not compared"):
             stated = -1
         query = self._fetched(node.id, leader, partition, held.leader_epoch, log.end, stated)
@@ -320,17 +334,47 @@ class ReplicatingCluster(QuorumCluster):
         if query.diverging:
             if self.takes("truncation is ignored"):
                 return
-            epoch, end = query.diverging
-            own, own_end = log.end_of(epoch)  # AbstractFetcherThread.getOffsetTruncationState
-            if own_end == -1:
-                log.truncate(min(end, log.end))
-            elif own != epoch:
-                log.truncate(min(own_end, log.end))
-            else:
-                log.truncate(min(own_end, end, log.end))
+            self._truncate(node, leader, partition, query.diverging)
             return
         log.append(leader.logs[partition.number].records[query.offset :])
-        log.high_watermark = min(log.end, query.high_watermark)
+        before, log.high_watermark = log.high_watermark, min(log.end, query.high_watermark)
+        self._lowered(node, partition, before)
+
+    def _truncate(self, node: Node, leader: Node, partition: Partition, diverging: tuple[int, int]) -> None:
+        """AbstractFetcherThread.getOffsetTruncationState."""
+        log, before = node.logs[partition.number], node.logs[partition.number].high_watermark
+        epoch, end = diverging
+        own, own_end = log.end_of(epoch)
+        if own_end == -1:
+            offset = min(end, log.end)
+        elif own != epoch:
+            offset = min(own_end, log.end)
+        else:
+            offset = min(own_end, end, log.end)
+        if before > 0 and self.takes("follower truncates too far"):
+            offset = min(offset, self.choices.randint(0, before - 1))
+        self.pass_time(1, 4)
+        if self.release.version >= LOGS_TRUNCATIONS:
+            self.log(
+                LogTruncated(
+                    self._next(), node.id, self.clock(node.id), topic=partition.topic, partition=partition.number,
+                    leader=leader.id, offset=offset, diverging_epoch=epoch, diverging_end_offset=end,
+                )
+            )  # fmt: skip
+        log.truncate(offset)
+        self._lowered(node, partition, before)
+
+    def _lowered(self, node: Node, partition: Partition, before: int) -> None:
+        """UnifiedLog.updateHighWatermarkMetadata writes a line if the high watermark falls."""
+        after = node.logs[partition.number].high_watermark
+        if after < before:
+            self.pass_time(1, 3)
+            self.log(
+                HighWatermarkLowered(
+                    self._next(), node.id, self.clock(node.id), topic=partition.topic, partition=partition.number,
+                    before=before, after=after,
+                )
+            )  # fmt: skip
 
     def fetch_all(self, partition: Partition) -> None:
         """Each follower fetches, some not."""

@@ -70,6 +70,7 @@ class ZooKeeperDataPlane(DataPlaneCluster):
         """A broker's process starts, and registers in ZooKeeper."""
         node = self.nodes[broker]
         node.up, node.isolated, node.held, node.cache, node.stated_epoch = True, False, {}, {}, None
+        self.recover(node)
         self.sent = {key: epoch for key, epoch in self.sent.items() if key[0] != broker}
         own = {broker, f"broker-{broker}-fetcher-0"}
         self.connections = {ends: one for ends, one in self.connections.items() if own.isdisjoint(ends)}

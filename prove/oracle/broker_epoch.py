@@ -69,7 +69,8 @@ def _replaced_alive(history: History, broker: int, broker_epoch: int) -> bool:
         data: Any = record.data
         if record.kind == "REGISTER_BROKER_RECORD" and data["brokerId"] == broker and n:
             before = after[n - 1].brokers.get(broker)
-            if before is not None and before.broker_epoch == broker_epoch and not before.fenced:
+            another = before is not None and before.incarnation != data["incarnationId"]
+            if before is not None and another and before.broker_epoch == broker_epoch and not before.fenced:
                 return True
     return False
 

@@ -16,12 +16,16 @@ from prove.oracle import (
     eligible_leader_replicas,
     epoch_order,
     fetch,
+    fetch_session,
     high_watermark,
     isr,
+    isr_expansion,
     leader_and_isr,
     leader_election,
     leader_hint,
     list_offsets,
+    log_directories,
+    metadata_quorum,
     offset_commit,
     offset_for_leader_epoch,
     produce,
@@ -31,6 +35,7 @@ from prove.oracle import (
     stop_replica_sentinels,
     topic_id,
     truncation,
+    unfencing,
     update_metadata,
 )
 from prove.oracle.verdicts import (
@@ -101,10 +106,14 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "IS-06": OracleRule(isr.is06),
     "IS-07": OracleRule(isr.is07, key_of_request),
     "IS-08": OracleRule(isr.is08),
+    "IS-09": OracleRule(isr.is09, key_of_request),
     "IS-10": OracleRule(isr.is10),
+    "IS-11": OracleRule(isr.is11),
     "IS-12": OracleRule(isr.is12),
     "IS-13": OracleRule(isr.is13),
     "IS-14": OracleRule(isr.is14),
+    "IS-16": OracleRule(isr.is16),
+    "IS-17": OracleRule(isr.is17),
     "LD-01": OracleRule(leader_election.ld01),
     "LD-02": OracleRule(leader_election.ld02),
     "LD-03": OracleRule(leader_election.ld03),
@@ -127,6 +136,11 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
     "TI-06": OracleRule(topic_id.ti06),
     "BE-03": OracleRule(broker_epoch.be03, key_of_request),
     "BE-04": OracleRule(broker_epoch.be04, key_of_request),
+    "DA-01": OracleRule(log_directories.da01, key_of_request),
+    "DA-02": OracleRule(log_directories.da02),
+    "DA-04": OracleRule(log_directories.da04),
+    "UF-01": OracleRule(unfencing.uf01),
+    "UF-02": OracleRule(unfencing.uf02, key_of_request),
     "BE-05": OracleRule(broker_epoch.be05, key_of_request),
 }
 
@@ -145,6 +159,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "HW-01": OracleRule(high_watermark.hw01, key_of_epoch_at_broker),
     "HW-02": OracleRule(high_watermark.hw02, key_of_epoch_at_broker),
     "HW-03": OracleRule(high_watermark.hw03, key_of_epoch_at_broker),
+    "HW-04": OracleRule(high_watermark.hw04, key_of_fetch),
     "HW-05": OracleRule(high_watermark.hw05, key_of_epoch_at_broker),
     "IS-15": OracleRule(isr.is15, key_of_epoch_at_broker),
     "LD-05": OracleRule(leader_election.ld05, key_of_fetch),
@@ -160,6 +175,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-04": OracleRule(truncation.tr04, key_of_fetch),
     "TR-05": OracleRule(truncation.tr05, key_of_fetch),
     "TR-06": OracleRule(truncation.tr06, key_of_epoch),
+    "TR-07": OracleRule(truncation.tr07, key_of_fetch),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
 TRANSACTION_RULES: Final[dict[str, OracleRule]] = {
@@ -185,6 +201,16 @@ COORDINATOR_RULES: Final = {
     share_group.SHARE_GROUP_STATE: SHARE_RULES,
 }
 """Coordinators' log -> the rules of its coordinators."""
+RAFT_RULES: Final[dict[str, OracleRule]] = {
+    "RA-01": OracleRule(metadata_quorum.ra01, key_of_request),
+    "RA-02": OracleRule(metadata_quorum.ra02, key_of_broker),
+    "RA-03": OracleRule(metadata_quorum.ra03, key_of_broker),
+    "RA-05": OracleRule(metadata_quorum.ra05, key_of_broker),
+    "RA-07": OracleRule(metadata_quorum.ra07, key_of_broker),
+    "RA-08": OracleRule(metadata_quorum.ra08, key_of_none),
+}
+SESSION_RULES: Final = {"FF-05": OracleRule(fetch_session.ff05, key_of_fetch)}
+ISR_RULES: Final = {"FF-06": OracleRule(isr_expansion.ff06, key_of_fetch)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -198,6 +224,9 @@ ALL_RULES: Final = (
     | TRANSACTION_RULES.keys()
     | GROUP_RULES.keys()
     | SHARE_RULES.keys()
+    | RAFT_RULES.keys()
+    | SESSION_RULES.keys()
+    | ISR_RULES.keys()
 )
 
 
@@ -205,6 +234,12 @@ def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
     if history.release.coordinates:
         return COORDINATOR_RULES[history.release.coordinates]
+    if history.release.raft:
+        return RAFT_RULES
+    if history.release.writes_isr:
+        return ISR_RULES
+    if history.release.sessions:
+        return SESSION_RULES
     if history.release.replicates and history.release.family != "kraft":
         return ZOOKEEPER_REPLICATION_RULES
     if history.release.replicates:

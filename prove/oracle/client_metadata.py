@@ -19,6 +19,7 @@ def md01(history: History) -> Judged:
         for one in served(history, api)
         if one.query.replica_id < 0 and one.query.current_leader_epoch >= 0
     ]
+    requests.sort(key=lambda query: query.id)
     fetched: dict[Stated, list[Query]] = {}
     refused: dict[Stated, list[Query]] = {}
     for query in requests:

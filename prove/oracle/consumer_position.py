@@ -188,7 +188,7 @@ def co02(history: History) -> Judged:
                 for other in one.of.others
             )  # fmt: skip
             yield (FENCED if refused and not reached else PASS), one.key
-        elif one.leader_epoch >= min(one.resumed) or reached or one.shared:
+        elif one.leader_epoch >= min(one.resumed) or reached or one.shared or offset <= one.query.log_start_offset:
             yield UNVERIFIABLE, one.key
         else:
             yield (VIOLATION if one.query.current_leader_epoch >= 0 else EXPOSED), one.key

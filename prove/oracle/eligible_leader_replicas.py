@@ -105,6 +105,8 @@ def el05(history: History) -> Judged:
         broker = data["brokerId"]
         eligible = any(broker in partition.elr for partition in image.partitions.values())
         registered = image.brokers.get(broker)
+        if registered is not None and registered.incarnation == data["incarnationId"]:
+            continue
         stated = requests[data["incarnationId"]].previous_broker_epoch
         clean = registered is not None and stated == registered.broker_epoch
         yield (VIOLATION if eligible and not clean else PASS), place(record)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from prove.history import History
+from prove.history import HighWatermarkLowered, History
 from prove.oracle.metadata_image import changes
 from prove.oracle.replication import Served, answered_fetches
+from prove.oracle.truncation import truncation_lines
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged
 
 SPAN_MS = 10_000
@@ -27,7 +28,10 @@ def spans(history: History) -> dict[Span, list[Served]]:
 
 
 def hw01(history: History) -> Judged:
-    """A leader's high watermark does not fall within a leader epoch."""
+    """A leader's high watermark does not fall within a leader epoch. A fall that ends within the same ten seconds may be missed:
+
+    of ten seconds, the last answer with the highest one counts.
+    """
     found = spans(history)
     for (node, partition, epoch, _), answers in found.items():
         if not answers[0].leads:
@@ -41,7 +45,7 @@ def hw01(history: History) -> Judged:
             for one in low
             for key, others in found.items()
             if key[:3] == (node, partition, epoch)
-            for other in others
+            for other in [max(others, key=lambda one: (one.query.high_watermark, one.query.at, one.query.id))]
         )
         yield (VIOLATION if fell else PASS), (node, partition, epoch)
 
@@ -77,6 +81,12 @@ def hw03(history: History) -> Judged:
         ]
         if earlier and min(one.query.high_watermark for one in answers) < max(earlier):
             yield PASS, (node, partition, epoch)
+
+
+def hw04(history: History) -> Judged:
+    """Each time that a replica's own high watermark falls, if it is known in which leader epoch."""
+    for line, begun in truncation_lines(history, HighWatermarkLowered):
+        yield (PASS if begun else UNVERIFIABLE), (line.id, None, line.partition)
 
 
 def hw05(history: History) -> Judged:

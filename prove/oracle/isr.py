@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prove.history import History, IsrMember, IsrUpdated, Query, Start
+from prove.history import AlterPartition, History, IsrMember, IsrReset, IsrUpdated, ProcessStarts, Query, Record, Start
 from prove.oracle.metadata_image import MADE, Image, asked, changes, images, is_active, of_change, records
 from prove.oracle.replication import answered_fetches, roles, starts
-from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
 
 
 def unregistered(image: Image, member: IsrMember) -> bool:
@@ -90,6 +90,14 @@ def is06(history: History) -> Judged:
         if bad and change.record.kind == "PARTITION_RECORD":
             yield UNVERIFIABLE, of_change(change)  # as a partition that was copied from ZooKeeper
             continue
+        if (
+            bad
+            and not last_man
+            and not since(history.release.version, 4, 0)
+            and any(m in change.image.over for m in bad)
+        ):
+            yield EXPOSED, of_change(change)  # IS-09 reports it
+            continue
         yield (VIOLATION if bad and not last_man else PASS), of_change(change)
 
 
@@ -118,6 +126,30 @@ def is08(history: History) -> Judged:
             yield (VIOLATION if wrong else PASS), of_change(change)
 
 
+def is09(history: History) -> Judged:
+    """A broker that registers over its own incarnation, which was not fenced, has left all ISRs, within a second. Since 4.0."""
+    log, after = records(history), images(history)
+    for record in log:
+        if not supersedes(after, record):
+            continue
+        broker = record.data["brokerId"]
+        end = max(one.offset for one in log if one.batch == record.batch or 0 <= one.at - record.at <= 1000)
+        remains = any(
+            broker in one.isr and (one.isr != [broker] or one.leader != -1) for one in after[end].partitions.values()
+        )
+        takes_out = since(history.release.version, 4, 0)
+        yield (PASS if not remains else VIOLATION if takes_out else EXPOSED), place(record)
+
+
+def supersedes(after: list[Image], record: Record) -> bool:
+    """A record registers a new incarnation over one that was not fenced."""
+    if record.kind != "REGISTER_BROKER_RECORD" or record.offset == 0:
+        return False
+    data: Any = record.data
+    before = after[record.offset - 1].brokers.get(data["brokerId"])
+    return before is not None and not before.fenced and before.incarnation != data["incarnationId"]
+
+
 def is10(history: History) -> Judged:
     """Codes are those of the request's version."""
     for one in asked(history):
@@ -125,6 +157,46 @@ def is10(history: History) -> Judged:
         if code in (55, 107, 108, 100) or (code in (3, 74) and one.request.version < 2):
             wrong = code == 55 if one.request.version >= 2 else code in (100, 107, 108)
             yield (VIOLATION if wrong else PASS), one.subject
+
+
+def is11(history: History) -> Judged:
+    """A leader whose ISR was refused does not send it again before it has gone back to the committed one."""
+    for one in asked(history):
+        request = one.request
+        if request.partition_error not in (55, 107):
+            continue
+        own = history.of(request.broker_id)
+        place_of = request.topic, request.partition, request.leader_epoch
+        resets = {(line.topic, line.partition, line.leader_epoch) for line in own if isinstance(line, IsrReset)}
+        again = _next_of(history, request)
+        if place_of in resets or again is None or _content(again) != _content(request):
+            yield PASS, one.subject
+        else:
+            known = any(isinstance(line, IsrReset | IsrUpdated) for line in own) and released(
+                history, request.broker_id
+            )
+            yield (VIOLATION if known else UNVERIFIABLE), one.subject
+
+
+def _content(request: AlterPartition) -> tuple[object, ...]:
+    members = [member.broker_id for member in request.new_isr]
+    return request.leader_epoch, request.partition_epoch, members
+
+
+def _next_of(history: History, request: AlterPartition) -> AlterPartition | None:
+    """A broker's next request for the partition. All of its requests are on one connection."""
+    of_partition = request.broker_id, request.topic_id, request.partition
+    for later in history.events:
+        if not isinstance(later, AlterPartition) or later.id <= request.id:
+            continue
+        if (later.broker_id, later.topic_id, later.partition) == of_partition:
+            return later
+    return None
+
+
+def released(history: History, broker: int) -> bool:
+    """A line states the broker's release."""
+    return any(isinstance(event, ProcessStarts) for event in history.of(broker))
 
 
 def is12(history: History) -> Judged:
@@ -141,6 +213,7 @@ def is12(history: History) -> Judged:
         current = not (ahead or older or stale)
         members = [member.broker_id for member in request.new_isr]
         invalid = not {*members} <= {*partition.replicas} or partition.leader not in members
+        invalid = invalid or (request.recovery == 1 and (len(members) > 1 or partition.recovery != 1))
         if code in MADE:
             # what was current at any moment until the answer passes: a request that its own change makes current is one for that state
             after = request.leader_epoch_after, request.partition_epoch_after
@@ -211,3 +284,29 @@ def fetches_of(history: History, updated: IsrUpdated, member: int, held: Start) 
         if (one.query.node, one.query.partition, one.query.replica_id) == (updated.node, updated.partition, member)
         and one.query.current_leader_epoch == held.leader_epoch and one.query.id < updated.id
     ]  # fmt: skip
+
+
+def is16(history: History) -> Judged:
+    """Each proposal that is refused as ineligible, of leaders that check it themselves."""
+    for one in asked(history):
+        if one.request.partition_error in (55, 107):
+            yield (PASS if released(history, one.request.broker_id) else UNVERIFIABLE), one.subject
+
+
+def is17(history: History) -> Judged:
+    """A leader that asks in the state RECOVERING asks for itself alone, and had not recovered."""
+    for one in asked(history):
+        request, partition = one.request, one.partition
+        code = request.partition_error
+        if request.recovery != 1 or code not in (0, 42):
+            continue
+        if len(request.new_isr) > 1:
+            yield (FENCED if code == 42 else VIOLATION), one.subject
+            continue
+        epochs = request.leader_epoch, request.partition_epoch
+        if partition is None or epochs != (partition.leader_epoch, partition.partition_epoch):
+            yield UNVERIFIABLE, one.subject
+        elif partition.recovery != 1:
+            yield (FENCED if code == 42 else VIOLATION), one.subject
+        else:
+            yield (UNVERIFIABLE if code == 42 else PASS), one.subject

@@ -28,6 +28,7 @@ class Registration:
     incarnation: str
     fenced: bool
     shutting_down: bool
+    log_dirs: list[str] = field(default_factory=list)
 
     @property
     def active(self) -> bool:
@@ -50,13 +51,15 @@ class Partition:
     recovery: int = 0
     elr: list[int] = field(default_factory=list)
     last_known_elr: list[int] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Image:
-    """The metadata image after some records."""
+    """The metadata image after some records. over: fenced brokers that registered over an incarnation that was not fenced."""
 
     brokers: dict[int, Registration] = field(default_factory=dict)
+    over: set[int] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
@@ -72,14 +75,24 @@ class Image:
         elif record.kind == "FEATURE_LEVEL_RECORD":
             self.elr_level = data["featureLevel"]
         elif record.kind == "REGISTER_BROKER_RECORD":
+            former = self.brokers.get(data["brokerId"])
+            if former is not None and not former.fenced and former.incarnation != data["incarnationId"]:
+                self.over.add(data["brokerId"])
             self.brokers[data["brokerId"]] = Registration(
-                data["brokerEpoch"], data["incarnationId"], data["fenced"], data["inControlledShutdown"]
+                data["brokerEpoch"],
+                data["incarnationId"],
+                data["fenced"],
+                data["inControlledShutdown"],
+                data.get("logDirs", []),
             )
         elif record.kind == "UNREGISTER_BROKER_RECORD":
             del self.brokers[data["brokerId"]]
+            self.over.discard(data["brokerId"])
         elif record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
             registration = self.brokers[data["brokerId"]]
+            self.over.discard(data["brokerId"])
             registration.fenced = {1: True, -1: False}.get(data.get("fenced", 0), registration.fenced)
+            registration.log_dirs = data.get("logDirs") or registration.log_dirs
             registration.shutting_down = registration.shutting_down or data.get("inControlledShutdown", 0) == 1
         elif record.kind == "TOPIC_RECORD":
             self.names[data["topicId"]] = data["name"]
@@ -94,7 +107,7 @@ class Image:
             key = data["topicId"], data["partitionId"]
             self.partitions[key] = Partition(
                 self.names[key[0]], *key, data["replicas"], data["isr"], data["leader"], data["leaderEpoch"],
-                data["partitionEpoch"],
+                data["partitionEpoch"], directories=data.get("directories", []),
             )  # fmt: skip
             return self.partitions[key]
         elif record.kind == "PARTITION_CHANGE_RECORD":
@@ -103,6 +116,7 @@ class Image:
             partition.replicas = data.get("replicas", partition.replicas)
             partition.recovery = data.get("leaderRecoveryState", partition.recovery)
             partition.elr = data.get("eligibleLeaderReplicas", partition.elr)
+            partition.directories = data.get("directories", partition.directories)
             partition.last_known_elr = data.get("lastKnownElr", partition.last_known_elr)
             if "leader" in data:
                 partition.leader = data["leader"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
-from prove.history import FETCH, NO_LEADER, History, ProcessStarts, Query
+from prove.history import FETCH, NO_LEADER, HighWatermarkLowered, History, LogTruncated, ProcessStarts, Query, Start
+from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
-from prove.oracle.lineage import CLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
+from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
 from prove.oracle.replication import answered_fetches, served, started, starts, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
+_Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
 REFUSED_BEFORE = (3, 6, 74, 75, 100, 103)
 
 
@@ -117,6 +120,7 @@ def tr06(history: History) -> Judged:
     }  # also who refused all of them: its request log is there
     lineage = list(epochs(history))
     elected = leaders(history)
+    by_followers = list(committed_by_followers(history, lineage))
     for one in lineage:
         if one.leader == NO_LEADER:
             continue
@@ -129,6 +133,11 @@ def tr06(history: History) -> Judged:
             if number == one.partition and epoch < one.leader_epoch:
                 limit = lowest_start_between(lineage, number, epoch, one.leader_epoch)
                 bounds.append((min(committed, committed if limit is None else limit), epoch))
+        bounds += [
+            (offset, epoch)
+            for number, below, epoch, offset in by_followers
+            if (number, below) == (one.partition, one.leader_epoch)
+        ]
         lost = [epoch for bound, epoch in bounds if bound > one.start]
         if lost:
             unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
@@ -173,3 +182,42 @@ def _committed(history: History) -> Iterator[tuple[int, int, int]]:
     for _, start in started(history):
         if start.leads:
             yield start.partition, start.leader_epoch, start.high_watermark
+
+
+def tr07(history: History) -> Judged:
+    """A follower does not truncate below the high watermark that it had learned, unless an election since was unclean."""
+    elections = {(one.partition, one.leader_epoch): one for one in epochs(history)}
+    for line, begun in truncation_lines(history, LogTruncated):
+        key = line.id, None, line.partition
+        if not begun:
+            yield UNVERIFIABLE, key
+            continue
+        own, lower = begun[-1], [start for start in begun if start.leader_epoch < begun[-1].leader_epoch]
+        if line.offset >= min(own.high_watermark, own.offset):
+            yield PASS, key
+            continue
+        since_then = range(lower[-1].leader_epoch + 1, own.leader_epoch + 1) if lower else range(0)
+        between = [elections.get((line.partition, epoch)) for epoch in since_then]
+        led = [one for one in between if one is not None and one.leader != NO_LEADER]
+        unclean = [one for one in led if one.election == UNCLEAN]
+        learned = bool(lower) and (lower[-1].leads or own.high_watermark > lower[-1].high_watermark)
+        if any(one.start is not None for one in unclean):
+            yield PASS, key  # TR-06 judges that election
+        elif not learned:
+            yield UNVERIFIABLE, key
+        elif unclean:
+            yield EXPOSED, key
+        else:
+            known = all(one is not None for one in between) and all(one.election == CLEAN for one in led)
+            yield (VIOLATION if known else UNVERIFIABLE), key
+
+
+def truncation_lines(history: History, kind: type[_Line]) -> Iterator[tuple[_Line, list[Start]]]:
+    """The lines of a kind, each with the lines by which its replica had begun leader epochs before."""
+    for node in history.nodes:
+        begun: dict[int, list[Start]] = {}
+        for event in history.of(node):
+            if isinstance(event, kind):
+                yield event, begun.get(event.partition, [])
+            for start in starts_of(event):
+                begun.setdefault(start.partition, []).append(start)

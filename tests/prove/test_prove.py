@@ -14,37 +14,35 @@ from pyspark.sql import SparkSession
 
 from prove import (
     data_plane_cluster,
+    fetch_sessions,
     group_members,
+    log_directories,
     producers,
     quorum_incidents,
+    raft_quorum,
     replicating_cluster,
     share_coordinators,
     transactions,
     zookeeper_data_plane,
     zookeeper_incidents,
 )
+from prove.broker_lifecycle import LIFECYCLE_FAULTS
 from prove.comparison import compare, compared, oracle_verdicts
+from prove.fetch_sessions import SESSION_FAULTS
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
+from prove.log_directories import DIRECTORY_FAULTS
 from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
 from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
+from prove.raft_quorum import RAFT_FAULTS
 from prove.rendering import write
 from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
 
 pytestmark = pytest.mark.minutes
 
 HISTORIES = (
-    *range(900_001, 900_054),
-    100011,
-    100026,
-    100027,
-    100029,
-    100450,
-    100487,
-    900_060,
-    900_105,
-    900_217,
-    900_178,
+    *range(900_001, 900_049),
+    *(100036, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -92,6 +90,7 @@ FOUND_BY = {
     "divergence is overlooked": {"TR-03"},
     "divergence is misplaced": {"TR-04"},
     "truncation is ignored": {"TR-05"},
+    "follower truncates too far": {"TR-07"},
     "logs are not compared": {"TR-09"},
     "leader lost its records": {"TR-06"},
     "latest offset below the epoch's start": {"LO-03"},
@@ -104,6 +103,25 @@ FOUND_BY = {
     "older leader is hinted": {"LH-01"},
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
+    "recovery state misused": {"IS-17"},
+    "rejected ISR is sent again": {"IS-11"},
+    "unfenced before it caught up": {"UF-01"},
+    "let go unfenced": {"UF-02"},
+    "new incarnation stays in the ISR": {"IS-09"},
+    "replica stays on an offline directory": {"DA-01"},
+    "elected on an offline directory": {"DA-02"},
+    "directories out of step": {"DA-04"},
+    "directory of another broker registered": {"DA-04"},
+    "partition answered that was never listed": {"FF-05"},
+    "partition answered after it was taken out": {"FF-05"},
+    "partition answered as it is taken out": {"FF-05"},
+    "older quorum epoch served": {"RA-01"},
+    "own quorum epoch refused": {"RA-01"},
+    "voter votes twice": {"RA-03"},
+    "two quorum leaders in one epoch": {"RA-02"},
+    "quorum high watermark falls": {"RA-05"},
+    "committed metadata is overwritten": {"RA-07"},
+    "several voters change at once": {"RA-08"},
     "eligible replica in the ISR": {"EL-01"},
     "eligible replica out of nowhere": {"EL-02"},
     "elected past the ISR": {"EL-03"},
@@ -154,13 +172,15 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
         {"LD-01", "LI-03", "SR-04", "SR-07"},
     ),
     "KRaft": (
-        quorum_incidents,
+        log_directories,
         (
-            *(*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS),
+            *(*REQUEST_FAULTS, *RECORD_FAULTS, *ELR_FAULTS, *LIFECYCLE_FAULTS, *DIRECTORY_FAULTS),
             *(*quorum_incidents.FAULTS, *quorum_incidents.REGISTRATION_FAULTS),
         ),
-        set(),
+        {"IS-09"},
     ),
+    "fetch sessions": (fetch_sessions, SESSION_FAULTS, set()),
+    "quorum of controllers": (raft_quorum, RAFT_FAULTS, {"RA-02"}),
     "data plane": (
         data_plane_cluster,
         tuple(fault for fault in replicating_cluster.FAULTS if fault != "committed epoch is ignored"),  # rare in KRaft

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.metadata_log import position
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, then_by_place, with_refs
 from epochaudit.replay.state.quorum import quorum_restarts
 
@@ -28,8 +29,8 @@ def heartbeats(events: DataFrame) -> DataFrame:
       fenced            isFenced of the answers
       current_metadata_offset   the lowest offset of the metadata log that the broker had reached; heartbeat_ref: that heartbeat
       registered_offset   the offset of the first record that registers the broker with this epoch; null: not in the evidence, or
-                        only in a snapshot; registered_ref: that record
-      registered_unfenced   a record with this epoch registers the broker as not fenced: it already was a live broker
+                        a snapshot has it, which does not show its offset; registered_ref: that record
+      registered_unfenced   that record registers the broker as not fenced: it already was a live broker
       begins_again      as in `quorum_restarts`
     """
     rows = of_types(events, HEARTBEAT).where(
@@ -44,10 +45,14 @@ def heartbeats(events: DataFrame) -> DataFrame:
     found = with_refs(found, events, "heartbeat")
     records = of_types(events, REGISTRATION).where(F.col("broker_epoch").isNotNull())
     offset = F.when(~F.coalesce("in_snapshot", F.lit(False)), F.col("metadata_offset"))
+    record = F.struct(
+        position().alias("position"), offset.alias("offset"), ref().alias("ref"), (~F.col("fenced")).alias("unfenced")
+    )
+    first = F.min(record)
     registered = records.groupBy(*_INCARNATION).agg(
-        F.min(offset).alias("registered_offset"),
-        F.min(F.when(offset.isNotNull(), F.struct(offset, ref().alias("ref"))))["ref"].alias("registered_ref"),
-        F.max(F.col("fenced") == F.lit(False)).alias("registered_unfenced"),
+        first["offset"].alias("registered_offset"),
+        F.when(first["offset"].isNotNull(), first["ref"]).alias("registered_ref"),
+        first["unfenced"].alias("registered_unfenced"),
     )
     found = found.join(F.broadcast(registered), list(_INCARNATION), "left")
     found = found.join(F.broadcast(quorum_restarts(events)), "cluster", "left")

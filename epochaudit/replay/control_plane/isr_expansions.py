@@ -28,9 +28,10 @@ from epochaudit.spark.memo import checkpointed
 _SOON_MS: Final = 30_000  # a broker that returns may fetch before its leader receives the UpdateMetadata
 _STARTS: Final = "LEADER_STARTS"
 _EXPANDING: Final = "ISR_EXPANDING"
+_SHRINKING: Final = "ISR_SHRINKING"
 _SKIPPED: Final = "ISR_UPDATE_SKIPPED"
 _BY_METADATA: Final = "LEADER_AND_ISR_SKIPPED"
-_LINES: Final = (_STARTS, "ISR_UPDATED", _EXPANDING, "ISR_SHRINKING", _SKIPPED, _BY_METADATA)
+_LINES: Final = (_STARTS, "ISR_UPDATED", _EXPANDING, _SHRINKING, _SKIPPED, _BY_METADATA)
 JOINS: Final = ("ISR_UPDATED", _EXPANDING, _BY_METADATA)
 _REQUEST: Final = "LEADER_AND_ISR"
 _KEY: Final = ("cluster", "node", "place", "replica_id")
@@ -68,8 +69,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       writes_zookeeper the leader writes ISRs to ZooKeeper itself, as its inter.broker.protocol.version is below 2.7-IV2; null:
                        not in the evidence
       known_live_brokers        live brokers in the last UpdateMetadata that the leader had received, with live_ref
-      live_soon        an UpdateMetadata within half a minute afterwards has the replica as live, or known_live_brokers was
-                       received only in the second before
+      live_soon        an UpdateMetadata within half a minute afterwards has the replica as live, or it was one of the live
+                       brokers within the second before, or no earlier ones are recorded
       known_live_brokers_until  time of the last recorded UpdateMetadata at the leader
     """
     rows = _joins(events).join(F.broadcast(_fetched(events)), list(_KEY), "left")
@@ -174,11 +175,13 @@ def _settled(events: DataFrame) -> DataFrame:
     lines = lines.withColumn("newer", newer | (event_type == _SKIPPED)).where("newer")
     announced = F.lag(F.when(event_type == _EXPANDING, F.col("isr"))).over(by_start)
     repeated = (event_type == _STARTS) & ~F.col("starts") & F.col("partition_epoch").isNotNull()
-    settled = F.when(~event_type.isin(_EXPANDING, _SKIPPED), F.struct("isr"))
+    lines = lines.withColumn("skipped", F.lead(event_type == _SKIPPED).over(by_start))
+    proposed = (event_type == _SHRINKING) & F.coalesce("skipped", F.lit(False))  # ZooKeeper refused it
+    settled = F.when(~event_type.isin(_EXPANDING, _SKIPPED) & ~proposed, F.struct("isr"))
     return lines.select(
         "cluster", "node", "event_type", "time_ms", "topic", "topic_id", "partition", "isr", "partition_epoch", "line_ref", "start",
         F.last(settled, ignorenulls=True).over(before)["isr"].alias("settled"),
-        F.lead(event_type == _SKIPPED).over(by_start).alias("skipped"),
+        "skipped",
         ((event_type.isin(*JOINS) | repeated) & ~F.coalesce(announced == F.col("isr"), F.lit(False))).alias("joins"),
     )  # fmt: skip
 
@@ -316,7 +319,11 @@ def _with_live_brokers(rows: DataFrame, events: DataFrame) -> DataFrame:
         "last_change", F.try_element_at(before, F.lit(-1))
     )
     soon = F.exists(after, lambda t: F.array_contains(t["live_brokers"], F.col("replica_id")))
-    just = F.col("last_change.time_ms") > line_ms - SLACK_MS
+    recent = F.filter(before, lambda t: t["time_ms"] > line_ms - SLACK_MS)
+    earlier = F.try_element_at(F.filter(before, lambda t: t["time_ms"] <= line_ms - SLACK_MS), F.lit(-1))
+    listed = F.exists(recent, lambda t: F.array_contains(t["live_brokers"], F.col("replica_id")))
+    was_live = F.coalesce(F.array_contains(earlier["live_brokers"], F.col("replica_id")), F.lit(True))
+    just = (F.size(recent) > 0) & (listed | was_live)
     return joined.withColumns(
         {
             "known_live_brokers": F.col("last_change.live_brokers"),

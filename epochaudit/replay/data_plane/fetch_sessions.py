@@ -35,7 +35,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
         & is_user_topic()
     )
     epoch = F.col("session_epoch")
-    unlisted = F.when(F.col("in_response") & ~F.col("in_request") & ~F.coalesce("forgotten", F.lit(False)), epoch)
+    unlisted = F.when(F.col("in_response") & ~F.col("in_request"), epoch)
     per_file = rows.groupBy("cluster", "node", "file", "session_id", "topic", "topic_id", "partition").agg(
         F.min(F.when(F.col("in_request"), epoch)).alias("listed_from"),
         F.max(F.when(F.col("in_request"), epoch)).alias("listed_until"),

@@ -51,7 +51,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       ahead, ahead_of, ahead_ref   of Fetches that did not wait, the high watermark that was furthest above the fetch offset, and
                        that offset; null: none was above
       ahead_epoch      the last fetched epoch of that Fetch, else the highest epoch that the follower asked about in this epoch
-      isrs             all recorded ISRs of the leader epoch, and those in the leader's lines about the partition
+      isrs             all recorded ISRs of the leader epoch; if the metadata log does not have all of them, also those in the
+                       leader's lines about the partition, which name no leader epoch
       isrs_complete    no other ISR can have existed: the metadata log has them, and is recorded beyond that Fetch; or LeaderAndIsr
                        requests do, and the leader's lines show its own changes
       start_ref        the line that starts the epoch
@@ -74,6 +75,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     recorded = F.col("recorded") & F.col("log_complete") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
     requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
+    in_log, of_lines = F.coalesce(recorded, F.lit(False)), F.coalesce("recorded_isrs", no_isrs)
     return rows.withColumn("start", start).select(
         *_STEP, "ambiguous_name", none.cast("string").alias("client_id"), none.cast("string").alias("group_id"),
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
@@ -85,7 +87,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
         F.col("furthest.ref").alias("ahead_ref"),
         F.coalesce("furthest.last_fetched_epoch", "asked_epoch").alias("ahead_epoch"),
-        F.concat(F.coalesce("isrs", no_isrs), F.coalesce("recorded_isrs", no_isrs)).alias("isrs"),
+        F.concat(F.coalesce("isrs", no_isrs), F.when(~in_log, of_lines).otherwise(no_isrs)).alias("isrs"),
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip

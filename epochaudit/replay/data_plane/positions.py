@@ -53,6 +53,7 @@ def positions(events: DataFrame) -> DataFrame:
       committed_with         the leader epoch that the coordinator returned with the offset, in words; null unless resumed
       lowest_offset_fetch_epoch   the lowest epoch of all the coordinator's answers with that offset; -1: one has none
       reached_itself         the client read up to the offset, or ListOffsets returned it to the client, at any time
+      at_log_start           the offset is the beginning of the log, by the answer to that fetch
       may_be_reset           before, and not in a leader epoch below position_epoch, ListOffsets returned the offset to the client: a
                              position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils)
       asked                  before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
@@ -248,6 +249,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
             "lowest_offset_fetch_epoch": F.array_min(epochs),
             "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
             | F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
+            "at_log_start": F.coalesce(o <= first["log_start_offset"], F.lit(False)),
             "resumed": F.col("resume").isNotNull(),
             "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
             "group_id": F.coalesce("resume.group_id", F.array_min("resumes")["group_id"]),
@@ -373,7 +375,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
         F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m)).alias(
             "may_be_reset"
         ),
-        _detected().alias("detected"), "lowest_offset_fetch_epoch", "reached_itself",
+        _detected().alias("detected"), "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
         F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
     )  # fmt: skip

@@ -24,7 +24,8 @@ class AnswerOutsideFetchSession(Rule):
     ## What it checks
     An incremental Fetch lists only partitions that change. For the others the broker uses the offset, leader epoch and last
     fetched epoch of the session's earlier requests. If a session's responses contain a partition that their requests did
-    not list, an earlier request of the session must have listed it, and no later request may have forgotten it.
+    not list, an earlier request of the session must have listed it, and no later request, up to the one that is answered, may
+    have forgotten it.
 
     ## Why it matters
     The broker reads the partition at an offset, and fences it by a leader epoch, that the client never stated in this
@@ -35,8 +36,8 @@ class AnswerOutsideFetchSession(Rule):
 
     ## What is allowed
     A broker that has lost a session answers 70 or 71 to the whole request, and the client begins a new session. A forgotten
-    partition may be listed again. FF-01 and FF-02 report that 2.1.0 to 2.4.1 lose the leader epoch in sessions
-    (KAFKA-9338).
+    partition may be listed again; an answer for it before that may be missed. FF-01 and FF-02 report that 2.1.0 to 2.4.1
+    lose the leader epoch in sessions (KAFKA-9338).
 
     ## What to do
     Restart the client or follower of the session: it begins a new one. For a follower, compare its log with the
@@ -61,7 +62,7 @@ class AnswerOutsideFetchSession(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         never_listed = col("listed_from").isNull() | (col("listed_from") > col("answered_from"))
-        forgotten = (col("forgotten_at") < col("answered_until")) & (
+        forgotten = (col("forgotten_at") <= col("answered_until")) & (
             F.coalesce("listed_until", F.lit(-1)) < col("forgotten_at")
         )
         return first_of(

@@ -30,9 +30,10 @@ class HighWatermarkAheadOfIsr(Rule):
     are in LeaderAndIsr requests and, for the leader's own changes, in its server.log.
 
     ## What is allowed
-    A follower that was outside the ISR at any time of the epoch, by any recorded ISR or any of the leader's lines about the
-    partition, is catching up: it passes, whenever that was. A follower whose log has no leader epochs (message format of
-    0.10) truncates to its own high watermark, which may be behind: unverifiable. Not judged are partitions that a Fetch
+    A follower that was outside the ISR at any time of the epoch, by any recorded ISR, is catching up: it passes, whenever that
+    was. The leader's lines about the partition name no epoch. Each of them counts, unless the metadata log has all ISRs of the
+    epoch. A follower whose log has no leader epochs (message format of 0.10) truncates to its own high watermark, which
+    may be behind: unverifiable. Not judged are partitions that a Fetch
     leaves to its session, Fetches without leader epoch (below version 9), and Fetches that waited, because another thread
     of the follower may have fetched meanwhile.
 

@@ -37,10 +37,10 @@ class FetchedBeforeCommittedEpoch(Rule):
     states no leader epoch: the broker's "starts at leader epoch" lines.
 
     ## What is allowed
-    A fetch at the offset that a broker refused with 74 or 75 is fenced. A consumer that had itself read up to the offset
-    may have done so in an earlier run with the same client id, before it got the commit; its OffsetFetch and its fetches at
-    two brokers can't be ordered. A fetch without leader epoch is exposed instead of a violation: Fetch below 9, and
-    Metadata below 9, whose leader epochs are unreliable (KAFKA-9212).
+    A fetch at the offset that a broker refused with 74 or 75 is fenced. A consumer that had itself read up to the offset, or
+    that fetches at the beginning of the log, may have done so in an earlier run with the same client id, before it got the
+    commit; its OffsetFetch and its fetches at two brokers can't be ordered. A fetch without leader epoch is exposed instead
+    of a violation: Fetch below 9, and Metadata below 9, whose leader epochs are unreliable (KAFKA-9212).
 
     ## What to do
     See in `epochaudit timeline TOPIC-PARTITION` whether the group went back or was reset after this fetch. If so, stop
@@ -83,7 +83,7 @@ class FetchedBeforeCommittedEpoch(Rule):
             ),
             passed(recent),
             unverifiable(
-                ~older | col("reached_itself") | col("shared_client_id"),
+                ~older | col("reached_itself") | col("at_log_start") | col("shared_client_id"),
                 "the client may have fetched at the offset before it was told of it",
             ),
             violation(

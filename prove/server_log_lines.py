@@ -1,0 +1,74 @@
+"""Lines of brokers' server.log about ISRs, truncations and high watermarks, without time, level and class."""
+
+from __future__ import annotations
+
+from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated
+
+
+def isr_reset(event: IsrReset, *, with_epochs: bool) -> str:
+    """Partition.handleAlterPartitionError. with_epochs: the ISR has broker epochs (3.5 on)."""
+    refused, added = [*event.refused], [member for member in event.refused if member not in event.isr]
+    committed = f"CommittedPartitionState(isr=Set({', '.join(map(str, event.isr))}), leaderRecoveryState=RECOVERED)"
+    members = f"isr=List({', '.join(map(str, refused))})"
+    if with_epochs:
+        states = ", ".join(f"BrokerState(brokerId={member}, brokerEpoch=-1)" for member in refused)
+        members = f"isrWithBrokerEpoch=List({states})"
+    sent = (
+        f"LeaderAndIsr(leader={event.node}, leaderEpoch={event.leader_epoch}, {members}, leaderRecoveryState=RECOVERED,"
+        f" partitionEpoch={event.partition_epoch})"
+    )
+    kind = f"PendingExpandIsr(newInSyncReplicaId={added[0]}" if added else "PendingShrinkIsr(outOfSyncReplicaIds=Set()"
+    code = {107: "INELIGIBLE_REPLICA", 55: "OPERATION_NOT_ATTEMPTED"}[event.error_code]
+    return (
+        f"[Partition {event.topic}-{event.partition} broker={event.node}] Failed to alter partition to {kind},"
+        f" sentLeaderAndIsr={sent}, leaderRecoveryState=RECOVERED, lastCommittedState={committed}) since the controller rejected the"
+        f" request with {code}. Partition state has been reset to the latest committed state {committed}."
+    )
+
+
+def log_truncated(event: LogTruncated) -> str:
+    """AbstractFetcherThread.maybeTruncateToEpochEndOffsets, 3.1 on."""
+    end = (
+        f"EpochEndOffset(errorCode=0, partition={event.partition}, leaderEpoch={event.diverging_epoch},"
+        f" endOffset={event.diverging_end_offset})"
+    )
+    return (
+        f"[ReplicaFetcher replicaId={event.node}, leaderId={event.leader}, fetcherId=0] Truncating partition"
+        f" {event.topic}-{event.partition} with TruncationState(offset={event.offset}, completed=true) due to leader epoch and"
+        f" offset {end}"
+    )
+
+
+def high_watermark_lowered(event: HighWatermarkLowered, *, unified: bool, bracketed: bool) -> tuple[str, str]:
+    """UnifiedLog.updateHighWatermarkMetadata: text and class. unified: 3.1 on. bracketed: how 3.5 and later print an offset."""
+    name = "UnifiedLog" if unified else "Log"
+    before, after = (
+        f"(offset={offset}{',' if bracketed else ''} segment=[0:{70 * offset}])"
+        for offset in (event.before, event.after)
+    )
+    text = (
+        f"[{name} partition={event.topic}-{event.partition}, dir=/var/kafka] Non-monotonic update of high watermark from {before}"
+        f" to {after}"
+    )
+    return text, f"kafka.log.{name}"
+
+
+def isr_line(event: IsrLine, *, version: tuple[int, ...]) -> str:
+    """Partition, ZkIsrManager: a leader's line about an ISR that it writes to ZooKeeper."""
+    before, isr = (",".join(map(str, one)) for one in (event.before, event.isr))
+    if event.kind == "expanding":
+        text = f"Expanding ISR from {before} to {isr}"
+    elif event.kind == "shrinking":
+        text = (
+            f"Shrinking ISR from {before} to {isr}. Leader: (highWatermark: 40, endOffset: 50). Out of sync replicas:"
+            " (brokerId: 9, endOffset: 30)."
+        )
+    elif event.kind == "skipped":
+        text = f"Cached zkVersion [{event.partition_epoch}] not equal to that in zookeeper, skip updating ISR"
+    elif version < (2, 8):
+        text = f"ISR updated to [{isr}] and zkVersion updated to [{event.partition_epoch}]"
+    elif version < (3, 3):
+        text = f"ISR updated to {isr} and version updated to [{event.partition_epoch}]"
+    else:
+        text = f"ISR updated to {isr}  and version updated to {event.partition_epoch}"
+    return f"[Partition {event.topic}-{event.partition} broker={event.node}] {text}"
