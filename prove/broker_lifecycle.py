@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from prove.history import AlterPartition, Heartbeat, History, IsrReset, IsrUpdated, ProcessStarts
 from prove.quorum_cluster import BROKERS, CONTROLLER, Partition
-from prove.quorum_incidents import EventfulQuorum
+from prove.quorum_incidents import QuorumWithIncidents
 
 TAKES_OUT_INCARNATIONS: Final = 22
 """metadata.version of 4.0: since then a registration takes the former incarnation out of the ISRs (KAFKA-18106)."""
@@ -32,7 +32,7 @@ LIFECYCLE_FAULTS: Final = (
 
 
 @dataclass
-class LifecycleCluster(EventfulQuorum):
+class LifecycleCluster(QuorumWithIncidents):
     """The cluster and its history so far. logged: brokers whose server.log is recorded.
 
     resets: (broker, topic id, partition, leader epoch) of ISRs that leaders took back. begun: steps are taken.

@@ -107,7 +107,7 @@ class GroupCluster(CoordinatorCluster):
         return {name: (deepcopy(written), written) for name, (_, written) in stored.items() if written is not None}
 
     def resigned(self, memory: Groups) -> None:
-        """Whoever waits is told to look for another coordinator."""
+        """Requests that wait are answered to look for another coordinator."""
         for group, _ in memory.values():
             for request in (*group.joining.values(), *group.syncing.values()):
                 request.error_code = NOT_COORDINATOR

@@ -25,7 +25,7 @@ REGISTRATION_FAULTS: Final = ("both incarnations obeyed",)
 
 
 @dataclass
-class EventfulQuorum(QuorumCluster):
+class QuorumWithIncidents(QuorumCluster):
     """The cluster and its history so far. terms: the offsets at which raft epochs begin. completes: a reassignment is due."""
 
     terms: list[int] = field(default_factory=list)
@@ -157,4 +157,4 @@ class EventfulQuorum(QuorumCluster):
 
 def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of a KRaft cluster. faulty: breaches are planted."""
-    return EventfulQuorum(name, release, choices, faulty).run(steps)
+    return QuorumWithIncidents(name, release, choices, faulty).run(steps)

@@ -363,8 +363,8 @@ class RaftQuorum:
     def _learn(self, node: Controller, leader: Controller, answer: RaftRequest) -> None:
         if answer.error_code == 0 and answer.diverging is not None:
             epoch, end = answer.diverging
-            kept = [n for n, one in enumerate(node.log) if one.epoch <= epoch]
-            del node.log[min(end, kept[-1] + 1 if kept else 0) :]
+            matching = [n for n, one in enumerate(node.log) if one.epoch <= epoch]
+            del node.log[min(end, matching[-1] + 1 if matching else 0) :]
         elif answer.error_code == 0:
             node.log += leader.log[answer.offset :]
         elif answer.answered_epoch > node.epoch or (answer.answered_epoch == node.epoch and node.leader == -1):

@@ -272,8 +272,8 @@ class TransactionCluster(CoordinatorCluster):
             request.codes = tuple((p, 0 if p in one.partitions else ABORTABLE) for p in partitions)
             return
         if one.state != ONGOING or not {*partitions} <= {*one.partitions}:
-            kept = one.partitions if one.state == ONGOING else ()
-            one.state, one.partitions = ONGOING, tuple(dict.fromkeys((*kept, *partitions)))
+            unchanged = one.partitions if one.state == ONGOING else ()
+            one.state, one.partitions = ONGOING, tuple(dict.fromkeys((*unchanged, *partitions)))
             one.bumps = request.version >= 5
             code = self._written(node, name, one)
         request.codes = tuple((partition, code) for partition in partitions)

@@ -46,7 +46,7 @@ FAULTS: Final = (
 )
 
 
-class EventfulCluster(ZooKeeperCluster):
+class ZooKeeperWithIncidents(ZooKeeperCluster):
     """The cluster and its history so far."""
 
     def faults(self) -> tuple[str, ...]:
@@ -215,4 +215,4 @@ class EventfulCluster(ZooKeeperCluster):
 
 def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of a ZooKeeper-mode cluster. faulty: breaches are planted."""
-    return EventfulCluster(name, release, choices, faulty).run(steps)
+    return ZooKeeperWithIncidents(name, release, choices, faulty).run(steps)

@@ -139,8 +139,8 @@ def be05(history: History) -> Judged:
             and (later.error_code == 0 and later.arrived > event.at)
             for later in history.events
         )
-        lives = before is not None and not before.fenced
-        yield (VIOLATION if lives and obeyed else PASS), place(event)
+        is_registered = before is not None and not before.fenced
+        yield (VIOLATION if is_registered and obeyed else PASS), place(event)
 
 
 DUPLICATE_BROKER_REGISTRATION: Final = 101

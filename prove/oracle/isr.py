@@ -298,7 +298,7 @@ def is17(history: History) -> Judged:
     for one in asked(history):
         request, partition = one.request, one.partition
         code = request.partition_error
-        if request.recovery != 1 or code not in (0, 42):
+        if request.recovery != 1 or code not in (*MADE, 42):
             continue
         if len(request.new_isr) > 1:
             yield (FENCED if code == 42 else VIOLATION), one.subject

@@ -27,7 +27,7 @@ LEADER_EPOCHS = 3
 
 
 @dataclass(frozen=True)
-class Told:
+class Received:
     """An accepted LeaderAndIsr or UpdateMetadata of a partition. process: how many starts of the broker came before it."""
 
     request: Control
@@ -45,7 +45,7 @@ class Stopped:
     """An accepted StopReplica of a partition, with what its broker's log has before and after it.
 
     held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
-    announced: since the last LeaderAndIsr the broker was told that the topic is being deleted. ids: topic ids of the name, in the order in
+    announced: since the last LeaderAndIsr the broker received that the topic is being deleted. ids: topic ids of the name, in the order in
     which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
     treats the partition as living, and is not out of date.
     """
@@ -54,12 +54,12 @@ class Stopped:
     stop: Stop
     process: int
     shuts_down: bool
-    held: Told | None
-    published: Told | None
+    held: Received | None
+    published: Received | None
     announced: bool
     ids: tuple[str, ...]
     deleted_before: bool
-    next: Told | None
+    next: Received | None
 
     @property
     def meets_successor(self) -> bool:
@@ -69,7 +69,7 @@ class Stopped:
         return self.held.state.topic_id != self.ids[0] if self.ids else self.deleted_before
 
 
-def _told(history: History, node: int, name: TopicPartition) -> Iterator[Told]:
+def _received(history: History, node: int, name: TopicPartition) -> Iterator[Received]:
     process = 0
     for event in history.of(node):
         process += isinstance(event, ProcessStarts)
@@ -78,7 +78,7 @@ def _told(history: History, node: int, name: TopicPartition) -> Iterator[Told]:
         codes = event.codes or (0,) * len(event.partitions)
         for state, code in zip(event.partitions, codes, strict=True):
             if isinstance(state, State) and state.name == name and code == 0:
-                yield Told(event, state, process)
+                yield Received(event, state, process)
 
 
 def _stopped(history: History) -> Iterator[Stopped]:
@@ -95,8 +95,8 @@ def _stopped(history: History) -> Iterator[Stopped]:
 
 
 def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down: bool) -> Stopped:
-    told = [*_told(history, event.node, stop.name)]
-    before = [one for one in told if one.request.id < event.id]
+    received = [*_received(history, event.node, stop.name)]
+    before = [one for one in received if one.request.id < event.id]
     accepted = [one for one in before if one.request.api == LEADER_AND_ISR]
     deleted = [
         one.id
@@ -112,7 +112,7 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     else:
         announced = bool(published) and published[-1].deletes
     ids = dict.fromkeys(one.state.topic_id for one in before if one.state.topic_id)
-    after = [one for one in told if one.request.id > event.id and not one.deletes and not _is_old(one, told)]
+    after = [one for one in received if one.request.id > event.id and not one.deletes and not _is_old(one, received)]
     return Stopped(
         event, stop, process, shuts_down, held, published[-1] if published else None, announced, tuple(ids),
         held is not None and any(one.deletes and one.request.id < held.request.id for one in before),
@@ -120,19 +120,19 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     )  # fmt: skip
 
 
-def _is_old(one: Told, told: list[Told]) -> bool:
+def _is_old(one: Received, received: list[Received]) -> bool:
     """Its leader epoch is below that of the LeaderAndIsr which the process had accepted last, of the same topic."""
-    before = [other for other in told if other.request.id < one.request.id and other.request.api == LEADER_AND_ISR]
+    before = [other for other in received if other.request.id < one.request.id and other.request.api == LEADER_AND_ISR]
     if not before or before[-1].process != one.process:
         return False
     last = before[-1]
-    deleted = any(last.request.id < other.request.id < one.request.id and other.deletes for other in told)
+    deleted = any(last.request.id < other.request.id < one.request.id and other.deletes for other in received)
     return (
         one.state.leader_epoch < last.state.leader_epoch and one.state.topic_id == last.state.topic_id and not deleted
     )
 
 
-def _lives_on(history: History, one: Stopped) -> bool:
+def _is_alive_afterwards(history: History, one: Stopped) -> bool:
     """The topic of the replica is known to exist after the request, or nothing tells that it was ever deleted."""
     assert one.held is not None
     held, request = one.held.state, one.held.request
@@ -141,7 +141,7 @@ def _lives_on(history: History, one: Stopped) -> bool:
 
 
 def sr03(history: History) -> Judged:
-    """-2 is for topics that are being deleted, and -1 from a controller that has told the broker no leader epoch of the partition."""
+    """-2 is for topics that are being deleted, and -1 from a controller that has sent the broker no leader epoch of the partition."""
     for one in _stopped(history):
         if (
             one.request.version < LEADER_EPOCHS
@@ -151,7 +151,7 @@ def sr03(history: History) -> Judged:
             continue
         epoch = one.request.controller_epoch
         if one.stop.leader_epoch == EPOCH_DURING_DELETE:
-            wrong = one.held is not None and _lives_on(history, one)
+            wrong = one.held is not None and _is_alive_afterwards(history, one)
             breach = EXPOSED if one.meets_successor else VIOLATION
             verdict = PASS if one.announced else breach if wrong else UNVERIFIABLE
         else:
@@ -165,13 +165,13 @@ def sr03(history: History) -> Judged:
 
 
 def sr04(history: History) -> Judged:
-    """A StopReplica without leader epochs does not stop a replica that the broker was told to have, and is to keep."""
+    """A StopReplica without leader epochs does not stop a replica that the broker was sent, and is to keep."""
     for one in _stopped(history):
         if one.request.version >= LEADER_EPOCHS:
             continue
         node = one.request.node
-        others = [told for told in (one.published, one.next) if told is not None]
-        moved = any(node not in told.state.replicas for told in others)
+        others = [received for received in (one.published, one.next) if received is not None]
+        moved = any(node not in received.state.replicas for received in others)
         if one.announced or moved or one.shuts_down or (one.held is not None and node not in one.held.state.replicas):
             verdict = PASS
         elif one.held is None or one.held.process != one.process or not others:
@@ -186,5 +186,5 @@ def sr07(history: History) -> Judged:
     for one in _stopped(history):
         if one.request.version < LEADER_EPOCHS or one.stop.leader_epoch != EPOCH_DURING_DELETE or not one.stop.delete:
             continue
-        lives = one.meets_successor and _lives_on(history, one)
-        yield (PASS if not one.meets_successor else EXPOSED if lives else UNVERIFIABLE), place(one.request, one.stop)
+        survives = one.meets_successor and _is_alive_afterwards(history, one)
+        yield (PASS if not one.meets_successor else EXPOSED if survives else UNVERIFIABLE), place(one.request, one.stop)

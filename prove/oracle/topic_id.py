@@ -145,22 +145,22 @@ def ti06(history: History) -> Judged:
 
 
 def _begun_again(history: History, before: Decision, event: Decision) -> str:
-    """What the controller's own broker is told between the two states, and from a second after the second one."""
+    """What the controller's own broker receives between the two states, and from a second after the second one."""
     assert event.state is not None
-    told = [(request, one) for request, one in stated(history, event.node) if one.topic == event.state.topic]
+    received = [(request, one) for request, one in stated(history, event.node) if one.topic == event.state.topic]
     since = before.id
     if before.node != event.node:
         elected = (one.id for one in history.of(event.node) if isinstance(one, Elected) and one.id < event.id)
         since = max(elected)
-    former = {one.topic_id for request, one in told if request.id < since}
-    latter = [(request, one.topic_id) for request, one in told if request.id > since]
+    former = {one.topic_id for request, one in received if request.id < since}
+    latter = [(request, one.topic_id) for request, one in received if request.id > since]
     if any(topic_id not in former for _, topic_id in latter if topic_id):
         return PASS
     if not any(topic_id for _, topic_id in latter):
         ordinals = [identity_at(history, event.node, id, event.state.topic) for id in (since, len(history.events))]
         if None not in ordinals and ordinals[0] != ordinals[1]:
             return PASS
-    if any(since < request.id < event.id and one.leader == LEADER_DURING_DELETE for request, one in told):
+    if any(since < request.id < event.id and one.leader == LEADER_DURING_DELETE for request, one in received):
         return PASS
     same = any(topic_id and request.at > event.at + IN_FLIGHT_MS for request, topic_id in latter)
     return VIOLATION if same and before.node == event.node else UNVERIFIABLE

@@ -1,6 +1,6 @@
-"""Which topic a name stands for, at a broker and at a time: by topic id, or before 2.8 by the deletions that the broker was told of.
+"""Which topic a name stands for, at a broker and at a time: by topic id, or before 2.8 by the deletions that the broker received.
 
-Without ids, two brokers' topics of a name are told apart by their ordinal, if each had as many as controllers created.
+Without ids, two brokers' topics of a name are distinguished by their ordinal, if each had as many as controllers created.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def identity_at(history: History, node: int, before: int, topic: str) -> Identit
 
 
 def is_deleted(history: History, node: int, request: int, state: State) -> bool:
-    """Some broker was told that the topic of a state is being deleted: the state of a broker's request."""
+    """Some broker received that the topic of a state is being deleted: the state of a broker's request."""
     own = (state.topic_id, None) if state.topic_id else identity_at(history, node, request + 1, state.topic)
-    for told, other in stated(history):
+    for received, other in stated(history):
         if other.leader != LEADER_DURING_DELETE:
             continue
         if state.topic_id:
             if other.topic_id == state.topic_id:
                 return True
         elif other.topic == state.topic:
-            one = identity_at(history, told.node, told.id + 1, state.topic)
+            one = identity_at(history, received.node, received.id + 1, state.topic)
             if own is None or one is None or one == own:
                 return True
     return False

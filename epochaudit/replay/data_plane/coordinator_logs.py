@@ -56,7 +56,7 @@ def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     state = F.struct("by", "gaps")
     begins = epochs.withColumn("begins", ~F.lag(state).over(in_order).eqNullSafe(state)).where("begins")
     of_node = Window.partitionBy("cluster", "topic_key", "partition", "by").orderBy("leader_epoch")
-    again = begins.withColumn("reign", F.row_number().over(of_node)).where(F.col("reign") > 1)
+    again = begins.withColumn("times_led", F.row_number().over(of_node)).where(F.col("times_led") > 1)
     begun = F.struct(F.col("start_ref.time_ms").alias("begun_ms"))
     returns = again.groupBy("cluster", F.col("by").alias("node")).agg(F.collect_list(begun).alias("returns"))
     return rows.join(F.broadcast(returns), ["cluster", "node"], "left")
