@@ -169,7 +169,7 @@ def _placed(events: DataFrame) -> DataFrame:
     by_time = Window.partitionBy("cluster", "node").orderBy(
         "started_ms", F.col("is_request").cast("int"), "file_order", "byte_offset"
     )
-    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", F.col("own_ref").alias("ref")))
+    rows = _anchored(rows, F.struct(line.alias("line"), "time_ms", "controller_epoch", F.col("own_ref").alias("ref")))
     nearest = F.last(F.when(F.col("is_line"), line), ignorenulls=True).over(by_time)
     return rows.withColumns(
         {
@@ -206,9 +206,13 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
     )
     earliest_ms = F.col("arrival_ms") - _WRITING_LAG_MS  # each controller counts correlation ids from 0
     stops = F.when(F.col("api") == "STOP_REPLICA", F.col("caused"))
-    of_request = F.coalesce(
-        *(F.when(found["time_ms"] >= earliest_ms, found) for found in (F.col("handled"), F.col("opened"), stops))
-    )
+
+    def own(found: Column) -> Column:
+        """A line of another controller epoch belongs to a request of the same controller, elected before, with the same correlation id."""
+        of_epoch = F.coalesce(found["controller_epoch"] == F.col("controller_epoch"), F.lit(True))
+        return F.when((found["time_ms"] >= earliest_ms) & of_epoch, found)
+
+    of_request = F.coalesce(*map(own, (F.col("handled"), F.col("opened"), stops)))
     lately = F.col("caused.time_ms") >= F.col("time_ms") - _STARTING_MS
     of_start = F.when(event_type.isin(*STARTS) & lately, F.col("caused"))
     return rows.withColumns(
