@@ -23,7 +23,7 @@ MOST_PRINTED: Final = 40
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--histories", default=50_000, show_default=True, help="How many histories.")
 @click.option("--seed", default=1, show_default=True, help="The first history's seed; the others count from it.")
-@click.option("--batch", default=500, show_default=True, help="Histories per audit.")
+@click.option("--batch", default=1000, show_default=True, help="Histories per audit.")
 @click.option("--steps", default=14, show_default=True, help="The most steps that a history takes.")
 @click.option("--minutes", type=float, help="Begin no batch after this many minutes.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the figures here, as JSON, after each batch.")
