@@ -5,6 +5,7 @@
                      └──────────────► oracle ───────────► verdicts ──┘
 
 * `history.py`: events of one cluster as dataclasses, each with its host's own clock.
+* `simulation.py`: what all simulators have: a clock, a `Random`, and the history so far.
 * `zookeeper_cluster.py`, `zookeeper_incidents.py`, `zookeeper_isr.py`, `quorum_cluster.py`, `quorum_incidents.py`,
   `broker_lifecycle.py`, `log_directories.py`, `raft_quorum.py`, `replicating_cluster.py`, `data_plane_cluster.py`,
   `zookeeper_data_plane.py`, `fetch_sessions.py`, `consumer.py`: state machines of controllers, brokers and clients. A `Random` makes

@@ -11,10 +11,10 @@ from random import Random
 from typing import Final
 
 from prove.history import History, ProcessStarts, Release, SessionFetch
+from prove.simulation import Simulation
 
 BROKER: Final = 1
 PARTITIONS: Final = range(5)
-BEGIN_MS: Final = 1_770_000_000_000
 CLIENTS: Final = ("billing", "audit", "broker-2-fetcher-0")
 
 RELEASES: Final = (
@@ -43,29 +43,11 @@ class Session:
 
 
 @dataclass
-class SessionBroker:
+class SessionBroker(Simulation):
     """The broker and its history so far."""
 
-    name: str
-    release: Release
-    choices: Random
-    faulty: bool
-    now: int = BEGIN_MS
     sessions: dict[str, Session] = field(default_factory=dict)
-    correlation: int = 0
-    fault: str | None = None
     lossy: bool = False
-
-    def __post_init__(self) -> None:
-        """Begin the history."""
-        self.history = History(self.name, self.release)
-
-    def takes(self, fault: str) -> bool:
-        if self.fault != fault:
-            return False
-        self.fault = None
-        self.history.faults.append(fault)
-        return True
 
     def start(self) -> None:
         """The broker's process starts: it has no session."""

@@ -23,10 +23,10 @@ from prove.history import (
     Record,
     Release,
 )
+from prove.simulation import Simulation
 
 CONTROLLER: Final = 100
 BROKERS: Final = (1, 2, 3, 4)
-BEGIN_MS: Final = 1_770_000_000_000
 NO_BUMP_ON_SHRINK: Final = 12
 DIRECTORIES: Final = 17
 REPLICA_EPOCHS: Final = 10
@@ -120,14 +120,9 @@ class Partition:
 
 
 @dataclass
-class QuorumCluster:
+class QuorumCluster(Simulation):
     """The cluster and its history so far. choices decides all that is not determined."""
 
-    name: str
-    release: Release
-    choices: Random
-    faulty: bool
-    now: int = BEGIN_MS
     skew: int = 0
     end: int = 0
     registrations: dict[int, Registration] = field(default_factory=dict)
@@ -137,29 +132,9 @@ class QuorumCluster:
     removed: list[Partition] = field(default_factory=list)
     topics_made: int = 0
     quorum_epoch: int = 1
-    correlation: int = 0
-    fault: str | None = None
     ended: bool = False
     unclean: dict[str, bool] = field(default_factory=dict)
     min_isr: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Begin the history."""
-        self.history = History(self.name, self.release)
-
-    def pass_time(self, low: int, high: int) -> None:
-        """Let some milliseconds pass."""
-        self.now += self.choices.randint(low, high)
-
-    def takes(self, fault: str) -> bool:
-        if self.fault != fault:
-            return False
-        self.fault = None
-        self.history.faults.append(fault)
-        return True
-
-    def _next(self) -> int:
-        return len(self.history.events)
 
     # -- records
 

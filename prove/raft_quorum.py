@@ -12,10 +12,10 @@ from random import Random
 from typing import Any, Final
 
 from prove.history import FETCH, History, ProcessStarts, RaftRequest, RaftTransition, Record, Release
+from prove.simulation import Simulation
 
 VOTERS: Final = (101, 102, 103)
 OBSERVERS: Final = (1, 2)
-BEGIN_MS: Final = 1_770_000_000_000
 VOTE: Final = "VOTE"
 BEGIN: Final = "BEGIN_QUORUM_EPOCH"
 END: Final = "END_QUORUM_EPOCH"
@@ -74,39 +74,14 @@ class Controller:
 
 
 @dataclass
-class RaftQuorum:
+class RaftQuorum(Simulation):
     """The quorum and its history so far. delayed: requests that have not arrived yet."""
 
-    name: str
-    release: Release
-    choices: Random
-    faulty: bool
-    now: int = BEGIN_MS
     nodes: dict[int, Controller] = field(default_factory=dict)
     delayed: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)
     voters: list[int] = field(default_factory=lambda: [*VOTERS])
-    correlation: int = 0
     committed: int = 0
     cluster: int = 0
-    fault: str | None = None
-
-    def __post_init__(self) -> None:
-        """Begin the history."""
-        self.history = History(self.name, self.release)
-
-    def pass_time(self, low: int, high: int) -> None:
-        """Let some milliseconds pass."""
-        self.now += self.choices.randint(low, high)
-
-    def takes(self, fault: str) -> bool:
-        if self.fault != fault:
-            return False
-        self.fault = None
-        self.history.faults.append(fault)
-        return True
-
-    def _next(self) -> int:
-        return len(self.history.events)
 
     def moves(self, node: Controller, state: str, leader: int = -1) -> None:
         """QuorumState.durableTransitionTo: a node changes its state."""

@@ -38,9 +38,9 @@ from prove.history import (
     TopicPartition,
 )
 from prove.replica_log import Log
+from prove.simulation import BEGIN_MS
 
 BROKERS: Final = (1, 2, 3)
-BEGIN_MS: Final = 1_770_000_000_000
 FETCHES_FROM_FOLLOWERS: Final = 11
 """The first Fetch that lets a consumer read from a follower (KIP-392)."""
 LEADER_EPOCHS: Final = 3

@@ -23,11 +23,11 @@ from prove.history import (
     Start,
     State,
 )
+from prove.simulation import Simulation
 
 LEADER: Final = 1
 CONTROLLER: Final = 4
 REPLICAS: Final = (1, 2, 3)
-BEGIN_MS: Final = 1_770_000_000_000
 TOPIC: Final = "orders"
 ANNOUNCES: Final = "2.6.3"
 PROTOCOL: Final = "inter.broker.protocol.version"
@@ -40,31 +40,15 @@ RELEASES: Final = (
 
 
 @dataclass
-class ZooKeeperLeader:
+class ZooKeeperLeader(Simulation):
     """The leader and its history so far. live: brokers that the controller lists. sent: those of its last UpdateMetadata."""
 
-    name: str
-    release: Release
-    choices: Random
-    now: int = BEGIN_MS
     isr: tuple[int, ...] = REPLICAS
     version: int = 0
     leader_epoch: int = 0
-    correlation: int = 0
     live: frozenset[int] = frozenset((*REPLICAS, CONTROLLER))
     sent: frozenset[int] = frozenset()
     protocol: str | None = None
-
-    def __post_init__(self) -> None:
-        """Begin the history."""
-        self.history = History(self.name, self.release)
-
-    def pass_time(self, low: int, high: int) -> None:
-        """Let some milliseconds pass."""
-        self.now += self.choices.randint(low, high)
-
-    def _next(self) -> int:
-        return len(self.history.events)
 
     # -- the controller
 
@@ -185,4 +169,4 @@ class ZooKeeperLeader:
 def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of a leader that writes its ISRs to ZooKeeper. It has no planted breaches: what it does wrong is its release's."""
     del faulty
-    return ZooKeeperLeader(name, release, choices).run(steps)
+    return ZooKeeperLeader(name, release, choices, faulty=False).run(steps)
