@@ -79,7 +79,7 @@ class CoordinatorCluster(QuorumCluster):
         return self.choices.random() < probability
 
     def sent(self, event: Sent, *ends: object) -> Sent:
-        """A request arrives at its node. ends: the client's process, and what else tells its connections apart."""
+        """A request arrives at its node. ends: the client's process, and what else distinguishes its connections."""
         one = self.connections.setdefault((event.node, *ends), [51_000 + len(self.history.events), -1])
         one[1] += 1
         event.connection, event.correlation_id = one

@@ -89,7 +89,7 @@ class DirectoriesCluster(LifecycleCluster):
         self.known = {broker: known for broker, known in self.known.items() if broker in self.registrations}
 
     def lose_disk(self) -> None:
-        """A disk fails. The broker's next heartbeat tells the controller, which moves the replicas away, unless it was the last one."""
+        """A disk fails. The broker reports it with its next heartbeat, and the controller moves the replicas away, but for the last one."""
         able = [b for b, one in self.registrations.items() if one.active and len(self.known.get(b, [])) > 1]
         if not able:
             return

@@ -6,6 +6,7 @@ import re
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
+from lab.load import Load
 from lab.processes import wait_for
 from lab.releases import ZOOKEEPER
 from lab.scenario import scenario
@@ -24,18 +25,11 @@ def migration(cluster: Cluster) -> Expected:
     """
     brokers, settings = cluster.layout.brokers, cluster.settings
     (controller,) = cluster.controller_ids
-    cluster.create("orders", "1,2,3/2,3,1/3,1,2", min_insync_replicas=2)
-    shop = cluster.producer("shop", [f"orders-{one}" for one in range(len(brokers))], "all")
-    cluster.consumer("billing", ["orders"])
-    cluster.consumer("shipping", ["orders"], group="shipping")
-    shop.tell("run")
+    load = Load(cluster)
 
     def goes_on() -> None:
-        for partition in range(len(brokers)):
-            cluster.wait_for_isr("orders", brokers, partition)
-        shop.wait("acknowledged", len(shop.events("acknowledged")) + 15)
-        for partition in range(len(brokers)):
-            cluster.admin(f"elect preferred orders {partition}", may_fail=True)
+        load.goes_on()
+        load.elect_preferred()
 
     goes_on()
     node = cluster.nodes[controller]
@@ -52,5 +46,5 @@ def migration(cluster: Cluster) -> Expected:
         goes_on()
     cluster.restart(controller, settings.with_kraft(controller))
     goes_on()
-    shop.tell("halt")
+    load.halt()
     return Expected()

@@ -133,7 +133,7 @@ def _is_old(one: Received, received: list[Received]) -> bool:
 
 
 def _is_alive_afterwards(history: History, one: Stopped) -> bool:
-    """The topic of the replica is known to exist after the request, or nothing tells that it was ever deleted."""
+    """The topic of the replica is known to exist after the request, or nothing shows that it was ever deleted."""
     assert one.held is not None
     held, request = one.held.state, one.held.request
     same = one.next is not None and one.next.state.topic_id == held.topic_id

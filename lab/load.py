@@ -1,0 +1,36 @@
+"""A load that goes on while a scenario changes the cluster: a producer with acks=all, a consumer, and a group."""
+
+from __future__ import annotations
+
+from lab.cluster import Client, Cluster
+
+TOPIC = "orders"
+BETWEEN = 15  # acknowledged records between two changes
+
+
+class Load:
+    """Clients of a topic with a partition per broker, each broker the preferred leader of one. They go on until `halt`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        brokers = cluster.layout.brokers
+        self._cluster, self._partitions = cluster, range(len(brokers))
+        order = [[brokers[(first + at) % len(brokers)] for at in self._partitions] for first in self._partitions]
+        cluster.create(TOPIC, "/".join(",".join(map(str, replicas)) for replicas in order), min_insync_replicas=2)
+        self._shop: Client = cluster.producer("shop", [f"{TOPIC}-{one}" for one in self._partitions], "all")
+        cluster.consumer("billing", [TOPIC])
+        cluster.consumer("shipping", [TOPIC], group="shipping")
+        self._shop.tell("run")
+
+    def goes_on(self) -> None:
+        """Until all replicas are in sync, and some more records were acknowledged."""
+        for partition in self._partitions:
+            self._cluster.wait_for_isr(TOPIC, self._cluster.layout.brokers, partition)
+        self._shop.wait("acknowledged", len(self._shop.events("acknowledged")) + BETWEEN)
+
+    def elect_preferred(self) -> None:
+        """Elect the preferred leaders; it fails where they lead already."""
+        for partition in self._partitions:
+            self._cluster.admin(f"elect preferred {TOPIC} {partition}", may_fail=True)
+
+    def halt(self) -> None:
+        self._shop.tell("halt")
