@@ -7,12 +7,14 @@ the consumer of `consumer`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from prove.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
 from prove.history import (
     FETCH,
+    KRAFT_DATA_PLANE,
     LIST_OFFSETS,
     NO_EPOCH,
     NO_LEADER,
@@ -40,12 +42,13 @@ from prove.replicating_cluster import (
 
 CLIENTS: Final = ("prober", "lag-exporter")
 
+KRAFT_RELEASE: Final = partial(Release, KRAFT_DATA_PLANE, family="kraft", offset_for_leader_epoch=4)
 RELEASES: Final = (
-    Release("3.3.2", "kraft", 0, 0, 0, 13, 7, 4, metadata_version=7, alter_partition=2, produce=9, metadata=12),
-    Release("3.5.2", "kraft", 0, 0, 0, 15, 8, 4, metadata_version=11, alter_partition=3, produce=9, metadata=12),
-    Release("3.9.1", "kraft", 0, 0, 0, 17, 9, 4, metadata_version=21, alter_partition=3, produce=11, metadata=12),
+    KRAFT_RELEASE("3.3.2", fetch=13, list_offsets=7, metadata_version=7, alter_partition=2, produce=9, metadata=12),
+    KRAFT_RELEASE("3.5.2", fetch=15, list_offsets=8, metadata_version=11, produce=9, metadata=12),
+    KRAFT_RELEASE("3.9.1", fetch=17, list_offsets=9, metadata_version=21, produce=11, metadata=12),
     # its Fetch is that of clients of 3.9
-    Release("4.1.2", "kraft", 0, 0, 0, 17, 10, 4, metadata_version=25, alter_partition=3, produce=13, metadata=13),
+    KRAFT_RELEASE("4.1.2", fetch=17, list_offsets=10, metadata_version=25, produce=13, metadata=13),
 )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from prove.history import History, ProcessStarts, Release, SessionFetch
+from prove.history import FETCH_SESSIONS, History, ProcessStarts, Release, SessionFetch
 from prove.simulation import Simulation
 
 BROKER: Final = 1
@@ -18,9 +18,9 @@ PARTITIONS: Final = range(5)
 CLIENTS: Final = ("billing", "audit", "broker-2-fetcher-0")
 
 RELEASES: Final = (
-    Release("2.8.2", "json", fetch=12, sessions=True),
-    Release("3.9.1", "json", fetch=17, sessions=True),
-    Release("4.1.2", "kraft", fetch=17, sessions=True),
+    Release(FETCH_SESSIONS, "2.8.2", "json", fetch=12),
+    Release(FETCH_SESSIONS, "3.9.1", "json", fetch=17),
+    Release(FETCH_SESSIONS, "4.1.2", "kraft", fetch=17),
 )
 SESSION_FAULTS: Final = (
     "partition answered that was never listed",

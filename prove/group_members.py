@@ -36,14 +36,14 @@ from prove.group_coordinators import (
     UNKNOWN_MEMBER,
     GroupCluster,
 )
-from prove.history import OFFSET_COMMIT, History, Release
+from prove.history import GROUP_MEMBERS, OFFSET_COMMIT, History, Release
 
 RELEASES: Final = (
-    Release("3.3.2", "kraft", metadata_version=7, coordinates=TOPIC),
-    Release("3.9.1", "kraft", metadata_version=21, coordinates=TOPIC),
-    Release("4.1.2", "kraft", metadata_version=25, coordinates=TOPIC),
-    Release("4.2.1", "kraft", metadata_version=27, coordinates=TOPIC),
-    Release("4.3.1", "kraft", metadata_version=30, coordinates=TOPIC),
+    Release(GROUP_MEMBERS, "3.3.2", "kraft", metadata_version=7),
+    Release(GROUP_MEMBERS, "3.9.1", "kraft", metadata_version=21),
+    Release(GROUP_MEMBERS, "4.1.2", "kraft", metadata_version=25),
+    Release(GROUP_MEMBERS, "4.2.1", "kraft", metadata_version=27),
+    Release(GROUP_MEMBERS, "4.3.1", "kraft", metadata_version=30),
 )
 FAULTS: Final = {
     "former generation is obeyed": 0.8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import ModuleType
 from typing import Final
 
 from prove import (
@@ -17,58 +18,58 @@ from prove import (
     zookeeper_incidents,
     zookeeper_isr,
 )
-from prove.history import History, Release
-
-KINDS: Final = (
-    zookeeper_incidents.RELEASES,
-    log_directories.RELEASES,
-    data_plane_cluster.RELEASES,
-    zookeeper_data_plane.RELEASES,
-    raft_quorum.RELEASES,
-    fetch_sessions.RELEASES,
-    zookeeper_isr.RELEASES,
+from prove.history import (
+    CONTROLLER_QUORUM,
+    FETCH_SESSIONS,
+    GROUP_MEMBERS,
+    ISR_IN_ZOOKEEPER,
+    KRAFT,
+    KRAFT_DATA_PLANE,
+    PRODUCERS,
+    SHARE_GROUPS,
+    ZOOKEEPER,
+    ZOOKEEPER_DATA_PLANE,
+    History,
+    Release,
 )
-COORDINATORS: Final = (producers, group_members, share_coordinators)
+
+KINDS: Final[tuple[str, ...]] = (
+    ZOOKEEPER, KRAFT, KRAFT_DATA_PLANE, ZOOKEEPER_DATA_PLANE, CONTROLLER_QUORUM, FETCH_SESSIONS, ISR_IN_ZOOKEEPER,
+)  # fmt: skip
+COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-RELEASES: Final = (
-    {f"{release.version} {release.protocol}".strip(): release for release in zookeeper_incidents.RELEASES}
-    | {f"KRaft {release.version}{' with ELR' * release.elr}": release for release in log_directories.RELEASES}
-    | {f"data plane {release.version}": release for release in data_plane_cluster.RELEASES}
-    | {f"fetch sessions {release.version}": release for release in fetch_sessions.RELEASES}
-    | {f"ISR in ZooKeeper {release.version}": release for release in zookeeper_isr.RELEASES}
-    | {f"quorum {release.version}": release for release in raft_quorum.RELEASES}
-    | {f"ZooKeeper data plane {release.version}": release for release in zookeeper_data_plane.RELEASES}
-    | {f"{release.coordinates} {release.version}": release for module in COORDINATORS for release in module.RELEASES}
-)
-"""Name -> release, of all kinds of clusters."""
+SIMULATORS: Final[dict[str, ModuleType]] = {
+    ZOOKEEPER: zookeeper_incidents,
+    ZOOKEEPER_DATA_PLANE: zookeeper_data_plane,
+    ISR_IN_ZOOKEEPER: zookeeper_isr,
+    KRAFT: log_directories,
+    KRAFT_DATA_PLANE: data_plane_cluster,
+    CONTROLLER_QUORUM: raft_quorum,
+    FETCH_SESSIONS: fetch_sessions,
+    PRODUCERS: producers,
+    GROUP_MEMBERS: group_members,
+    SHARE_GROUPS: share_coordinators,
+}
+"""Kind of history -> the module whose `RELEASES` have it and whose `simulate` makes it."""
+RELEASES: Final[dict[str, Release]] = {
+    f"{kind} {release.version} {release.protocol}".strip() + " with ELR" * release.elr: release
+    for kind, module in SIMULATORS.items()
+    for release in module.RELEASES
+}
+"""Name -> release, of all kinds of histories."""
 
 
 def simulated(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
-    """A history of this release's kind of cluster."""
-    for module in COORDINATORS:
-        if release in module.RELEASES:
-            history: History = module.simulate(name, release, choices, steps, faulty=faulty)
-            return history
-    if release.raft:
-        return raft_quorum.simulate(name, release, choices, steps, faulty=faulty)
-    if release.writes_isr:
-        return zookeeper_isr.simulate(name, release, choices, steps, faulty=faulty)
-    if release.sessions:
-        return fetch_sessions.simulate(name, release, choices, steps, faulty=faulty)
-    if release.replicates and release.family != "kraft":
-        return zookeeper_data_plane.simulate(name, release, choices, steps, faulty=faulty)
-    if release.replicates:
-        return data_plane_cluster.simulate(name, release, choices, steps, faulty=faulty)
-    if release.family == "kraft":
-        return log_directories.simulate(name, release, choices, steps, faulty=faulty)
-    return zookeeper_incidents.simulate(name, release, choices, steps, faulty=faulty)
+    """A history of the release's kind."""
+    history: History = SIMULATORS[release.kind].simulate(name, release, choices, steps, faulty=faulty)
+    return history
 
 
 def history_of(seed: int, most_steps: int) -> History:
     """The history of a seed. Half of them have breaches."""
     choices = Random(seed)
-    kinds = KINDS if seed % EVERY else [module.RELEASES for module in COORDINATORS]
-    release = choices.choice(choices.choice(kinds))
+    kind = choices.choice(KINDS if seed % EVERY else COORDINATORS)
+    release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
     return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)

@@ -477,19 +477,29 @@ class IsrLine(Event, OfPartition):
     partition_epoch: int = 0
 
 
+ZOOKEEPER: Final = "ZooKeeper"
+ZOOKEEPER_DATA_PLANE: Final = "ZooKeeper data plane"
+ISR_IN_ZOOKEEPER: Final = "ISR in ZooKeeper"
+KRAFT: Final = "KRaft"
+KRAFT_DATA_PLANE: Final = "data plane"
+CONTROLLER_QUORUM: Final = "quorum"
+FETCH_SESSIONS: Final = "fetch sessions"
+PRODUCERS: Final = "producers"
+GROUP_MEMBERS: Final = "group members"
+SHARE_GROUPS: Final = "share groups"
+
 Family = Literal["text", "json", "kraft"]
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release of Kafka. family: how its request log prints, or KRaft. Versions are the highest that it speaks.
+    """A release of Kafka in one kind of history: the kind decides the simulator and the rules.
 
-    elr: its controllers keep eligible leader replicas (KIP-966). raft: of the quorum of controllers alone.
-    sessions: of fetch sessions alone. writes_isr: of a leader that writes its ISRs to ZooKeeper alone.
+    family: how its request log prints, or KRaft. Versions of APIs are the highest that it speaks.
     elr: its controllers keep eligible leader replicas (KIP-966). protocol: inter.broker.protocol.version, if it is an older one.
-    coordinates: the coordinators' log that the history is about, else empty.
     """
 
+    kind: str
     version: str
     family: Family
     leader_and_isr: int = 0
@@ -504,16 +514,7 @@ class Release:
     produce: int = 0
     metadata: int = 0
     elr: bool = False
-    raft: bool = False
-    sessions: bool = False
-    writes_isr: bool = False
     protocol: str = ""
-    coordinates: str = ""
-
-    @property
-    def replicates(self) -> bool:
-        """Brokers with a data plane, not the control plane alone."""
-        return self.produce > 0
 
 
 @dataclass

@@ -21,7 +21,7 @@ from prove.coordination import (
     OfProducer,
 )
 from prove.coordinator_cluster import NOT_AVAILABLE, NOT_COORDINATOR
-from prove.history import History, Release
+from prove.history import PRODUCERS, History, Release
 from prove.transactions import (
     BAD_STATE,
     FAULTS,
@@ -34,11 +34,11 @@ from prove.transactions import (
 )
 
 RELEASES: Final = (
-    Release("3.3.2", "kraft", metadata_version=7, coordinates=TOPIC),
-    Release("3.5.2", "kraft", metadata_version=11, coordinates=TOPIC),
-    Release("3.9.1", "kraft", metadata_version=21, coordinates=TOPIC),
-    Release("4.1.2", "kraft", metadata_version=25, coordinates=TOPIC),
-    Release("4.3.1", "kraft", metadata_version=30, coordinates=TOPIC),
+    Release(PRODUCERS, "3.3.2", "kraft", metadata_version=7),
+    Release(PRODUCERS, "3.5.2", "kraft", metadata_version=11),
+    Release(PRODUCERS, "3.9.1", "kraft", metadata_version=21),
+    Release(PRODUCERS, "4.1.2", "kraft", metadata_version=25),
+    Release(PRODUCERS, "4.3.1", "kraft", metadata_version=30),
 )
 
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Final
 
 from prove.history import (
+    KRAFT,
     AlterPartition,
     BrokerRegistration,
     Heartbeat,
@@ -32,13 +33,13 @@ DIRECTORIES: Final = 17
 REPLICA_EPOCHS: Final = 10
 
 RELEASES: Final = (
-    Release("3.3.2", "kraft", metadata_version=7, alter_partition=2),
-    Release("3.5.2", "kraft", metadata_version=11, alter_partition=3),
-    Release("3.6.2", "kraft", metadata_version=14, alter_partition=3),
-    Release("3.9.1", "kraft", metadata_version=21, alter_partition=3),
-    Release("4.1.2", "kraft", metadata_version=25, alter_partition=3),
-    Release("4.1.2", "kraft", metadata_version=27, alter_partition=3, elr=True),
-    Release("4.3.1", "kraft", metadata_version=30, alter_partition=3, elr=True),
+    Release(KRAFT, "3.3.2", "kraft", metadata_version=7, alter_partition=2),
+    Release(KRAFT, "3.5.2", "kraft", metadata_version=11, alter_partition=3),
+    Release(KRAFT, "3.6.2", "kraft", metadata_version=14, alter_partition=3),
+    Release(KRAFT, "3.9.1", "kraft", metadata_version=21, alter_partition=3),
+    Release(KRAFT, "4.1.2", "kraft", metadata_version=25, alter_partition=3),
+    Release(KRAFT, "4.1.2", "kraft", metadata_version=27, alter_partition=3, elr=True),
+    Release(KRAFT, "4.3.1", "kraft", metadata_version=30, alter_partition=3, elr=True),
 )
 
 REQUEST_FAULTS: Final = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from prove.history import FETCH, History, ProcessStarts, RaftRequest, RaftTransition, Record, Release
+from prove.history import CONTROLLER_QUORUM, FETCH, History, ProcessStarts, RaftRequest, RaftTransition, Record, Release
 from prove.simulation import Simulation
 
 VOTERS: Final = (101, 102, 103)
@@ -25,9 +25,9 @@ VOTER_SET: Final = "KRAFT_VOTERS"
 NO_OP: Final = "NO_OP_RECORD"
 
 RELEASES: Final = (
-    Release("3.3.2", "kraft", fetch=13, raft=True),
-    Release("3.9.1", "kraft", fetch=17, raft=True),
-    Release("4.1.2", "kraft", fetch=17, raft=True),
+    Release(CONTROLLER_QUORUM, "3.3.2", "kraft", fetch=13),
+    Release(CONTROLLER_QUORUM, "3.9.1", "kraft", fetch=17),
+    Release(CONTROLLER_QUORUM, "4.1.2", "kraft", fetch=17),
 )
 RAFT_FAULTS: Final = (
     "older quorum epoch served",

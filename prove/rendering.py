@@ -19,6 +19,7 @@ from prove.coordination import Exchange
 from prove.coordinator_lines import request_and_response
 from prove.history import (
     FETCH,
+    KRAFT,
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
     LIST_OFFSETS,
@@ -815,7 +816,7 @@ def _record(event: Record, release: Release) -> Iterator[Line]:
     )  # fmt: skip
 
 
-_KRAFT: Final = Release("4.1.2", "kraft")
+_KRAFT: Final = Release(KRAFT, "4.1.2", "kraft")
 
 
 def _alter_partition(event: AlterPartition) -> str:

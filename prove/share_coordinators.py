@@ -14,16 +14,16 @@ from typing import Final
 
 from prove.coordination import DELETE, INITIALIZE, READ, WRITE, SharesState
 from prove.coordinator_cluster import CoordinatorCluster
-from prove.history import History, Release
+from prove.history import SHARE_GROUPS, History, Release
 
 TOPIC: Final = "__share_group_state"
 TOPIC_ID: Final = "sharedAAAAAAAAAAAAAAAA"
 FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH = 74, 124
 
 RELEASES: Final = (
-    Release("4.1.2", "kraft", metadata_version=25, coordinates=TOPIC),
-    Release("4.2.1", "kraft", metadata_version=27, coordinates=TOPIC),
-    Release("4.3.1", "kraft", metadata_version=30, coordinates=TOPIC),
+    Release(SHARE_GROUPS, "4.1.2", "kraft", metadata_version=25),
+    Release(SHARE_GROUPS, "4.2.1", "kraft", metadata_version=27),
+    Release(SHARE_GROUPS, "4.3.1", "kraft", metadata_version=30),
 )
 FAULTS: Final = {
     "older leader reads or writes a share group's state": 0.8,

@@ -23,6 +23,7 @@ from prove.history import (
     OFFSET_FOR_LEADER_EPOCH,
     STOP_REPLICA,
     UPDATE_METADATA,
+    ZOOKEEPER,
     Control,
     Decision,
     Elected,
@@ -50,12 +51,12 @@ BROKER_EPOCHS: Final = {LEADER_AND_ISR: 2, STOP_REPLICA: 1, UPDATE_METADATA: 5}
 IDS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 RELEASES: Final = (
-    Release("2.6.3", "text", 4, 3, 6, 11, 5, 3, refuses_equal_stop=True),
-    Release("2.8.2", "json", 5, 3, 7, 12, 6, 4, refuses_equal_stop=True),
-    Release("3.3.2", "json", 6, 3, 7, 13, 7, 4, refuses_equal_stop=True),
-    Release("3.4.0", "json", 7, 4, 8, 13, 7, 4, refuses_equal_stop=True),
-    Release("3.4.1", "json", 7, 4, 8, 13, 7, 4),
-    Release("3.9.1", "json", 7, 4, 8, 17, 9, 4),
+    Release(ZOOKEEPER, "2.6.3", "text", 4, 3, 6, 11, 5, 3, refuses_equal_stop=True),
+    Release(ZOOKEEPER, "2.8.2", "json", 5, 3, 7, 12, 6, 4, refuses_equal_stop=True),
+    Release(ZOOKEEPER, "3.3.2", "json", 6, 3, 7, 13, 7, 4, refuses_equal_stop=True),
+    Release(ZOOKEEPER, "3.4.0", "json", 7, 4, 8, 13, 7, 4, refuses_equal_stop=True),
+    Release(ZOOKEEPER, "3.4.1", "json", 7, 4, 8, 13, 7, 4),
+    Release(ZOOKEEPER, "3.9.1", "json", 7, 4, 8, 17, 9, 4),
 )
 
 CONTROL_FAULTS: Final = (

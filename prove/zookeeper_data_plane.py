@@ -15,6 +15,7 @@ from prove.data_plane_cluster import DataPlaneCluster
 from prove.history import (
     LEADER_AND_ISR,
     UPDATE_METADATA,
+    ZOOKEEPER_DATA_PLANE,
     Control,
     Decision,
     Elected,
@@ -29,9 +30,9 @@ from prove.replica_log import Log
 from prove.replicating_cluster import NODES, Held, Node
 
 RELEASES: Final = (
-    Release("2.8.2", "json", 5, 3, 7, 12, 6, 4, produce=9, metadata=11),
-    Release("3.3.2", "json", 6, 3, 7, 13, 7, 4, produce=9, metadata=12),
-    Release("3.9.1", "json", 7, 4, 8, 17, 9, 4, produce=11, metadata=12),
+    Release(ZOOKEEPER_DATA_PLANE, "2.8.2", "json", 5, 3, 7, 12, 6, 4, produce=9, metadata=11),
+    Release(ZOOKEEPER_DATA_PLANE, "3.3.2", "json", 6, 3, 7, 13, 7, 4, produce=9, metadata=12),
+    Release(ZOOKEEPER_DATA_PLANE, "3.9.1", "json", 7, 4, 8, 17, 9, 4, produce=11, metadata=12),
 )
 
 

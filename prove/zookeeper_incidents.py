@@ -18,6 +18,7 @@ from prove.history import (
     NO_EPOCH,
     NO_LEADER,
     STOP_REPLICA,
+    ZOOKEEPER,
     Decision,
     History,
     Query,
@@ -30,9 +31,9 @@ from prove.zookeeper_cluster import Broker, ZooKeeperCluster
 
 RELEASES: Final = (
     *zookeeper_cluster.RELEASES,
-    Release("2.8.2", "json", 1, 0, 4, 10, 5, 2, refuses_equal_stop=True, protocol="2.1"),
-    Release("2.8.2", "json", 4, 2, 6, 11, 5, 3, refuses_equal_stop=True, protocol="2.5"),
-    Release("3.3.2", "json", 4, 2, 6, 11, 5, 3, refuses_equal_stop=True, protocol="2.4"),
+    Release(ZOOKEEPER, "2.8.2", "json", 1, 0, 4, 10, 5, 2, refuses_equal_stop=True, protocol="2.1"),
+    Release(ZOOKEEPER, "2.8.2", "json", 4, 2, 6, 11, 5, 3, refuses_equal_stop=True, protocol="2.5"),
+    Release(ZOOKEEPER, "3.3.2", "json", 4, 2, 6, 11, 5, 3, refuses_equal_stop=True, protocol="2.4"),
 )
 
 FAULTS: Final = (

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from prove.history import (
+    ISR_IN_ZOOKEEPER,
     LEADER_AND_ISR,
     UPDATE_METADATA,
     Control,
@@ -33,9 +34,9 @@ ANNOUNCES: Final = "2.6.3"
 PROTOCOL: Final = "inter.broker.protocol.version"
 
 RELEASES: Final = (
-    Release(ANNOUNCES, "text", 4, 2, 6, 11, 5, 3, writes_isr=True),
-    Release("2.8.2", "json", 5, 3, 7, 12, 6, 4, writes_isr=True),
-    Release("3.3.2", "json", 6, 3, 7, 13, 7, 4, writes_isr=True),
+    Release(ISR_IN_ZOOKEEPER, ANNOUNCES, "text", 4, 2, 6, 11, 5, 3),
+    Release(ISR_IN_ZOOKEEPER, "2.8.2", "json", 5, 3, 7, 12, 6, 4),
+    Release(ISR_IN_ZOOKEEPER, "3.3.2", "json", 6, 3, 7, 13, 7, 4),
 )
 
 

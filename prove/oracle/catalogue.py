@@ -6,7 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prove.history import History, Key, Verdict
+from prove.history import (
+    CONTROLLER_QUORUM,
+    FETCH_SESSIONS,
+    GROUP_MEMBERS,
+    ISR_IN_ZOOKEEPER,
+    KRAFT,
+    KRAFT_DATA_PLANE,
+    PRODUCERS,
+    SHARE_GROUPS,
+    ZOOKEEPER,
+    ZOOKEEPER_DATA_PLANE,
+    History,
+    Key,
+    Verdict,
+)
 from prove.oracle import (
     broker_epoch,
     client_metadata,
@@ -195,12 +209,6 @@ SHARE_RULES: Final[dict[str, OracleRule]] = {
     "SH-01": OracleRule(share_group.sh01, key_of_fetch),
     "SH-02": OracleRule(share_group.sh02, key_of_fetch),
 }
-COORDINATOR_RULES: Final = {
-    producer_epoch.TRANSACTION_STATE: TRANSACTION_RULES,
-    consumer_group.CONSUMER_OFFSETS: GROUP_RULES,
-    share_group.SHARE_GROUP_STATE: SHARE_RULES,
-}
-"""Coordinators' log -> the rules of its coordinators."""
 RAFT_RULES: Final[dict[str, OracleRule]] = {
     "RA-01": OracleRule(metadata_quorum.ra01, key_of_request),
     "RA-02": OracleRule(metadata_quorum.ra02, key_of_broker),
@@ -217,34 +225,25 @@ OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 ZOOKEEPER_REPLICATION_RULES: Final = RULES | {
     rule: one for rule, one in REPLICATION_RULES.items() if rule not in OF_RECORDS
 }
-ALL_RULES: Final = (
-    RULES.keys()
-    | QUORUM_RULES.keys()
-    | REPLICATION_RULES.keys()
-    | TRANSACTION_RULES.keys()
-    | GROUP_RULES.keys()
-    | SHARE_RULES.keys()
-    | RAFT_RULES.keys()
-    | SESSION_RULES.keys()
-    | ISR_RULES.keys()
-)
+RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
+    ZOOKEEPER: RULES,
+    ZOOKEEPER_DATA_PLANE: ZOOKEEPER_REPLICATION_RULES,
+    ISR_IN_ZOOKEEPER: ISR_RULES,
+    KRAFT: QUORUM_RULES,
+    KRAFT_DATA_PLANE: QUORUM_RULES | REPLICATION_RULES | FENCES,
+    CONTROLLER_QUORUM: RAFT_RULES,
+    FETCH_SESSIONS: SESSION_RULES,
+    PRODUCERS: TRANSACTION_RULES,
+    GROUP_MEMBERS: GROUP_RULES,
+    SHARE_GROUPS: SHARE_RULES,
+}
+"""Kind of history -> the rules that the oracle judges."""
+ALL_RULES: Final = frozenset(rule for rules in RULES_OF.values() for rule in rules)
 
 
 def rules_of(history: History) -> Mapping[str, OracleRule]:
     """The rules that the oracle judges in a history's kind of cluster."""
-    if history.release.coordinates:
-        return COORDINATOR_RULES[history.release.coordinates]
-    if history.release.raft:
-        return RAFT_RULES
-    if history.release.writes_isr:
-        return ISR_RULES
-    if history.release.sessions:
-        return SESSION_RULES
-    if history.release.replicates and history.release.family != "kraft":
-        return ZOOKEEPER_REPLICATION_RULES
-    if history.release.replicates:
-        return QUORUM_RULES | REPLICATION_RULES | FENCES
-    return QUORUM_RULES if history.release.family == "kraft" else RULES
+    return RULES_OF[history.release.kind]
 
 
 def verdicts_of(rule: str, history: History) -> Iterator[Verdict]:
