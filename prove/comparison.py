@@ -13,7 +13,7 @@ from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import discover
 from prove.history import History, Verdict
 from prove.oracle.catalogue import rules_of, verdicts_of
-from prove.rendering import Places, write
+from prove.rendering.files import Places, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,18 +6,6 @@ from random import Random
 from types import ModuleType
 from typing import Final
 
-from prove import (
-    data_plane_cluster,
-    fetch_sessions,
-    group_members,
-    log_directories,
-    producers,
-    raft_quorum,
-    share_coordinators,
-    zookeeper_data_plane,
-    zookeeper_incidents,
-    zookeeper_isr,
-)
 from prove.history import (
     CONTROLLER_QUORUM,
     FETCH_SESSIONS,
@@ -31,6 +19,18 @@ from prove.history import (
     ZOOKEEPER_DATA_PLANE,
     History,
     Release,
+)
+from prove.simulators import (
+    data_plane_cluster,
+    fetch_sessions,
+    group_members,
+    log_directories,
+    producers,
+    raft_quorum,
+    share_coordinators,
+    zookeeper_data_plane,
+    zookeeper_incidents,
+    zookeeper_isr,
 )
 
 KINDS: Final[tuple[str, ...]] = (

@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from prove import (
+from prove.comparison import compare, compared, oracle_verdicts
+from prove.histories import RELEASES, history_of, simulated
+from prove.history import History
+from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
+from prove.rendering.files import write
+from prove.simulators import (
     data_plane_cluster,
     fetch_sessions,
     group_members,
@@ -26,17 +31,12 @@ from prove import (
     zookeeper_data_plane,
     zookeeper_incidents,
 )
-from prove.broker_lifecycle import LIFECYCLE_FAULTS
-from prove.comparison import compare, compared, oracle_verdicts
-from prove.fetch_sessions import SESSION_FAULTS
-from prove.histories import RELEASES, history_of, simulated
-from prove.history import History
-from prove.log_directories import DIRECTORY_FAULTS
-from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
-from prove.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
-from prove.raft_quorum import RAFT_FAULTS
-from prove.rendering import write
-from prove.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
+from prove.simulators.broker_lifecycle import LIFECYCLE_FAULTS
+from prove.simulators.fetch_sessions import SESSION_FAULTS
+from prove.simulators.log_directories import DIRECTORY_FAULTS
+from prove.simulators.quorum_cluster import ELR_FAULTS, RECORD_FAULTS, REQUEST_FAULTS
+from prove.simulators.raft_quorum import RAFT_FAULTS
+from prove.simulators.zookeeper_cluster import CONTROL_FAULTS, CONTROLLER_FAULTS, QUERY_FAULTS
 
 pytestmark = pytest.mark.minutes
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from prove import zookeeper_cluster
 from prove.history import (
     EPOCH_DURING_DELETE,
     FETCH,
@@ -27,7 +26,8 @@ from prove.history import (
     State,
     Stop,
 )
-from prove.zookeeper_cluster import Broker, ZooKeeperCluster
+from prove.simulators import zookeeper_cluster
+from prove.simulators.zookeeper_cluster import Broker, ZooKeeperCluster
 
 RELEASES: Final = (
     *zookeeper_cluster.RELEASES,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from prove.data_plane_cluster import DataPlaneCluster
 from prove.history import (
     LEADER_AND_ISR,
     UPDATE_METADATA,
@@ -25,9 +24,10 @@ from prove.history import (
     Start,
     State,
 )
-from prove.quorum_cluster import Partition
-from prove.replica_log import Log
-from prove.replicating_cluster import NODES, Held, Node
+from prove.simulators.data_plane_cluster import DataPlaneCluster
+from prove.simulators.quorum_cluster import Partition
+from prove.simulators.replica_log import Log
+from prove.simulators.replicating_cluster import NODES, Held, Node
 
 RELEASES: Final = (
     Release(ZOOKEEPER_DATA_PLANE, "2.8.2", "json", 5, 3, 7, 12, 6, 4, produce=9, metadata=11),

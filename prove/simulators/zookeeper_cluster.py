@@ -38,8 +38,8 @@ from prove.history import (
     Stop,
     TopicPartition,
 )
-from prove.replica_log import Log
-from prove.simulation import BEGIN_MS
+from prove.simulators.replica_log import Log
+from prove.simulators.simulation import BEGIN_MS
 
 BROKERS: Final = (1, 2, 3)
 FETCHES_FROM_FOLLOWERS: Final = 11

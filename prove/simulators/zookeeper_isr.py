@@ -24,7 +24,7 @@ from prove.history import (
     Start,
     State,
 )
-from prove.simulation import Simulation
+from prove.simulators.simulation import Simulation
 
 LEADER: Final = 1
 CONTROLLER: Final = 4

@@ -1,8 +1,14 @@
-"""Lines of brokers' server.log about ISRs, truncations and high watermarks, without time, level and class."""
+"""Lines of server.log: about processes whole, about ISRs, truncations and high watermarks without time, level and class."""
 
 from __future__ import annotations
 
-from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated
+from collections.abc import Iterator
+from typing import Final
+
+from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated, ProcessStarts, Release
+from prove.rendering.lines import SERVER, Line, logged
+
+APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
 
 
 def isr_reset(event: IsrReset, *, with_epochs: bool) -> str:
@@ -72,3 +78,31 @@ def isr_line(event: IsrLine, *, version: tuple[int, ...]) -> str:
     else:
         text = f"ISR updated to {isr}  and version updated to {event.partition_epoch}"
     return f"[Partition {event.topic}-{event.partition} broker={event.node}] {text}"
+
+
+def starting(event: ProcessStarts, release: Release) -> Iterator[Line]:
+    """The lines of a process that starts."""
+    if release.family == "kraft" and event.broker_epoch >= 0:
+        text = f"[BrokerServer id={event.node}] Transition from SHUTDOWN to STARTING"
+        yield logged(SERVER, event.at, "INFO", text, "kafka.server.BrokerServer", event.id)
+        yield logged(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", APP_INFO)
+        return
+    if release.family == "kraft":
+        text = f"[ControllerServer id={event.node}] Starting controller"
+        yield logged(SERVER, event.at, "INFO", text, "kafka.server.ControllerServer")
+        yield logged(SERVER, event.at + 5, "INFO", f"Kafka version: {event.version}", APP_INFO, event.id)
+        return
+    at, node = event.at, event.node
+    yield logged(SERVER, at, "INFO", "starting", "kafka.server.KafkaServer", event.id)
+    yield logged(SERVER, at + 1, "INFO", "Connecting to zookeeper on 127.0.0.1:2181", "kafka.server.KafkaServer")
+    yield logged(SERVER, at + 500, "INFO", registered(node, event.broker_epoch), "kafka.zk.KafkaZkClient")
+    yield logged(SERVER, at + 600, "INFO", f"Kafka version: {event.version}", APP_INFO)
+    yield logged(SERVER, at + 601, "INFO", f"[KafkaServer id={node}] started", "kafka.server.KafkaServer")
+
+
+def registered(node: int, broker_epoch: int) -> str:
+    """KafkaZkClient.registerBroker: the text of a broker that has registered in ZooKeeper."""
+    return (
+        f"Registered broker {node} at path /brokers/ids/{node} with addresses: PLAINTEXT://127.0.0.1:{9090 + node},"
+        f" czxid (broker epoch): {broker_epoch}"
+    )

@@ -20,9 +20,9 @@ from prove.coordination import (
     GivesEpoch,
     OfProducer,
 )
-from prove.coordinator_cluster import NOT_AVAILABLE, NOT_COORDINATOR
 from prove.history import PRODUCERS, History, Release
-from prove.transactions import (
+from prove.simulators.coordinator_cluster import NOT_AVAILABLE, NOT_COORDINATOR
+from prove.simulators.transactions import (
     BAD_STATE,
     FAULTS,
     FENCED,

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from prove.broker_lifecycle import LifecycleCluster
 from prove.history import History, Release
-from prove.quorum_cluster import DIRECTORIES, FORGETS_ON_ASSIGNMENT, RELEASES, Partition
+from prove.simulators.broker_lifecycle import LifecycleCluster
+from prove.simulators.quorum_cluster import DIRECTORIES, FORGETS_ON_ASSIGNMENT, RELEASES, Partition
 
 __all__ = ["DIRECTORY_FAULTS", "RELEASES", "simulate"]
 

@@ -24,7 +24,7 @@ from prove.history import (
     Record,
     Release,
 )
-from prove.simulation import Simulation
+from prove.simulators.simulation import Simulation
 
 CONTROLLER: Final = 100
 BROKERS: Final = (1, 2, 3, 4)

@@ -11,7 +11,6 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from prove.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
 from prove.history import (
     FETCH,
     KRAFT_DATA_PLANE,
@@ -30,9 +29,10 @@ from prove.history import (
     Query,
     Release,
 )
-from prove.quorum_cluster import CONTROLLER, Partition
-from prove.replica_log import Log
-from prove.replicating_cluster import (
+from prove.simulators.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
+from prove.simulators.quorum_cluster import CONTROLLER, Partition
+from prove.simulators.replica_log import Log
+from prove.simulators.replicating_cluster import (
     FETCH_FROM_FOLLOWERS,
     NODES,
     OFFSET_NOT_AVAILABLE,

@@ -25,8 +25,8 @@ from prove.coordination import (
     TopicPartition,
     WritesMarkers,
 )
-from prove.coordinator_cluster import LOADING, CoordinatorCluster
-from prove.quorum_cluster import CONTROLLER
+from prove.simulators.coordinator_cluster import LOADING, CoordinatorCluster
+from prove.simulators.quorum_cluster import CONTROLLER
 
 TOPIC: Final = "__transaction_state"
 BLOCK: Final = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from prove.coordination import TXN_OFFSET_COMMIT, Beats, Commits, Joins, Syncs
-from prove.coordinator_cluster import NOT_COORDINATOR, CoordinatorCluster
+from prove.simulators.coordinator_cluster import NOT_COORDINATOR, CoordinatorCluster
 
 TOPIC: Final = "__consumer_offsets"
 

@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 
 from prove.coordination import DELETE, INITIALIZE, READ, WRITE, SharesState
-from prove.coordinator_cluster import CoordinatorCluster
 from prove.history import SHARE_GROUPS, History, Release
+from prove.simulators.coordinator_cluster import CoordinatorCluster
 
 TOPIC: Final = "__share_group_state"
 TOPIC_ID: Final = "sharedAAAAAAAAAAAAAAAA"

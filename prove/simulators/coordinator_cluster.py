@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from prove.coordination import Exchange
 from prove.history import NO_LEADER, ProcessStarts, Record, Start, Started
-from prove.quorum_cluster import CONTROLLER, Partition, QuorumCluster
+from prove.simulators.quorum_cluster import CONTROLLER, Partition, QuorumCluster
 
 NODES: Final = (1, 2, 3)
 LOADING: Final = 14

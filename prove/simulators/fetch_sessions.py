@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from prove.history import FETCH_SESSIONS, History, ProcessStarts, Release, SessionFetch
-from prove.simulation import Simulation
+from prove.simulators.simulation import Simulation
 
 BROKER: Final = 1
 PARTITIONS: Final = range(5)

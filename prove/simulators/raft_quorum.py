@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from prove.history import CONTROLLER_QUORUM, FETCH, History, ProcessStarts, RaftRequest, RaftTransition, Record, Release
-from prove.simulation import Simulation
+from prove.simulators.simulation import Simulation
 
 VOTERS: Final = (101, 102, 103)
 OBSERVERS: Final = (1, 2)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from prove import quorum_cluster
 from prove.history import AlterPartition, CopiedRecord, History, IsrMember, Record, Release
-from prove.quorum_cluster import BROKERS, Partition, QuorumCluster
+from prove.simulators import quorum_cluster
+from prove.simulators.quorum_cluster import BROKERS, Partition, QuorumCluster
 
 RELEASES: Final = quorum_cluster.RELEASES
 NEW_LEADER_ELECTED: Final = 108

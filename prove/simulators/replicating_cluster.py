@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from prove.consumer import FAULTS as CONSUMER_FAULTS
-from prove.consumer import Client
 from prove.history import (
     FETCH,
     LIST_OFFSETS,
@@ -27,8 +25,10 @@ from prove.history import (
     Start,
     Started,
 )
-from prove.quorum_cluster import CONTROLLER, Partition, QuorumCluster
-from prove.replica_log import Log
+from prove.simulators.consumer import FAULTS as CONSUMER_FAULTS
+from prove.simulators.consumer import Client
+from prove.simulators.quorum_cluster import CONTROLLER, Partition, QuorumCluster
+from prove.simulators.replica_log import Log
 
 NODES: Final = (1, 2, 3)
 STRANGER: Final = 4

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from prove.history import AlterPartition, Heartbeat, History, IsrReset, IsrUpdated, ProcessStarts
-from prove.quorum_cluster import BROKERS, CONTROLLER, Partition
-from prove.quorum_incidents import QuorumWithIncidents
+from prove.simulators.quorum_cluster import BROKERS, CONTROLLER, Partition
+from prove.simulators.quorum_incidents import QuorumWithIncidents
 
 TAKES_OUT_INCARNATIONS: Final = 22
 """metadata.version of 4.0: since then a registration takes the former incarnation out of the ISRs (KAFKA-18106)."""

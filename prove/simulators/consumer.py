@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from prove.history import NO_EPOCH, NO_LEADER, UNKNOWN_SOFTWARE, Software
 
 if TYPE_CHECKING:
-    from prove.data_plane_cluster import DataPlaneCluster
-    from prove.quorum_cluster import Partition
-    from prove.replicating_cluster import Node
+    from prove.simulators.data_plane_cluster import DataPlaneCluster
+    from prove.simulators.quorum_cluster import Partition
+    from prove.simulators.replicating_cluster import Node
 
 FAULTS: Final = {
     "position is not validated": 0.6,

@@ -22,8 +22,9 @@ from prove.coordination import (
     Joins,
     Syncs,
 )
-from prove.coordinator_cluster import NOT_AVAILABLE, NOT_COORDINATOR
-from prove.group_coordinators import (
+from prove.history import GROUP_MEMBERS, OFFSET_COMMIT, History, Release
+from prove.simulators.coordinator_cluster import NOT_AVAILABLE, NOT_COORDINATOR
+from prove.simulators.group_coordinators import (
     AWAY,
     FENCED_EPOCH,
     FENCED_INSTANCE,
@@ -36,7 +37,6 @@ from prove.group_coordinators import (
     UNKNOWN_MEMBER,
     GroupCluster,
 )
-from prove.history import GROUP_MEMBERS, OFFSET_COMMIT, History, Release
 
 RELEASES: Final = (
     Release(GROUP_MEMBERS, "3.3.2", "kraft", metadata_version=7),

@@ -1,0 +1,174 @@
+"""Writes a history as the files that Kafka would have written, each line in the layout of the history's release."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from prove.coordination import Exchange
+from prove.history import (
+    AlterPartition,
+    BrokerRegistration,
+    Control,
+    Decision,
+    Elected,
+    Event,
+    GroupOffset,
+    Heartbeat,
+    HighWatermarkLowered,
+    History,
+    IsrLine,
+    IsrReset,
+    IsrUpdated,
+    LogTruncated,
+    MetadataAnswer,
+    ProcessStarts,
+    Produced,
+    Query,
+    RaftRequest,
+    RaftTransition,
+    Record,
+    Registered,
+    Release,
+    SessionFetch,
+    SettingPrinted,
+    ShutsDown,
+    Started,
+)
+from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
+from prove.rendering.control_requests import control_request
+from prove.rendering.controller_requests import alter_partition, heartbeat, registration
+from prove.rendering.coordinators import request_and_response
+from prove.rendering.fetch_sessions import session_fetch
+from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged, since
+from prove.rendering.metadata_log import record_lines
+from prove.rendering.quorum import raft_request, raft_transition
+from prove.rendering.request_log import KRAFT_RELEASE, completed
+from prove.rendering.server_log import high_watermark_lowered, isr_line, isr_reset, log_truncated, registered, starting
+from prove.rendering.state_change_log import decision, replica_start, state_changes
+
+Places = dict[tuple[str, int], int]
+"""(file's path in the capture, byte offset) -> id of the event whose own line is there."""
+
+
+def write(history: History, folder: Path) -> Places:
+    """Write the files of a history below a folder, and return where its events are."""
+    places: Places = {}
+    for node in history.nodes:
+        lines: dict[str, list[Line]] = defaultdict(list)
+        for event in history.of(node):
+            for line in lines_of(event, history.release):
+                lines[line.file].append(line)
+        for file, of_file in lines.items():
+            path = f"node-{node}/{file}"
+            content = bytearray()
+            # each file is in the order in which its appender was called; metadata records have an order of their own
+            for line in of_file if file == METADATA else sorted(of_file, key=lambda line: line.at):
+                if line.own is not None:
+                    places[path, len(content)] = line.own
+                content += line.text.encode() + b"\n"
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(bytes(content))
+    return places
+
+
+def lines_of(event: Event, release: Release) -> Iterator[Line]:
+    """The lines that an event leaves, in the order in which they are written."""
+    match event:
+        case ProcessStarts():
+            yield from starting(event, release)
+        case Registered():
+            yield logged(SERVER, event.at, "INFO", registered(event.node, event.broker_epoch), "kafka.zk.KafkaZkClient")
+        case ShutsDown():
+            for text in ("shutting down", "Starting controlled shutdown"):
+                yield logged(
+                    SERVER, event.at, "INFO", f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer"
+                )
+        case Control():
+            yield from state_changes(event, release)
+            yield Line(REQUESTS, event.at, control_request(event, release), event.id)
+        case Query():
+            yield Line(REQUESTS, event.at, query(event, release), event.id)
+        case Started():
+            assert event.start is not None
+            text = f"[Broker id={event.node}] {replica_start(event.start, release)}"
+            yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
+        case IsrUpdated():
+            text = (
+                f"[Partition {event.topic}-{event.partition} broker={event.node}] ISR updated to {','.join(map(str, event.isr))} "
+                f" and version updated to {event.partition_epoch}"
+            )
+            yield logged(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
+        case IsrReset():
+            yield logged(
+                SERVER,
+                event.at,
+                "INFO",
+                isr_reset(event, with_epochs=since(release, 3, 5)),
+                "kafka.cluster.Partition",
+                event.id,
+            )
+        case LogTruncated():
+            yield logged(SERVER, event.at, "INFO", log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
+        case HighWatermarkLowered():
+            text, logger = high_watermark_lowered(event, unified=since(release, 3, 1), bracketed=since(release, 3, 5))
+            yield logged(SERVER, event.at, "WARN", text, logger, event.id)
+        case IsrLine():
+            version = tuple(int(part) for part in release.version.split("."))
+            yield logged(
+                SERVER, event.at, "INFO", isr_line(event, version=version), "kafka.cluster.Partition", event.id
+            )
+        case SettingPrinted():
+            text = f"KafkaConfig values: \n\tbroker.id = {event.node}\n\t{event.name} = {event.value}\n"
+            yield logged(SERVER, event.at, "INFO", text, "kafka.server.KafkaConfig", event.id)
+        case SessionFetch():
+            header, request, response = session_fetch(event)
+            yield Line(
+                REQUESTS,
+                event.at,
+                completed(event, header, request, response, event.arrived, 51_000, release),
+                event.id,
+            )
+        case GroupOffset():
+            yield Line(REQUESTS, event.at, group_offset(event, release), event.id)
+        case Produced():
+            yield Line(REQUESTS, event.at, produced(event, release), event.id)
+        case MetadataAnswer():
+            yield Line(REQUESTS, event.at, metadata_answer(event, release), event.id)
+        case Decision():
+            yield decision(event, release)
+        case Elected():
+            text = (
+                f"[Controller id={event.node}] {event.node} successfully elected as the controller. Epoch incremented to"
+                f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
+            )
+            yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
+        case Record():
+            yield from record_lines(event, release)
+        case AlterPartition():
+            yield Line(REQUESTS, event.at, alter_partition(event), event.id)
+        case RaftTransition():
+            text = raft_transition(event, release.version)
+            yield logged(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)
+        case RaftRequest():
+            header, request, response = raft_request(event)
+            ends = f"127.0.0.1:{21000 + event.node}-127.0.0.1:{60000 + event.sender}-0-1"
+            yield Line(
+                REQUESTS,
+                event.at,
+                completed(event, header, request, response, event.arrived, 0, KRAFT_RELEASE, ends),
+                event.id,
+            )
+        case BrokerRegistration():
+            yield Line(REQUESTS, event.at, registration(event), event.id)
+        case Heartbeat():
+            yield Line(REQUESTS, event.at, heartbeat(event), event.id)
+        case Exchange():
+            header = (event.api, event.version, event.correlation_id, event.client_id)
+            request, response = request_and_response(event, release)
+            text = completed(event, header, request, response, event.arrived, event.connection, release)
+            yield Line(REQUESTS, event.at, text, event.id)
+        case _:
+            raise TypeError(event)
