@@ -94,7 +94,7 @@ def is06(history: History) -> Judged:
             bad
             and not last_man
             and not since(history.release.version, 4, 0)
-            and any(m in change.image.over for m in bad)
+            and all(m in change.image.over for m in bad)
         ):
             yield EXPOSED, of_change(change)  # IS-09 reports it
             continue

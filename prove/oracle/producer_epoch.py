@@ -104,7 +104,8 @@ def pe02(history: History) -> Judged:
             if other is not event and (other.transactional_id, other.given_id) == (event.transactional_id, event.given_id)
         ]  # fmt: skip
         again = any(
-            other.given_epoch == event.given_epoch and (other.producer_id != NO_PRODUCER or other.at <= event.at)
+            other.given_epoch == event.given_epoch
+            and (other.producer_id != NO_PRODUCER or (other.at, other.id) < (event.at, event.id))
             for other in own
         )
         fell = any(

@@ -49,7 +49,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
                          id than the request states
       replaced           it had given the request's producer id before that one
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
-                         requests did not state an epoch; null: none is recorded
+                         requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890)
       coordinator_log    see `with_coordinator_log`: of __transaction_state
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
@@ -136,12 +136,16 @@ def _with_given(rows: DataFrame) -> DataFrame:
 
 
 def _given_again(rows: DataFrame) -> DataFrame:
-    """One row per answer to InitProducerId that gives what another one gives, where one of the requests stated no epoch.
+    """One row per answer to InitProducerId that gives what another answer gives, where one of the requests stated no epoch.
 
     Columns: _PRODUCER, request_ref, first_ref (the first of the others). If exactly one stated no epoch, it is the row; else each but
     the first.
     """
-    given = rows.where(_gives() & (F.col("event_type") == INIT_PRODUCER_ID))
+    # an EndTxn that changes nothing is answered with the epoch that it states (TransactionCoordinator.endTransaction)
+    answers_as_asked = (F.col("event_type") != INIT_PRODUCER_ID) & (
+        F.col("response_producer_epoch") == F.col("producer_epoch")
+    )
+    given = rows.where(_gives() & ~F.coalesce(answers_as_asked, F.lit(False)))
     same = Window.partitionBy(*_PRODUCER)
     order = F.struct("time_ms", "node", "request_ref")
     given = given.select(*_PRODUCER, "request_ref", "expects", order.alias("at")).withColumns(

@@ -24,7 +24,8 @@ class ProducerEpochGivenTwice(Rule):
     ## What it checks
     A producer that starts sends InitProducerId without an epoch. The coordinator raises the transactional id's epoch, writes it to the
     transaction log, and then answers with it. Each such answer has an epoch of its own. No other answer may have it, of whichever
-    coordinator, nor may the same coordinator have given a higher one before. The subject is each such answer.
+    coordinator, nor one to an EndTxn that gives the next epoch (KIP-890). Nor may the same coordinator have given a higher one before.
+    The subject is each such answer.
 
     ## Why it matters
     Two producers of one transactional id have one epoch: neither fences the other. Both write to the same transaction, and what one
@@ -49,7 +50,7 @@ class ProducerEpochGivenTwice(Rule):
     Coordinator 1 gives transactional id pay epoch 5. Coordinator 2, elected uncleanly, gives it epoch 5 again.
 
     ## References
-    TransactionMetadata.prepareIncrementProducerEpoch; TransactionCoordinator.handleInitProducerId; KIP-98; KIP-360.
+    TransactionMetadata.prepareIncrementProducerEpoch; TransactionCoordinator.handleInitProducerId; KIP-98; KIP-360; KIP-890.
     """
 
     evidence = {
