@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from prove.history import NO_LEADER, Event, History, Started
-from prove.oracle.metadata_image import changes
+from prove.history import NO_LEADER, Event, History, Start, Started
+from prove.oracle.metadata_image import Partition, changes
 from prove.oracle.verdicts import EXPOSED, VIOLATION
 
 SECOND_MS = 1000
@@ -36,16 +36,21 @@ def breach(history: History, topic: str) -> str:
 
 def _breach_by_lines(history: History, topic: str) -> str:
     """The same without the metadata log: by the lines with which leaders began. The ISR is known if the states are adjacent."""
-    begun = [
-        event.start for event in history.events
-        if isinstance(event, Started) and event.start is not None and event.start.topic == topic
-    ]  # fmt: skip
-    in_order = sorted(begun, key=lambda start: start.leader_epoch)
-    for last, start in pairwise(in_order):
+    begun = _begun(history, topic)
+    for last, start in pairwise(begun):
         adjacent = last.partition_epoch + 1 == start.partition_epoch
         if not adjacent or start.leader not in last.isr or len(last.isr) < 2:
             return EXPOSED
     return VIOLATION if begun else EXPOSED
+
+
+def _begun(history: History, topic: str) -> list[Start]:
+    """The lines with which leaders of a topic with one partition began, by leader epoch."""
+    begun = [
+        event.start for event in history.events
+        if isinstance(event, Started) and event.start is not None and event.start.topic == topic
+    ]  # fmt: skip
+    return sorted(begun, key=lambda start: start.leader_epoch)
 
 
 def may_have_returned(history: History, topic: str, earlier: Event, later: Event) -> bool:
@@ -55,9 +60,10 @@ def may_have_returned(history: History, topic: str, earlier: Event, later: Event
     known when.
     """
     node = later.node
-    elected = [
+    elected: list[Partition | Start] = [
         change.after for change in changes(history) if change.after.topic == topic and change.after.leader != NO_LEADER
     ]
+    elected = elected or [*_begun(history, topic)]  # without a metadata log
     last = None
     reigns = 0
     for state in elected:
