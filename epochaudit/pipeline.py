@@ -34,6 +34,7 @@ from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import release as unpersist_scan
+from epochaudit.spark.local_rows import local_rows
 from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import Advance, FrameCost, of_run
 from epochaudit.spark.session import BYTES_OF_A_ROW, in_one_partition, name_jobs, storage_level, tuned_for
@@ -337,7 +338,7 @@ def _verdict_rows(
 ) -> tuple[DataFrame, DataFrame]:
     """The rows of all judgements: with the columns of VERDICT_ROW, and rendered with those of FINDING_ROW."""
     if not judgements:
-        return spark.createDataFrame([], VERDICT_ROW), spark.createDataFrame([], FINDING_ROW)
+        return local_rows(spark, [], VERDICT_ROW), local_rows(spark, [], FINDING_ROW)
     rows = reduce(DataFrame.unionByName, (judgement.rows for judgement in judgements))
     rows = rows.coalesce(cores(spark))  # usually few rows, and each task starts a Python worker
     return rows, with_messages(rows, messages)
@@ -454,4 +455,4 @@ def _compute(rows: DataFrame) -> None:
 def _verdict_table(spark: SparkSession, tallies: Iterable[Tally]) -> DataFrame:
     """`Audit.verdicts`: one row per rule."""
     rows = [(t.rule, *(t.counts[verdict] for verdict in VERDICTS), dict(t.reasons)) for t in tallies]
-    return spark.createDataFrame(rows, VERDICT_SCHEMA)
+    return local_rows(spark, rows, VERDICT_SCHEMA)

@@ -27,6 +27,7 @@ from epochaudit.losses.queries import (
 from epochaudit.losses.removal import Reader, Removal, Segments
 from epochaudit.replay.data_plane.lineage import own_high_watermarks, proved_ends
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION
+from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
     from epochaudit.pipeline import Audit
@@ -74,7 +75,7 @@ def _answers_by_number(audit: Audit, removed: Sequence[tuple[History, Removal]])
     answered: dict[int, list[Row]] = defaultdict(list)
     if not windows:
         return answered
-    old = audit.events.sparkSession.createDataFrame(windows, OLD_HISTORY)
+    old = local_rows(audit.events.sparkSession, windows, OLD_HISTORY)
     topics = sorted({history.topic for history, _ in removed})
     topic_ids = sorted({history.topic_id for history, _ in removed if history.topic_id is not None})
     for row in answers(audit.events, old, topics, topic_ids).toArrow().to_pylist():
@@ -173,7 +174,7 @@ def _counted(audit: Audit, removed: Sequence[tuple[History, Removal]]) -> list[t
         for number, (_, removal) in enumerate(removed)
     ]
     copies: dict[int, list[Row]] = defaultdict(list)
-    for row in batches(audit.events, audit.events.sparkSession.createDataFrame(ranges, REMOVED)).toArrow().to_pylist():
+    for row in batches(audit.events, local_rows(audit.events.sparkSession, ranges, REMOVED)).toArrow().to_pylist():
         copies[row["number"]].append(row)
 
     def with_count(number: int, removal: Removal) -> Removal:

@@ -10,6 +10,7 @@ from epochaudit.findings.finding import EvidenceReader, evidence_of
 from epochaudit.replay.data_plane.acknowledged_writes import REMOVED, removed_epochs, removed_writes
 from epochaudit.replay.data_plane.lineage import acknowledged_epochs, epochs_of
 from epochaudit.report.contents import LostWrites
+from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,7 @@ def lost_rows(events: DataFrame) -> tuple[list[Row], dict[int, Row], bool]:
         epochs[number] = row
         row["number"] = number
     names = [column.split()[0] for column in REMOVED.split(", ")]
-    candidates = events.sparkSession.createDataFrame([tuple(row[name] for name in names) for row in removed], REMOVED)
+    candidates = local_rows(events.sparkSession, [tuple(row[name] for name in names) for row in removed], REMOVED)
     topics = sorted({row["topic"] for row in removed if row["topic"] is not None})
     topic_ids = sorted({row["topic_id"] for row in removed if row["topic_id"] is not None})
     rows = removed_writes(events, candidates, topics, topic_ids).toArrow().to_pylist()

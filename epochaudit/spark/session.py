@@ -46,6 +46,7 @@ LOCAL: Final[Mapping[str, str]] = {
     **STARTED_HERE,
     "spark.driver.bindAddress": "127.0.0.1",  # a laptop's host name often resolves to nothing
     "spark.driver.host": "127.0.0.1",
+    "spark.python.worker.reuse": "false",  # two processes that have decoded would keep 500 MB while rules are judged
     PARTITIONS: str(max(2, os.cpu_count() or 2)),  # more tasks than cores gain nothing on one machine
 }
 ALWAYS: Final[Mapping[str, str]] = {
@@ -87,12 +88,14 @@ SMALL_RUN: Final[Mapping[str, str]] = {
 # A run of minutes ends while that compiler is still at work, unless it waits for what is called more often than it would by
 # default. Over the 76,000 rows of 620 MB of a busy cluster, a hundred times takes 13 % less CPU of the JVM than ten times; over a
 # million rows fifty times takes a quarter more.
+# The heap grows if collecting garbage takes more than a fifth of the time, by default a hundredth: a third of the memory less, for as
+# much CPU.
 MEDIUM_RUN: Final[Mapping[str, str]] = {
-    OPTIONS: "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000"
+    OPTIONS: "-XX:+UseParallelGC -XX:GCTimeRatio=4 -XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000"
     " -XX:Tier4CompileThreshold=1500000 -XX:Tier4BackEdgeThreshold=4000000"
 }
 LARGE_RUN: Final[Mapping[str, str]] = {
-    OPTIONS: "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    OPTIONS: "-XX:+UseParallelGC -XX:GCTimeRatio=4 -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 }
 # Over some hundred thousand rows a plan is made, and made anew, and compiled, for longer than it runs: without, an audit of

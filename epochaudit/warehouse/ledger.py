@@ -21,6 +21,7 @@ from epochaudit.report.contents import Report, merged
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Span
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
+from epochaudit.spark.local_rows import local_rows
 from epochaudit.spark.run_metrics import Metrics
 from epochaudit.version import VERSION
 from epochaudit.warehouse.tables import Directory, WarehouseError, one_of, quoted
@@ -271,7 +272,7 @@ def record(
         "report": msgspec.json.encode(replace(report, findings=())).decode(),
     }
     schema = spark_schema("runs")
-    directory.append("runs", directory.spark.createDataFrame([tuple(row[name] for name in schema.names)], schema))
+    directory.append("runs", local_rows(directory.spark, [tuple(row[name] for name in schema.names)], schema))
 
 
 def record_findings(
@@ -327,4 +328,4 @@ def _rows(directory: Directory, run_id: str, now: str, report: Report) -> DataFr
             "evidence": [(e.role, e.node, e.file, e.line, e.byte_offset, e.time, e.text) for e in finding.evidence],
         }
         rows.append(tuple(own[name] if name in own else getattr(finding, name) for name in schema.names))
-    return directory.spark.createDataFrame(rows, schema)
+    return local_rows(directory.spark, rows, schema)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import DAY_MS
 from epochaudit.findings.evidence import iso_time
 from epochaudit.sources.scan.datasource import cores
+from epochaudit.spark.local_rows import local_rows
 from epochaudit.warehouse.horizon import Remembered
 from epochaudit.warehouse.ledger import OPEN, Run, iso_seconds
 from epochaudit.warehouse.nightly import explained, overtaken
@@ -113,7 +114,7 @@ def _remove_uncommitted(directory: Directory) -> int:
         return 0
     numbers = [row["part"] for row in parts]
     view = f"uncommitted_{first_part():x}"
-    directory.spark.createDataFrame([(number,) for number in numbers], "part bigint").createOrReplaceTempView(view)
+    local_rows(directory.spark, [(number,) for number in numbers], "part bigint").createOrReplaceTempView(view)
     try:
         for table in (*(table for table in ROWS if table != "splits"), "splits"):  # splits last: it lists the parts
             directory.spark.sql(

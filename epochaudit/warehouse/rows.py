@@ -23,6 +23,7 @@ from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
 from epochaudit.sources.scan.datasource import Scan, event_id, tables
 from epochaudit.sources.scan.staging import release
+from epochaudit.spark.local_rows import local_rows
 from epochaudit.spark.session import in_one_partition
 from epochaudit.warehouse.horizon import Part, Remembered
 from epochaudit.warehouse.tables import ROWS, Directory, day_of
@@ -68,7 +69,7 @@ def write(directory: Directory, scanned: Scan) -> Written:
         return Written()
     first = first_part()
     numbers = {part.id: number for number, part in enumerate(scanned.ranges, first)}
-    of_ranges = directory.spark.createDataFrame([(number, *id) for id, number in numbers.items()], PARTS)
+    of_ranges = local_rows(directory.spark, [(number, *id) for id, number in numbers.items()], PARTS)
     read = tables(directory.spark, scanned)
 
     def numbered(rows: DataFrame) -> DataFrame:
@@ -121,7 +122,7 @@ def reading_of(
         for file in capture.files
         for part in parts.get((file.cluster, file.path), ())
     ]
-    of_parts = spark.createDataFrame(facts, FACTS)
+    of_parts = local_rows(spark, facts, FACTS)
     clusters = [capture.cluster for capture in captures]
     tables = (committed_rows(directory, table, of_parts, clusters, requests_from_ms) for table in ROWS)
     events, quarantine, splits = map(in_one_partition, tables)
@@ -188,7 +189,7 @@ def remember(directory: Directory, run_id: str, cluster: str, generation: int, f
     schema = spark_schema("horizon")
     common = {"cluster": cluster, "generation": following, "run_id": run_id}
     rows = [tuple((_row(file) | common)[name] for name in schema.names) for file in files]
-    new = directory.spark.createDataFrame(rows, schema)
+    new = local_rows(directory.spark, rows, schema)
     directory.replace_cluster("horizon", cluster, new, application=f"{HORIZON_KEY}{cluster}", version=following)
     mine = directory.table("horizon").where((F.col("cluster") == cluster) & (F.col("run_id") == run_id))
     return bool(mine.limit(1).count())

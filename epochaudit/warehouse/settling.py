@@ -24,6 +24,7 @@ from epochaudit.pipeline import LISTED, Audit
 from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
+from epochaudit.spark.local_rows import local_rows
 from epochaudit.warehouse.ledger import OPEN, finding_of
 from epochaudit.warehouse.rows import ends_of_parts
 from epochaudit.warehouse.tables import Directory
@@ -179,14 +180,14 @@ def late_files(
     if not read:
         return known
     of_earlier = [(part,) for parts in earlier.values() for part in parts]
-    known_parts = directory.spark.createDataFrame(of_earlier, "part bigint")
+    known_parts = local_rows(directory.spark, of_earlier, "part bigint")
     ends = ends_of_parts(directory.table("splits").join(F.broadcast(known_parts), "part"))
     facts = [
         (part, *file, max((ends.get(one, 0) for one in earlier.get(file, ())), default=0))
         for file, parts in read.items()
         for part in parts
     ]
-    of_parts = directory.spark.createDataFrame(facts, "part bigint, of_cluster string, path string, end_ms bigint")
+    of_parts = local_rows(directory.spark, facts, "part bigint, of_cluster string, path string, end_ms bigint")
     events = directory.table("events").where(_has_time_of_host() & (F.col("time_ms") < before.until_ms))
     found = events.join(F.broadcast(of_parts), "part").where(F.col("time_ms") > F.col("end_ms"))
     rows = found.groupBy("of_cluster", "path").agg(F.min("time_ms").alias("since_ms")).collect()

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.events.views import RANGE, RangeId
 from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
+from epochaudit.spark.local_rows import local_rows
 
 ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
@@ -120,7 +121,7 @@ def _by_row_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.TemporaryDirectory[str]) -> DataFrame:
     """The rows of the files at these paths in the directory, which exist until `release`."""
-    rows = spark.read.schema(SCAN_COLUMNS).parquet(*paths) if paths else spark.createDataFrame([], SCAN_COLUMNS)
+    rows = spark.read.schema(SCAN_COLUMNS).parquet(*paths) if paths else local_rows(spark, [], SCAN_COLUMNS)
     _DIRECTORIES[rows] = directory
     return rows
 
