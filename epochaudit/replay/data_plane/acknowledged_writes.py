@@ -28,13 +28,14 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
 
     Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
     Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
-    base_offset (the highest that was acknowledged), log_start_offset (the highest that an answer stated), own_ref; topic and topic_id as
-    stated, led (the node led in some epoch that it can have held), followed_epoch (it held this one as a follower all the time, and half
+    base_offset (the highest that was acknowledged), own_ref (its answer), writes (array<struct<base_offset, own_ref>>: of the offsets
+    between one start of a leader epoch and the next higher one, the highest that was acknowledged),
+    log_start_offset (the highest that an answer stated); topic and topic_id as stated, led (the node led in some epoch that it can have held), followed_epoch (it held this one as a follower all the time, and half
     a second before; null: it led, or that is not known).
     """
     rows = of_types(events, PRODUCE).select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
-        F.element_at("base_offsets", -1).alias("base_offset"), "file", "file_order", "split", "byte_offset", "line_in_split",
+        "base_offsets", "file", "file_order", "split", "byte_offset", "line_in_split",
     )  # fmt: skip
     placed = with_held_epochs(rows, events).withColumns(
         {
@@ -44,15 +45,18 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
             "followed_epoch": F.when(_follows(), F.col("held_max")),
         }
     )
-    found = placed.groupBy("node", "file", *_KEY, "topic", "topic_id", "acks", "leader_epoch", "led", "followed_epoch").agg(
+    grain = ("node", "file", *_KEY, "topic", "topic_id", "acks", "leader_epoch", "led", "followed_epoch")
+    by_stretch = _by_stretch(placed, epochs).groupBy(*grain, "stretch").agg(
         F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
         F.max("time_ms").alias("last_ms"),
         *of_last(PLACE, then_by_place(F.col("base_offset")), "own_"),
     )  # fmt: skip
-    found = found.select(
-        *_KEY, "topic", "topic_id", "node", "acks", "leader_epoch", "led", "followed_epoch", "base_offset", "log_start_offset", "last_ms",
-        carried_ref("own").alias("own_ref"),
+    write = F.struct("base_offset", carried_ref("own").alias("own_ref"))
+    found = by_stretch.groupBy(*grain).agg(
+        F.collect_list(write).alias("writes"), F.max("log_start_offset").alias("log_start_offset"),
+        F.max("last_ms").alias("last_ms"),
     )  # fmt: skip
+    found = found.drop("file").withColumn("highest", F.array_max("writes")).select("*", "highest.*").drop("highest")
     found = found.join(F.broadcast(_unlogged(events, epochs)), list(_KEY), "left")
     of_later = F.exists(
         "unlogged",
@@ -73,6 +77,23 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop(
         "unlogged", "own_lines", "last_ms"
     )
+
+
+def _by_stretch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Adds base_offset and stretch: how many starts of leader epochs are at that offset or below.
+
+    One row per row of Produce; of a run of answers with a start among their offsets, one per answer.
+    """
+    starts = (
+        epochs.where(F.col("start_offset").isNotNull())
+        .groupBy(*_KEY)
+        .agg(F.collect_set(F.least("start_offset", "restart_offset")).alias("starts"))
+    )
+    first, last = F.element_at("base_offsets", 1), F.element_at("base_offsets", -1)
+    within = F.exists("starts", lambda start: (start > first) & (start <= last))
+    offsets = F.when(F.coalesce(within, F.lit(False)), F.col("base_offsets")).otherwise(F.array(last))
+    rows = rows.join(F.broadcast(starts), list(_KEY), "left").withColumn("base_offset", F.explode(offsets))
+    return rows.withColumn("stretch", F.size(F.filter("starts", lambda start: start <= F.col("base_offset"))))
 
 
 def _unlogged(events: DataFrame, epochs: DataFrame) -> DataFrame:
@@ -124,10 +145,13 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
       start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded, or
                        its leader went on with a shorter log
     """
-    lasting = F.col("base_offset") >= F.coalesce("log_start_offset", F.lit(0))  # others were deleted
-    write = F.struct("base_offset", "leader_epoch", "node", "own_ref")
+    deleted_below = F.coalesce("log_start_offset", F.lit(0))
+    lasting = F.filter("writes", lambda write: write["base_offset"] >= deleted_below)
+    writes = F.transform(
+        lasting, lambda write: F.struct(write["base_offset"], "leader_epoch", "node", write["own_ref"])
+    )
     by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
-        F.max(F.when((F.col("acks") == ALL_REPLICAS) & lasting, write)).alias("write")
+        F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes")
     )  # fmt: skip
     of_partition = answered.groupBy(*_KEY).agg(
         F.min("leader_epoch").alias("answered_from"),
@@ -138,19 +162,19 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     partition = Window.partitionBy("cluster", "named", "topic_id", "partition")
     lower = partition.orderBy("leader_epoch").rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumns(
-        {"highest": F.max("write").over(lower), "least_start": F.least("start_offset", "restart_offset")}
+        {"highest": F.max(F.array_max("writes")).over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
     removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
     restarted = F.col("restart_offset").isNotNull()
-    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "write")
+    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "writes")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
 
     def after_epoch(writes: Column, epoch: Column) -> Column:
         left = F.filter(writes, lambda one: ~F.coalesce(epoch["least_start"] <= one["base_offset"], F.lit(False)))
-        return F.concat(left, F.array_compact(F.array(epoch["write"])))
+        return F.concat(left, F.coalesce(epoch["writes"], none))
 
-    none = F.array_compact(F.array(F.when(F.lit(False), F.col("write"))))
+    none = F.array_compact(F.array(F.when(F.lit(False), F.array_max("writes"))))
     left = F.array_max(F.aggregate("earlier", none, after_epoch))
     rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
     acknowledged = F.col("acknowledged")
@@ -167,7 +191,7 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
             "answered_before": F.coalesce(F.col("answered_from") < F.col("leader_epoch"), F.lit(False)),
             "start_unknown_between": F.coalesce(since, F.lit(False)),
         }
-    ).drop("write", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from")
+    ).drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from")
 
 
 def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
