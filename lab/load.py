@@ -1,4 +1,4 @@
-"""A load that goes on while a scenario changes the cluster: a producer with acks=all, a consumer, and a group."""
+"""Loads that go on while a scenario changes the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ BETWEEN = 15  # acknowledged records between two changes
 
 
 class Load:
-    """Clients of a topic with a partition per broker, each broker the preferred leader of one. They go on until `halt`."""
+    """A producer with acks=all, a consumer and a group, of a topic with a partition per broker, each broker the preferred leader of one.
+
+    They go on until `halt`.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         brokers = cluster.layout.brokers
@@ -34,3 +37,26 @@ class Load:
 
     def halt(self) -> None:
         self._shop.tell("halt")
+
+
+class RivalLoad:
+    """Two producers of one partition, with acks=all and, a thousand records per second, with acks=1; and a consumer.
+
+    Between them they show what a leader acknowledges that another one replaces.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        cluster.create(TOPIC, "1,2,3", min_insync_replicas=2)
+        self._shop: Client = cluster.producer("shop", [f"{TOPIC}-0"], "all")
+        self._web: Client = cluster.producer("web", [f"{TOPIC}-0"], "1", pause_ms=1)
+        cluster.consumer("billing", [TOPIC])
+        self._shop.tell("run")
+        self._web.tell("run")
+
+    def goes_on(self, records: int = 30) -> None:
+        """Until so many more records were acknowledged with acks=all."""
+        self._shop.wait("acknowledged", len(self._shop.events("acknowledged")) + records)
+
+    def halt(self) -> None:
+        self._shop.tell("halt")
+        self._web.tell("halt")

@@ -6,6 +6,7 @@ from time import sleep
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
+from lab.load import RivalLoad
 from lab.node_settings import SESSION_MS
 from lab.processes import wait_for
 from lab.releases import KRAFT, ZOOKEEPER
@@ -26,14 +27,9 @@ def cut_off_leader(cluster: Cluster) -> Expected:
     without a finding.
     """
     brokers = cluster.layout.brokers
-    cluster.create("orders", "1,2,3", min_insync_replicas=2)
-    shop = cluster.producer("shop", ["orders-0"], "all")
-    web = cluster.producer("web", ["orders-0"], "1", pause_ms=1)
-    cluster.consumer("billing", ["orders"])
-    for producer in (shop, web):
-        producer.tell("run")
+    load = RivalLoad(cluster)
     for _ in range(2):
-        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+        load.goes_on()
         leader = int(cluster.partition("orders")["leader"])
         begun = cluster.begun_epochs("orders", other_than=leader)
         cluster.cut_off(leader)
@@ -45,7 +41,6 @@ def cut_off_leader(cluster: Cluster) -> Expected:
         cluster.reconnect(leader)
         cluster.wait_for_brokers(brokers)
         cluster.wait_for_isr("orders", brokers)
-    shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
-    for producer in (shop, web):
-        producer.tell("halt")
+    load.goes_on()
+    load.halt()
     return Expected()

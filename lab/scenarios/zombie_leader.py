@@ -6,6 +6,7 @@ from time import sleep
 
 from lab.cluster import Cluster
 from lab.comparison import Expected
+from lab.load import RivalLoad
 from lab.node_settings import SESSION_MS
 from lab.scenario import scenario
 
@@ -21,22 +22,16 @@ def zombie_leader(cluster: Cluster) -> Expected:
     finding.
     """
     brokers = cluster.layout.brokers
-    cluster.create("orders", "1,2,3", min_insync_replicas=2)
-    shop = cluster.producer("shop", ["orders-0"], "all")
-    web = cluster.producer("web", ["orders-0"], "1", pause_ms=1)
-    cluster.consumer("billing", ["orders"])
-    for producer in (shop, web):
-        producer.tell("run")
+    load = RivalLoad(cluster)
     for _ in range(2):
-        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+        load.goes_on()
         leader = int(cluster.partition("orders")["leader"])
         cluster.nodes[leader].freeze()
         cluster.wait_for_leader("orders", other_than=leader)
-        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+        load.goes_on()
         sleep(SESSION_MS / 2000)  # its followers' lag and its session have ended by its own clock, too
         cluster.nodes[leader].thaw()
         cluster.wait_for_isr("orders", brokers)
-    shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
-    for producer in (shop, web):
-        producer.tell("halt")
+    load.goes_on()
+    load.halt()
     return Expected()
