@@ -2,7 +2,7 @@
 
 A kind of log that no node has is not missing in this sense: the report states what was judged without it. A node that others
 name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node still runs is: its
-lines could have held findings, so that a result without them is not a clean one.
+lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,8 @@ from epochaudit.sources.formats import EMPTY
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import CaptureFile
 
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
 LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000
 FEWEST_ANSWERS: Final = 100  # of a node that answered fewer in that time on average nothing follows from its silence
@@ -76,6 +78,7 @@ def missing_evidence(
         *_nodes(missing_nodes, seen),
         *_logs(nodes, files, seen),
         *_rotated(files),
+        *_written_over(files, spans),
         *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
         *_tails(nodes, files, spans, seen),
     )
@@ -124,12 +127,9 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
     numbers: dict[tuple[str, int | None, str], set[int]] = defaultdict(set)
     hours: dict[tuple[str, int | None, str, bool], set[datetime]] = defaultdict(set)
     for file in files:
-        if match := _DATED.fullmatch(file.path):
-            try:
-                moment = datetime.fromisoformat(f"{match['date']}T{match['hour'] or '00'}:00:00")
-            except ValueError:
-                continue
-            hours[file.cluster, file.node, match["base"], match["hour"] is not None].add(moment)
+        if dated := _period(file):
+            base, moment, step = dated
+            hours[file.cluster, file.node, base, step == HOUR].add(moment)
         elif numbered := rotations(file.path):
             base, number = numbered
             numbers[file.cluster, file.node, base].add(number)
@@ -137,13 +137,53 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
         for absent in sorted(set(range(1, max(found))) - found):
             yield Missing(cluster, node, f"{base}.{absent}, between rotated files")
     for (cluster, node, base, hourly), moments in sorted(hours.items(), key=str):
-        step = timedelta(hours=1) if hourly else timedelta(days=1)
+        step = HOUR if hourly else DAY
         for before, after in pairwise(sorted(moments)):
             if after - before > step:
                 shown = "%Y-%m-%d-%H" if hourly else "%Y-%m-%d"
                 first, last = (before + step).strftime(shown), (after - step).strftime(shown)
                 until = "" if first == last else f" to {last}"
                 yield Missing(cluster, node, f"{base}.{first}{until}, between rotated files")
+
+
+def _period(file: CaptureFile) -> tuple[str, datetime, timedelta] | None:
+    """Of a file with a date in its name: the name without it, and begin and length of the hour or day."""
+    match = _DATED.fullmatch(file.path)
+    if match is None:
+        return None
+    try:
+        begin = datetime.fromisoformat(f"{match['date']}T{match['hour'] or '00'}:00:00")
+    except ValueError:
+        return None
+    return match["base"], begin, HOUR if match["hour"] else DAY
+
+
+def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missing]:
+    """Rotated files that have none of the lines of the hour or day in their name, but those after.
+
+    log4j 2 rotates once more if a process starts again soon after the turn of an hour, and then writes over the file of that hour. The
+    host's time zone is known from another file of the node whose lines begin in the hour of its name.
+    """
+    dated: dict[Process, list[tuple[str, datetime, timedelta, datetime]]] = defaultdict(list)
+    for file in files:
+        period, span = _period(file), spans.get((file.cluster, file.path))
+        if period is not None and span is not None and file.node is not None:
+            _, begin, step = period
+            first = datetime.fromtimestamp(span[0] / 1000, UTC).replace(tzinfo=None)
+            dated[file.cluster, file.node].append((file.path, begin, step, first))
+    for (cluster, node), of_node in sorted(dated.items()):
+        if not any(begin <= first < begin + step for _, begin, step, first in of_node):
+            continue
+        for path, begin, step, first in sorted(of_node):
+            if begin + step <= first < begin + 2 * step:
+                shown = begin.strftime("%Y-%m-%d" if step == DAY else "%Y-%m-%d-%H")
+                what = f"what {path} had of {shown}: it begins at {iso_time(spans[cluster, path][0], zoned=False)}"
+                yield Missing(
+                    cluster,
+                    node,
+                    what,
+                    "a restart rotated the log again, over this file: nothing has these lines any more",
+                )
 
 
 def _silences(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missing]:

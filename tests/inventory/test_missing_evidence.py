@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,30 @@ def test_rotated_files_between_others_are_missing() -> None:
     assert missing_of("server.log.2026-11-20", "server.log.2026-11-22") == [
         "server.log.2026-11-21, between rotated files"
     ]
+
+
+def at(time: str) -> int:
+    return round(datetime.fromisoformat(f"{time}Z").timestamp() * 1000)
+
+
+def test_a_rotated_file_that_a_restart_wrote_over_is_missing() -> None:
+    requests, server = (
+        log(1, "request_log", "kafka-request.log.2026-11-25-06"),
+        log(1, "server_log", "server.log.2026-11-25-06"),
+    )
+
+    def missing_of(first_request: str, first_line: str) -> list[str]:
+        begins = {requests.path: at(first_request), server.path: at(first_line)}
+        spans = {("c", path): (first, first + MINUTE) for path, first in begins.items()}
+        return missing(files=(requests, server), spans=spans)
+
+    assert missing_of("2026-11-25T07:00:00", "2026-11-25T06:10:00") == [
+        "what kafka-request.log.2026-11-25-06 had of 2026-11-25-06: it begins at 2026-11-25T07:00:00.000"
+    ]
+    assert missing_of("2026-11-25T06:00:00", "2026-11-25T06:10:00") == []
+    assert (
+        missing_of("2026-11-25T07:00:00", "2026-11-25T07:10:00") == []
+    )  # the logs print times of another zone than the names
 
 
 def test_a_long_silence_between_request_logs_is_missing() -> None:

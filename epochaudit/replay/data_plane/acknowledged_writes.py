@@ -30,8 +30,9 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
     base_offset (the highest that was acknowledged), own_ref (its answer), writes (array<struct<base_offset, own_ref>>: of the offsets
     between one start of a leader epoch and the next higher one, the highest that was acknowledged),
-    log_start_offset (the highest that an answer stated); topic and topic_id as stated, led (the node led in some epoch that it can have held), followed_epoch (it held this one as a follower all the time, and half
-    a second before; null: it led, or that is not known).
+    log_start_offset (the highest that an answer stated); topic and topic_id as stated, led (the node led in some epoch that it can
+    have held), followed_epoch (it held this one as a follower all the time, and half a second before; null: it led, or that is not
+    known).
     """
     rows = of_types(events, PRODUCE).select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
