@@ -100,7 +100,7 @@ def test_a_rotated_file_that_a_restart_wrote_over_is_missing() -> None:
         return missing(files=(requests, server), spans=spans)
 
     assert missing_of("2026-11-25T07:00:00", "2026-11-25T06:10:00") == [
-        "what kafka-request.log.2026-11-25-06 had of 2026-11-25-06: it begins at 2026-11-25T07:00:00.000"
+        "the hour 2026-11-25-06 in kafka-request.log.2026-11-25-06, which begins at 2026-11-25T07:00:00.000"
     ]
     assert missing_of("2026-11-25T06:00:00", "2026-11-25T06:10:00") == []
     assert (
