@@ -176,8 +176,8 @@ def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missin
             continue
         for path, begin, step, first in sorted(of_node):
             if begin + step <= first < begin + 2 * step:
-                period = begin.strftime("day %Y-%m-%d" if step == DAY else "hour %Y-%m-%d-%H")
-                what = f"the {period} in {path}, which begins at {iso_time(spans[cluster, path][0], zoned=False)}"
+                missed = begin.strftime("day %Y-%m-%d" if step == DAY else "hour %Y-%m-%d-%H")
+                what = f"the {missed} in {path}, which begins at {iso_time(spans[cluster, path][0], zoned=False)}"
                 yield Missing(
                     cluster,
                     node,
