@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
-from epochaudit.replay.state.held_epochs import LATE_MS, held_epochs
+from epochaudit.replay.state.held_epochs import LATE_MS, STARTS, held_epochs
 from epochaudit.replay.state.incarnations import key_of_name
+from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 
 FULL_REQUEST: Final = "full_leader_and_isr"
 DEAD: Final = ("topic_deleted", "inconsistent_topic_id")  # a topic id is not used again
@@ -40,6 +41,7 @@ def strays(events: DataFrame) -> DataFrame:
       replaced_ref   the line by which a replica of another topic id starts one
       served_ref     the first Fetch for the topic id that was answered 0 afterwards
       served_before_restart   that Fetch arrived before the restart, or one of the two is not recorded
+      starts_recorded         the node's lines of starting replicas are recorded from before the finding up to that Fetch
     """
     held = held_epochs(events).select("cluster", "node", "topic_key", "partition", "held")
     subjects = _folders(events).unionByName(_unlisted(events, held))
@@ -47,7 +49,8 @@ def strays(events: DataFrame) -> DataFrame:
     rows = by_name.join(held, ["cluster", "node", "topic_key", "partition"], "left")
     rows = rows.join(F.broadcast(_renamings(events)), ["cluster", "node", "topic", "partition"], "left")
     rows = rows.join(_served(subjects, events), [*_REPLICA, "found_ms"], "left")
-    later = F.filter("held", lambda h: h["from_ms"] > F.col("found_ms") + GRAIN_MS)
+    rows = rows.join(F.broadcast(_line_runs(events)), ["cluster", "node"], "left")
+    later = F.filter("held", lambda h: h["from_ms"] > F.col("handled_ms") + GRAIN_MS)
     rows = rows.withColumn("later", later)
     restart = F.array_min(_starts("later", lambda h: h["topic_id"] == F.col("topic_id")))
     replacement = F.array_min(_starts("later", lambda h: h["topic_id"] != F.col("topic_id")))
@@ -58,6 +61,7 @@ def strays(events: DataFrame) -> DataFrame:
         F.get(F.array_sort(renamed_after), F.lit(0))["ref"].alias("renamed_ref"), restart["ref"].alias("restarted_ref"),
         replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
         F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
+        F.coalesce(_starts_recorded(), F.lit(False)).alias("starts_recorded"),
     )  # fmt: skip
 
 
@@ -66,15 +70,15 @@ def _starts(held: str, condition: Callable[[Column], Column]) -> Column:
 
 
 def _folders(events: DataFrame) -> DataFrame:
-    """One row per folder that a node found to be stray."""
+    """One row per folder that a node found to be stray. found_ms: when. handled_ms: no replica that starts later is meant."""
     return of_types(events, "STRAY_PARTITION").select(
-        *_REPLICA, "reason", F.lit(False).alias("listed"), F.col("time_ms").alias("found_ms"), ref().alias("found_ref"),
-        "correlation_id",
+        *_REPLICA, "reason", F.lit(False).alias("listed"), F.col("time_ms").alias("found_ms"),
+        F.col("time_ms").alias("handled_ms"), ref().alias("found_ref"), "correlation_id",
     )  # fmt: skip
 
 
 def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
-    """One row per (FULL LeaderAndIsr, replica that the node held when it arrived)."""
+    """One row per (FULL LeaderAndIsr, replica that the node held when it arrived). found_ms: when it was answered."""
     listed = F.collect_set(F.struct("topic_id", "partition")).alias("partitions")
     full_requests = (
         of_types(events, "LEADER_AND_ISR")
@@ -95,7 +99,7 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
         "cluster", "node", F.get("held_then", F.lit(0))["topic"].alias("topic"), F.col("topic_key").alias("topic_id"),
         F.col("replica").alias("partition"), F.lit(FULL_REQUEST).alias("reason"),
         F.exists("partitions", lambda p: (p["topic_id"] == F.col("topic_key")) & (p["partition"] == F.col("replica"))).alias("listed"),
-        F.col("time_ms").alias("found_ms"), "found_ref", "correlation_id",
+        F.col("time_ms").alias("found_ms"), F.col("arrival_ms").alias("handled_ms"), "found_ref", "correlation_id",
     )  # fmt: skip
 
 
@@ -104,6 +108,33 @@ def _renamings(events: DataFrame) -> DataFrame:
     line = F.struct("time_ms", ref().alias("ref"))
     lines = of_types(events, "LOG_MARKED_STRAY").groupBy("cluster", "node", "topic", "partition")
     return lines.agg(F.collect_list(line).alias("renamings"))
+
+
+def _line_runs(events: DataFrame) -> DataFrame:
+    """One row per node: line_runs, array of struct(first_ms, last_ms) of its lines of starting replicas, without missing files.
+
+    last_ms is null if the run lasts to the end.
+    """
+    lines = of_types(events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA")
+    in_order = Window.partitionBy("cluster", "node", "source").orderBy("file_order", "byte_offset")
+    runs = lines.withColumn("run", log_run(in_order, OF_LINES)).groupBy("cluster", "node", "source", "run")
+    runs = runs.agg(
+        F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"), F.max("newer_missing").alias("cut_off")
+    )
+    last_run = F.max("run").over(Window.partitionBy("cluster", "node", "source"))
+    ends = (F.col("run") < last_run) | F.coalesce("cut_off", F.lit(False))
+    runs = runs.withColumn("line_run", F.struct("first_ms", F.when(ends, F.col("last_ms")).alias("last_ms")))
+    return runs.groupBy("cluster", "node").agg(F.collect_list("line_run").alias("line_runs"))
+
+
+def _starts_recorded() -> Column:
+    return F.exists(
+        "line_runs",
+        lambda run: (
+            (run["first_ms"] <= F.col("handled_ms"))
+            & F.coalesce(run["last_ms"] >= F.col("served.arrival_ms"), F.lit(True))
+        ),
+    )
 
 
 def _served(subjects: DataFrame, events: DataFrame) -> DataFrame:

@@ -28,7 +28,9 @@ class StrayReplicaKept(Rule):
     state-change.log and request log for what it served later.
 
     ## What is allowed
-    A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. ZooKeeper
+    A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. If the lines of
+    starting replicas are missing, nothing tells whether it was, and a replica of which only the assignment was taken away is
+    not judged. ZooKeeper
     controllers never send FULL (KIP-516 planned it): their brokers are not judged.
 
     ## What to do
@@ -74,6 +76,12 @@ class StrayReplicaKept(Rule):
                 expected="no use of the stray replica of {topic}-{partition}",
                 observed="a stray folder without topic id",
                 because=(),
+            ),
+            unverifiable(
+                served & ~dead & ~restarted & ~col("starts_recorded"),
+                "whether the broker started the replica again is not in the evidence (state-change.log)",
+                observed="a Fetch of it was answered {NONE}",
+                because=(gave_up, "afterwards the broker answered a Fetch of it with {NONE}"),
             ),
             violation(
                 served & (dead | ~restarted | col("served_before_restart")),
