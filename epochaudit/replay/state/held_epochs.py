@@ -188,7 +188,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
     keyed = replica_starts(events).withColumn("following", _next_start())
     keyed = keyed.join(F.broadcast(_deletions(events)), ["cluster", "node", "topic", "partition"], "left")
     keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
-    keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition", "leader_epoch"], "left")
+    keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition"], "left")
     entry = F.struct(
         "leader_epoch",
         "is_leader",
@@ -247,27 +247,33 @@ def _next_start() -> Column:
 
 
 def _stated_epochs(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, leader_epoch) that any node, request or record states.
+    """One row per (cluster, topic_key, partition): stated, array of the struct(leader_epoch, topic_id) that anything states.
 
-    Adds next_stated, the next higher of them.
+    A topic's name has the epochs of all topics of the name; topic_id is null where several topics had the name.
     """
     states = partition_states(events, RECORD, LEADER_AND_ISR).where(F.col("leader_epoch").isNotNull())
     named = with_identity(states.select(*_STATED_COLUMNS), topic_incarnations(events)).select(*_STATED_COLUMNS)
     stated = named.unionByName(replica_starts(events).select(*_STATED_COLUMNS)).withColumn(
         "topic_key", F.explode(topic_keys())
     )
-    stated = stated.select("cluster", "topic_key", "partition", "leader_epoch").distinct()
-    in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
-    return stated.withColumn("next_stated", F.lead("leader_epoch").over(in_order))
+    epoch = F.struct("leader_epoch", "topic_id")
+    return stated.groupBy("cluster", "topic_key", "partition").agg(F.collect_set(epoch).alias("stated"))
 
 
 def _outdated() -> Column:
     """The log lacks the line of a later epoch, between this epoch's line and the next one that it has, if any.
 
-    Needs: following, next_stated. A next line that states this epoch as the previous one proves that no line is missing. If
-    another process wrote the next line, the replica may have begun that epoch before.
+    Needs: following, stated, leader_epoch, topic_id. A next line that states this epoch as the previous one proves that no line is
+    missing. If another process wrote the next line, the replica may have begun that epoch before.
     """
-    following, next_stated = F.col("following"), F.col("next_stated")
+    following = F.col("following")
+    later = F.filter(
+        "stated",
+        lambda s: (
+            (s["leader_epoch"] > F.col("leader_epoch")) & F.coalesce(s["topic_id"] == F.col("topic_id"), F.lit(True))
+        ),
+    )
+    next_stated = F.array_min(F.transform(later, lambda s: s["leader_epoch"]))
     same_process = ~F.coalesce(F.col("until_ms") < following["from_ms"], F.lit(False))
     recorded_from = F.when(same_process, following["leader_epoch"]).otherwise(following["leader_epoch"] + 1)
     adjoins = following["previous_epoch"] == F.col("leader_epoch")
