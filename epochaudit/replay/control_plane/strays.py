@@ -117,8 +117,8 @@ def _line_runs(events: DataFrame) -> DataFrame:
     """
     lines = of_types(events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA")
     in_order = Window.partitionBy("cluster", "node", "source").orderBy("file_order", "byte_offset")
-    runs = lines.withColumn("run", log_run(in_order, OF_LINES)).groupBy("cluster", "node", "source", "run")
-    runs = runs.agg(
+    placed = lines.withColumn("run", log_run(in_order, OF_LINES))
+    runs = placed.groupBy("cluster", "node", "source", "run").agg(
         F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"), F.max("newer_missing").alias("cut_off")
     )
     last_run = F.max("run").over(Window.partitionBy("cluster", "node", "source"))
