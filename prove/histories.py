@@ -66,10 +66,10 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
     return history
 
 
-def history_of(seed: int, most_steps: int) -> History:
-    """The history of a seed. Half of them have breaches."""
+def history_of(seed: int, most_steps: int, *, faulty: bool | None = None) -> History:
+    """The history of a seed. faulty: it may have breaches; by default half of them may."""
     choices = Random(seed)
     kind = choices.choice(KINDS if seed % EVERY else COORDINATORS)
     release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
-    return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)
+    return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5 if faulty is None else faulty)

@@ -1,7 +1,9 @@
 """python -m prove.holes: take parts out of healthy clusters' logs at random, and audit what is left: nothing may be found.
 
-Half of the copies lack rotated files, which shows in their numbers; the others lack single lines, which shows nowhere
-(docs/limits.md). Captures are healthy if their truth has no finding.
+Of recorded captures, half of the copies lack rotated files, which shows in their numbers; the others lack single lines, which shows
+nowhere (docs/limits.md). Captures are healthy if their truth has no finding. Of simulated histories without a planted breach
+(`--histories`), whole logs are missing, rotated files, or the beginnings or ends of logs. There a breach may not be found; what an
+unclean election lost is exposed, with and without holes.
 """
 
 from __future__ import annotations
@@ -12,17 +14,21 @@ import shutil
 import sys
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import click
+from pyspark.sql import functions as F
 
+from epochaudit.findings.finding import BREACHES
 from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.spark.session import SMALL_PLANS, session
+from prove.histories import history_of
+from prove.rendering.files import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +36,12 @@ if TYPE_CHECKING:
 CAPTURES: Final = Path(__file__).parents[1] / "tests" / "captures"
 PIECES: Final = 8
 SHARES: Final = {"files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1)}
-"""What is taken out, and which parts of all."""
+"""What is taken out of captures, and which parts of all."""
+SHARES_OF_HISTORIES: Final = {
+    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7)
+}  # fmt: skip
+"""The same of histories. A log's beginning or end is at most that part of it."""
+MOST_STEPS: Final = 20
 MOST_PRINTED: Final = 40
 
 
@@ -47,19 +58,35 @@ def without_lines(lines: list[bytes], share: float, chance: random.Random) -> di
     return {"": [line for line in lines if chance.random() >= share]}
 
 
-def with_holes(
-    source: Path,
-    target: Path,
-    harmed: Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]],
-    share: float,
-    seed: int,
-) -> int:
-    """A copy of a capture whose brokers' logs are harmed; returns how many of their bytes are missing."""
+def without_log(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log, or none at all with that probability."""
+    return {} if chance.random() < share else {"": lines}
+
+
+def without_beginning(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log without its first lines, as old files are deleted."""
+    return {"": lines[int(len(lines) * share * chance.random()) :]}
+
+
+def without_end(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log without its last lines, as it was copied before the others."""
+    return {"": lines[: len(lines) - int(len(lines) * share * chance.random())]}
+
+
+Harm = Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]]
+"""A log's lines, the share that is to be missing, and chance -> the files that are left, by the suffix of their names."""
+HARMS: Final[dict[str, Harm]] = {
+    "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning, "ends": without_end
+}  # fmt: skip
+
+
+def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int) -> int:
+    """A copy of a capture whose nodes' logs are harmed; returns how many of their bytes are missing."""
     chance, missing = random.Random(seed), 0
     for path in sorted(file for file in source.rglob("*") if file.is_file()):
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-")):
+        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-", "node-")):
             shutil.copy(path, copy)
             continue
         left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)
@@ -85,15 +112,33 @@ def copies(base: Path, names: Sequence[str], seeds: Sequence[int], folder: Path)
         name, what = chance.choice(names), chance.choice(sorted(SHARES))
         share = chance.choice(SHARES[what])
         copy = folder / f"{seed} {name} without {share} of {what}"
-        with_holes(base / name, copy, without_pieces if what == "files" else without_lines, share, seed)
+        with_holes(base / name, copy, HARMS[what], share, seed)
         yield copy
 
 
-def found_in(spark: SparkSession, paths: Sequence[Path]) -> tuple[list[tuple[str, str, str]], int]:
-    """The findings of one audit of all copies, as copy, rule and what was observed, and the number of subjects that passed."""
+def histories(seeds: Sequence[int], folder: Path) -> Iterator[Path]:
+    """One simulated history without a planted breach per seed, with holes."""
+    for seed in seeds:
+        chance = random.Random(seed)
+        history = history_of(seed, MOST_STEPS, faulty=False)
+        what = chance.choice(sorted(SHARES_OF_HISTORIES))
+        share = chance.choice(SHARES_OF_HISTORIES[what])
+        copy = folder / f"{seed} {history.release.kind} {history.release.version} without {share} of {what}"
+        with TemporaryDirectory() as whole:
+            write(history, Path(whole))
+            with_holes(Path(whole), copy, HARMS[what], share, seed)
+        if any(path.stat().st_size for path in copy.rglob("*") if path.is_file()):
+            yield copy
+
+
+def found_in(
+    spark: SparkSession, paths: Sequence[Path], verdicts: Collection[str] = BREACHES
+) -> tuple[list[tuple[str, str, str]], int]:
+    """The findings with these verdicts of one audit of all copies, as copy, rule and what was observed, and how many subjects passed."""
     captures = [capture_of(replace(inspected(str(path)), cluster=path.name)) for path in paths]
     audited = audit(spark, *captures)
-    found = [(row["cluster"], row["rule"], row["observed"]) for row in audited.findings.collect()]
+    rows = audited.findings.where(F.col("verdict").isin(*verdicts)).collect()
+    found = [(row["cluster"], row["rule"], row["observed"]) for row in rows]
     audited.release()
     spark.catalog.clearCache()
     if audited.failures:
@@ -105,7 +150,8 @@ def found_in(spark: SparkSession, paths: Sequence[Path]) -> tuple[list[tuple[str
 @click.option("--seeds", default=1000, show_default=True, help="How many copies.")
 @click.option("--seed", default=1, show_default=True, help="The first copy's seed; the others count from it.")
 @click.option("--batch", default=40, show_default=True, help="Copies per audit.")
-def main(seeds: int, seed: int, batch: int) -> None:
+@click.option("--histories", "simulated", is_flag=True, help="Simulated histories instead of recorded captures.")
+def main(seeds: int, seed: int, batch: int, simulated: bool) -> None:
     """Audit copies of healthy captures with holes. Exit code 1: something was found."""
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS})
     blamed: Counter[tuple[str, str]] = Counter()
@@ -116,7 +162,10 @@ def main(seeds: int, seed: int, batch: int) -> None:
         for first in range(seed, seed + seeds, batch):
             with TemporaryDirectory() as folder:
                 of_batch = range(first, min(first + batch, seed + seeds))
-                found, passed = found_in(spark, [*copies(Path(base), healthy(), of_batch, Path(folder))])
+                if simulated:
+                    found, passed = found_in(spark, [*histories(of_batch, Path(folder))], ("violation",))
+                else:
+                    found, passed = found_in(spark, [*copies(Path(base), healthy(), of_batch, Path(folder))])
             blamed.update((rule, copy.rpartition(" ")[2]) for copy, rule, _ in found)
             print(
                 f"{of_batch.stop - seed} copies, {passed:,} subjects of the last {len(of_batch)} pass; found: {len(found)}",

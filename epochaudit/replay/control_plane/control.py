@@ -55,7 +55,7 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
-    "seq", "process", "place", "ordered_by", "leader", "leader_epoch", "partition_epoch", "topic_id", "known_topic_id",
+    "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch", "topic_id", "known_topic_id",
     "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests",
 )  # fmt: skip
 
@@ -70,7 +70,7 @@ _COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "gaps_before", "byte_offset", "split", "line_in_split",
     "partition_row", "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
     "request_error_code", "topic", "topic_id", "partition", "error_code", "controller_id", "controller_epoch",
-    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch",
+    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch", "previous_epoch",
     "partition_controller_epoch", "isr", "replicas", "is_new", "delete_partition", "request_type", "name", "value", "reason",
 )  # fmt: skip
 
@@ -100,7 +100,7 @@ def control(events: DataFrame) -> DataFrame:
                             highest_controller_id, highest_controller_ref
       highest_overlaps      that request had not finished when this one arrived, and only time orders the two
       installed_*           epoch that the replica was last proven to have ("starts at leader epoch"), with its partition epoch
-                            and topic id; null after a restart or a deletion
+                            and topic id; null after a restart or a deletion, and if the replica's own line states a lower one
       known_topic_id        the topic id that the broker last had for the partition, this row included; null after its deletion
       topic_id_carried      that id was stated before the installed_* epoch, and not since: another topic of the name may have
                             replaced it
@@ -421,6 +421,7 @@ def _held() -> dict[str, Column]:
     deleted_seq = F.coalesce("deleted.seq", F.lit(0))
     created_or_deleted = F.greatest(deleted_seq, F.coalesce("created.seq", F.lit(0)))
     held = (F.col("installed.process") == F.col("process")) & (F.col("installed.seq") > created_or_deleted)
+    held = held & ~F.coalesce(_applied() & _held_none_or_older(), F.lit(False))
     standing = F.col("accepted.seq") > deleted_seq
     # a FULL request moves aside the replicas that it does not list with the same topic id, before it compares any id
     moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
@@ -483,15 +484,32 @@ def _cached() -> dict[str, Column]:
     }
 
 
+def _begun_and_finished() -> Column:
+    return F.col("finished")["line"] > F.col("anchor")["line"]
+
+
+def _applied() -> Column:
+    """`settled` is the line about the partition between the first and the last line of the request's handling."""
+    same_epoch = F.coalesce(F.col("settled.leader_epoch") == F.col("leader_epoch"), F.lit(True))
+    return _begun_and_finished() & (F.col("settled.place") < F.col("finished")["line"]) & same_epoch
+
+
+def _held_none_or_older() -> Column:
+    """`settled` is a line that states a lower epoch before: what was installed is forgotten, as the replica was deleted since.
+
+    Followers from 3.6 on state their new epoch only, and write no line unless it is higher (Partition.makeFollower).
+    """
+    states_none = (F.col("settled.event_type") == "FOLLOWER_STARTS") & F.col("settled.previous_epoch").isNull()
+    return (F.col("settled.previous_epoch") < F.col("settled.leader_epoch")) | states_none
+
+
 def _handled() -> dict[str, Column]:
     """Columns about the partition between the first and the last line of the request's handling."""
     begin, end = F.col("anchor"), F.col("finished")
-    in_order = end["line"] > begin["line"]
+    in_order = _begun_and_finished()
     in_one_file = in_order & (
         begin["ref"]["file"] == end["ref"]["file"]
     )  # of two files: a file between them may be missing
-    same_epoch = F.coalesce(F.col("settled.leader_epoch") == F.col("leader_epoch"), F.lit(True))
-    applied = in_order & (F.col("settled.place") < end["line"]) & same_epoch
     again = (F.col("following.process") == F.col("process")) & (
         F.col("following.leader_epoch") == F.col("leader_epoch")
     )
@@ -503,7 +521,7 @@ def _handled() -> dict[str, Column]:
     )
     return {
         "handling_recorded": F.coalesce(in_one_file, F.lit(False)),
-        "applied_ref": F.when(applied, F.col("settled.ref")),
+        "applied_ref": F.when(_applied(), F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == Errors.STALE_CONTROLLER_EPOCH), F.col("following.ref")
         ),
