@@ -72,4 +72,6 @@ def history_of(seed: int, most_steps: int, *, faulty: bool | None = None) -> His
     kind = choices.choice(KINDS if seed % EVERY else COORDINATORS)
     release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
-    return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5 if faulty is None else faulty)
+    return simulated(
+        f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5 if faulty is None else faulty
+    )

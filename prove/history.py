@@ -124,7 +124,8 @@ class Control(Event):
 
     `at` is the time of the request log's line. arrived, handled, finished: milliseconds. error_code: of the whole response.
     codes: error code of each partition, in the order of `partitions`; empty if the response lists none. starts: replicas
-    that started while it was handled. unavailable: partitions whose new leader was not alive. seen: it has lines in state-change.log.
+    that started while it was handled; skipped: those that do not, as their leader epoch is not higher. unavailable: partitions
+    whose new leader was not alive. seen: it has lines in state-change.log.
     """
 
     api: str = ""
@@ -138,6 +139,7 @@ class Control(Event):
     error_code: int = 0
     codes: tuple[int, ...] = ()
     starts: tuple[Start, ...] = ()
+    skipped: tuple[Start, ...] = ()
     unavailable: tuple[TopicPartition, ...] = ()
     arrived: int = 0
     handled: int = 0
@@ -515,6 +517,11 @@ class Release:
     metadata: int = 0
     elr: bool = False
     protocol: str = ""
+
+    @property
+    def skips_equal_epochs(self) -> bool:
+        """A replica starts by a higher leader epoch only."""
+        return tuple(int(part) for part in self.version.split(".")) >= (3, 3)
 
 
 @dataclass

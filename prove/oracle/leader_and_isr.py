@@ -122,7 +122,8 @@ def li06(history: History) -> Judged:
             if code or event.node not in state.replicas or memory.held.get(state.name) == state.leader_epoch:
                 continue
             is_stated = state.name in event.unavailable or any(
-                start.name == state.name and start.leader_epoch == state.leader_epoch for start in event.starts
+                start.name == state.name and start.leader_epoch == state.leader_epoch
+                for start in (*event.starts, *event.skipped)
             )
             yield (PASS if is_stated else _stated_later(history, event, state)), place(event, state)
 

@@ -116,6 +116,25 @@ def _becomes(event: Control, release: Release) -> Iterator[tuple[str, str]]:
             )
     for start in sorted(event.starts, key=lambda start: not start.leads):
         yield "INFO", replica_start(start, release)
+    for start in event.skipped:
+        yield "INFO", _skipped(start)
+
+
+def _skipped(start: Start) -> str:
+    """The text with which a replica takes notice of a leader epoch that is not higher than its own, from 3.3 on."""
+    role, state = ("leader", "the leader") if start.leads else ("follower", "a follower")
+    topic_id = f"Some({start.topic_id})" if start.topic_id else "None"
+    isr = ", ".join(map(str, start.isr))
+    high_watermark = (
+        f" Current high watermark {start.high_watermark}, ISR [{isr}], adding replicas [] and removing replicas []."
+    )
+    return (
+        f"Skipped the become-{role} state change for {start.topic}-{start.partition} with topic id {topic_id} and partition state"
+        f" LeaderAndIsrPartitionState(topicName='{start.topic}', partitionIndex={start.partition}, controllerEpoch=1,"
+        f" leader={start.leader}, leaderEpoch={start.leader_epoch}, isr=[{isr}], partitionEpoch={start.partition_epoch},"
+        f" replicas=[{isr}], addingReplicas=[], removingReplicas=[], isNew=false, leaderRecoveryState=0)"
+        f" since it is already {state} with leader epoch {start.leader_epoch}.{high_watermark * start.leads}"
+    )
 
 
 def replica_start(start: Start, release: Release) -> str:

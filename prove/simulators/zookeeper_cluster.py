@@ -586,7 +586,9 @@ class ZooKeeperCluster:
                     broker.cache[state.name] = state
 
     def _become(self, broker: Broker, request: Control) -> None:
-        codes, starts, unavailable, held = [], [], [], []
+        codes, unavailable, held = [], [], []
+        starts: list[Start] = []
+        skipped: list[Start] = []
         for state in request.partitions:
             assert isinstance(state, State)
             log = broker.disk.get(state.name)
@@ -625,8 +627,11 @@ class ZooKeeperCluster:
                     broker.disk[state.name] = Log(state.topic_id)
                 hosted.topic_id = broker.disk[state.name].topic_id = hosted.topic_id or state.topic_id
                 continue
-            starts.append(self._starts(broker, hosted, state))
+            # Partition.makeFollower and makeLeader from 3.3 on
+            same = self.release.skips_equal_epochs and state.leader_epoch <= current
+            (skipped if same else starts).append(self._starts(broker, hosted, state))
         request.codes, request.starts, request.unavailable = tuple(codes), tuple(starts), tuple(unavailable)
+        request.skipped = tuple(skipped)
         request.held_epochs = tuple(held)
 
     def _starts(self, broker: Broker, hosted: Hosted, state: State) -> Start:

@@ -55,7 +55,8 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
-    "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch", "topic_id", "known_topic_id",
+    "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
+    "topic_id", "known_topic_id",
     "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests",
 )  # fmt: skip
 
@@ -70,7 +71,8 @@ _COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "gaps_before", "byte_offset", "split", "line_in_split",
     "partition_row", "time_ms", "api_version", "correlation_id", "client_id", "connection", "request_queue_time_us", "arrival_ms",
     "request_error_code", "topic", "topic_id", "partition", "error_code", "controller_id", "controller_epoch",
-    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch", "previous_epoch",
+    "is_kraft_controller", "broker_id", "broker_epoch", "current_broker_epoch", "leader", "leader_epoch", "partition_epoch",
+    "previous_epoch",
     "partition_controller_epoch", "isr", "replicas", "is_new", "delete_partition", "request_type", "name", "value", "reason",
 )  # fmt: skip
 

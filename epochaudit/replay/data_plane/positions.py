@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import FOREVER
 from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_EPOCH, NO_LEADER
@@ -23,6 +24,7 @@ from epochaudit.replay.data_plane.carried_positions import carried_positions, in
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.log_gaps import covered, request_logs
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
 from epochaudit.spark.memo import checkpointed
 
@@ -65,13 +67,15 @@ def positions(events: DataFrame) -> DataFrame:
       crossing_uncertain     some later epoch starts below the position, but an unclean election after it may have removed it
       epochs_missing         the start of an epoch in between is not recorded
       detected               how the client detected the truncation, null if it did not
+      requests_missing       it may have detected it in a request that is not recorded: the request log of a leader of these leader epochs
+                             begins later than its epoch, or lacks files
     """
     histories = consumer_histories(events)
     subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
     subjects = _with_position(_with_first_fetch(subjects))
     subjects = _with_commit_bound(subjects, _commit_bounds(histories))
     subjects = subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed"))
-    within = _with_crossing(subjects, epoch_starts(events))
+    within = _with_crossing(subjects, epoch_starts(events), request_logs(events))
     return within.unionByName(carried_positions(histories, events), allowMissingColumns=True)
 
 
@@ -330,10 +334,11 @@ def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
     )
 
 
-def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
+def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> DataFrame:
     """The rows of the frame: whether an epoch that starts below the position excludes the record before it from the log."""
     c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
     joined = subjects.join(F.broadcast(starts), ["cluster", "topic_key", "partition"], "left")
+    joined = joined.join(F.broadcast(logs), "cluster", "left")
     between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
     known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == NO_LEADER) | e["never_begun"])
     doubtful = F.array_max(
@@ -375,7 +380,8 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame) -> DataFrame:
         F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m)).alias(
             "may_be_reset"
         ),
-        _detected().alias("detected"), "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
+        _detected().alias("detected"), _requests_missing().alias("requests_missing"),
+        "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
         F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
     )  # fmt: skip
@@ -388,9 +394,34 @@ def _before(mark: Column) -> Column:
     return (mark["leader_epoch"] <= F.col("leader_epoch")) & ~((mark["leader_epoch"] == F.col("leader_epoch")) & later)
 
 
+def _crossed_epoch() -> Column:
+    """The leader epoch from which on the client can have detected the truncation."""
+    return F.coalesce("diverged.leader_epoch", "leader_epoch")
+
+
+def _requests_missing() -> Column:
+    """A leader from the crossed epoch to that of the fetch may have answered the client in a request that is not recorded."""
+    first = F.col("first")
+    of_leader = F.filter(
+        "epochs",
+        lambda e: (
+            e["leader_epoch"].between(_crossed_epoch(), F.col("leader_epoch"))
+            & (e["leader"] != NO_LEADER)
+            & ~e["never_begun"]
+        ),
+    )
+
+    def recorded(epoch: Column) -> Column:
+        until_ms = F.when(epoch["leader"] == first["node"], first["ref"]["time_ms"]).otherwise(F.lit(FOREVER))
+        return covered(epoch["leader"], epoch["start_ref"]["time_ms"], until_ms)
+
+    served = F.exists(of_leader, lambda e: e["leader_epoch"] == F.col("leader_epoch"))
+    return ~F.coalesce(served & F.forall(of_leader, recorded), F.lit(False))
+
+
 def _detected() -> Column:
     """How the client detected the truncation up to its first fetch in the epoch; null if it did not."""
-    e, o = F.coalesce("diverged.leader_epoch", "leader_epoch"), F.col("fetch_offset")
+    e, o = _crossed_epoch(), F.col("fetch_offset")
     first = F.col("first")
 
     def seen(kind: str) -> Column:

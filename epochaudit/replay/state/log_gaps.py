@@ -30,14 +30,36 @@ def log_run(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Colu
 def request_log_gaps(events: DataFrame) -> DataFrame:
     """One row per node with a request log. Clock: the node's host.
 
-    Needs: the events table. Columns: cluster, node, and gaps, array of struct(from_ms, until_ms): the last time before missing
-    files, and the first one after them; FOREVER after the last file.
+    Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
+    until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
     """
     runs = (
         events.where((F.col("source") == "request_log") & F.col("node").isNotNull())
         .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("run"))
-        .agg(F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"))
+        .agg(F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"), F.max("time_ms").alias("last_ms"))
     )
     following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("run"))
     gaps = runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
-    return gaps.groupBy("cluster", "node").agg(F.collect_list("gap").alias("gaps"))
+    return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
+
+
+def request_logs(events: DataFrame) -> DataFrame:
+    """One row per cluster: request_logs, array of struct(node, first_ms, gaps), as `request_log_gaps`, for `covered`."""
+    log = F.struct("node", "first_ms", "gaps")
+    return request_log_gaps(events).groupBy("cluster").agg(F.collect_list(log).alias("request_logs"))
+
+
+def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
+    """Whether a node's request log is recorded between these times of its host. Needs: request_logs.
+
+    A log that ends before until_ms counts, as nothing shows whether a request was logged after its end.
+    """
+
+    def lacks(gap: Column) -> Column:
+        return (gap["until_ms"] < FOREVER) & (gap["until_ms"] > from_ms) & (gap["from_ms"] < until_ms)
+
+    whole = F.exists(
+        "request_logs",
+        lambda log: (log["node"] == node) & (log["first_ms"] <= from_ms) & ~F.exists(log["gaps"], lacks),
+    )
+    return F.coalesce(whole, F.lit(False))

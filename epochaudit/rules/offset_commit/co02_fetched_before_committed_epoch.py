@@ -86,6 +86,10 @@ class FetchedBeforeCommittedEpoch(Rule):
                 ~older | col("reached_itself") | col("at_log_start") | col("shared_client_id"),
                 "the client may have fetched at the offset before it was told of it",
             ),
+            unverifiable(
+                col("requests_missing"),
+                "the client may have fetched at the offset before, in a request that is not in the evidence (request log)",
+            ),
             violation(
                 col("current_leader_epoch") >= 0,
                 because=(*self.because, "the fetch states leader epoch {current_leader_epoch}"),

@@ -19,6 +19,9 @@ RESET: Final = "the client may have this position from ListOffsets: it then has 
 RETURNED_BY_LIST_OFFSETS: Final = (
     "ListOffsets had returned {fetch_offset} to {client_id} before: clients do not validate a position that was reset"
 )
+REQUESTS_MISSING: Final = (
+    "whether the client noticed before is not in the evidence: a leader's requests are missing (request log)"
+)
 SHARED: Final = "several consumers share the client id"
 
 
@@ -40,6 +43,7 @@ def crossing(could_validate: Column, no_fence: str, because_reset: tuple[str, ..
     return (
         passed(crossed & col("detected").isNotNull()),
         unverifiable(crossed & col("shared_client_id"), SHARED),
+        unverifiable(crossed & col("requests_missing"), REQUESTS_MISSING),
         exposed(crossed & could_validate & col("may_be_reset"), RESET, because=because_reset),
         violation(crossed & could_validate),
         exposed(crossed, no_fence),

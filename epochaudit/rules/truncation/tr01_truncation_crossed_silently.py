@@ -7,6 +7,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 from epochaudit.rules.truncation.position_validation import (
+    REQUESTS_MISSING,
     RESET,
     RETURNED_BY_LIST_OFFSETS,
     SHARED,
@@ -116,6 +117,13 @@ class TruncationCrossedSilently(Rule):
             unverifiable(
                 crossed & col("shared_client_id"),
                 SHARED,
+                expected=_VALIDATION,
+                observed=_FETCHED,
+                because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
+            ),
+            unverifiable(
+                crossed & col("requests_missing"),
+                REQUESTS_MISSING,
                 expected=_VALIDATION,
                 observed=_FETCHED,
                 because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),

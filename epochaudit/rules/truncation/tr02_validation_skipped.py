@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import JAVA, can_validate, topic_unknown
+from epochaudit.rules.truncation.position_validation import JAVA, REQUESTS_MISSING, can_validate, topic_unknown
 
 FIRST: Final = "its first fetch at broker {node} states leader epoch {current_leader_epoch}"
 
@@ -95,5 +95,6 @@ class ValidationSkipped(Rule):
                 ~col("software_name").eqNullSafe(JAVA), "the client is not known to be a Java consumer", **open_question
             ),
             unverifiable(col("kafka_version").isNull(), "the broker's release is not recorded", **open_question),
+            unverifiable(col("requests_missing"), REQUESTS_MISSING, **open_question),
             otherwise=violation(),
         )
