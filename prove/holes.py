@@ -28,6 +28,7 @@ from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.spark.session import SMALL_PLANS, session
 from prove.histories import history_of
+from prove.oracle.catalogue import RULES_OF
 from prove.rendering.files import write
 
 if TYPE_CHECKING:
@@ -116,8 +117,9 @@ def copies(base: Path, names: Sequence[str], seeds: Sequence[int], folder: Path)
         yield copy
 
 
-def histories(seeds: Sequence[int], folder: Path) -> Iterator[Path]:
-    """One simulated history without a planted breach per seed, with holes."""
+def histories(seeds: Sequence[int], folder: Path) -> dict[Path, Collection[str]]:
+    """One simulated history without a planted breach per seed, with holes -> the rules that its simulator keeps to."""
+    rules: dict[Path, Collection[str]] = {}
     for seed in seeds:
         chance = random.Random(seed)
         history = history_of(seed, MOST_STEPS, faulty=False)
@@ -128,7 +130,8 @@ def histories(seeds: Sequence[int], folder: Path) -> Iterator[Path]:
             write(history, Path(whole))
             with_holes(Path(whole), copy, HARMS[what], share, seed)
         if any(path.stat().st_size for path in copy.rglob("*") if path.is_file()):
-            yield copy
+            rules[copy] = RULES_OF[history.release.kind]
+    return rules
 
 
 def found_in(
@@ -163,7 +166,10 @@ def main(seeds: int, seed: int, batch: int, simulated: bool) -> None:
             with TemporaryDirectory() as folder:
                 of_batch = range(first, min(first + batch, seed + seeds))
                 if simulated:
-                    found, passed = found_in(spark, [*histories(of_batch, Path(folder))], ("violation",))
+                    rules = histories(of_batch, Path(folder))
+                    found, passed = found_in(spark, [*rules], ("violation",))
+                    judged = {copy.name: of_copy for copy, of_copy in rules.items()}
+                    found = [one for one in found if one[1] in judged[one[0]]]
                 else:
                     found, passed = found_in(spark, [*copies(Path(base), healthy(), of_batch, Path(folder))])
             blamed.update((rule, copy.rpartition(" ")[2]) for copy, rule, _ in found)

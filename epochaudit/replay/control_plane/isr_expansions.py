@@ -418,7 +418,7 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     start_ms = F.coalesce("start_ms", F.lit(0))
     gap = F.exists("gaps", lambda g: (g["until_ms"] > start_ms) & (g["from_ms"] < F.col("time_ms")))
     missing = F.coalesce("session_not_begun", F.lit(False)) | F.coalesce(gap, F.lit(False))
-    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps")
+    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms")
 
 
 def _registered_meanwhile(events: DataFrame) -> DataFrame:

@@ -10,12 +10,15 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.control_plane.control import REQUESTS
-from epochaudit.replay.state.held_epochs import LATE_MS
+from epochaudit.replay.state.held_epochs import LATE_MS, replica_starts
 from epochaudit.replay.state.incarnations import is_user_topic, key_of_name, topic_incarnations, with_identity
-from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.inferred_topic_ids import is_inferred
+from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
 from epochaudit.replay.state.places import at, of_first
 
+BY_NAME: Final = ("FOLLOWER_STARTS", "PARTITION_STATE_CHANGED", UNCLEAN_ELECTION)  # lines without topic ids
 CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
 
 
@@ -30,6 +33,9 @@ def leadership(events: DataFrame) -> DataFrame:
       lowest_leader_stated_by, highest_leader_stated_by   event types; lowest_leader_ref, highest_leader_ref the events
       ambiguous_name    as in `topic_incarnations`
       leaders_by_id     leaders in statements with topic ids, for this epoch of the name
+      differ_by_id      statements that state the topic id themselves disagree
+      may_be_of_two_topics   the name may have had another topic, whose id is not recorded: leader epoch 0, with which each topic
+                        begins, or a broker began an epoch of the name again without an earlier one
       controller_epoch  null for a leader epoch
       stated_by_several more than one node states the leader
     """
@@ -56,6 +62,8 @@ def leadership(events: DataFrame) -> DataFrame:
     )
     facts = facts.unionByName(_controllers(events), allowMissingColumns=True)
     fact = F.struct("leader", "event_type", "own_ref")
+    own_id = F.col("topic_id").isNotNull() & ~is_inferred(F.col("topic_id"))
+    by_id = own_id & ~F.col("event_type").isin(*BY_NAME)
     epoch = ("cluster", "named", "topic_id", "partition", "leader_epoch", "controller_epoch")
     by_epoch = facts.groupBy(*epoch).agg(
         F.max("topic").alias("topic"),
@@ -64,12 +72,15 @@ def leadership(events: DataFrame) -> DataFrame:
         F.min(fact).alias("lowest"),
         F.max(fact).alias("highest"),
         (F.min("own_ref.node") != F.max("own_ref.node")).alias("stated_by_several"),
+        (F.size(F.collect_set(F.when(by_id, F.col("leader")))) > 1).alias("differ_by_id"),
     )
+    by_epoch = by_epoch.join(F.broadcast(_begun_anew(events)), ["cluster", "topic"], "left")
     of_name = Window.partitionBy("cluster", "topic", "partition", "leader_epoch", "controller_epoch")
     leaders_by_id = F.collect_set(F.when(F.col("topic_id").isNotNull(), F.col("lowest.leader"))).over(of_name)
     return by_epoch.withColumns(
         {
             "leaders_by_id": F.array_sort(leaders_by_id),
+            "may_be_of_two_topics": (F.col("leader_epoch") == 0) | F.col("begun_anew").isNotNull(),
             "node": F.lit(None).cast("int"),
             "client_id": F.lit(None).cast("string"),
             "group_id": F.lit(None).cast("string"),
@@ -81,7 +92,25 @@ def leadership(events: DataFrame) -> DataFrame:
             "highest_leader_stated_by": F.col("highest.event_type"),
             "highest_leader_ref": F.col("highest.own_ref"),
         }
-    ).drop("lowest", "highest", "named")
+    ).drop("lowest", "highest", "named", "begun_anew")
+
+
+def _begun_anew(events: DataFrame) -> DataFrame:
+    """One row per topic name of which a process began a leader epoch that is not higher, as if it had none before: begun_anew.
+
+    It had deleted its replica. Followers from 3.6 on do not state the epoch before; from 3.3 on no line is written unless the epoch is
+    higher (Partition.makeLeader, makeFollower).
+    """
+    in_order = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
+        "from_ms", "file_order", "byte_offset"
+    )
+    lines = replica_starts(events).where("proven")
+    before = F.lag(F.struct("leader_epoch", "until_ms")).over(in_order)
+    lines = lines.withColumn("before", before)
+    same_process = F.coalesce(F.col("before.until_ms") >= F.col("from_ms"), F.lit(True))
+    from_none = F.coalesce(F.col("previous_epoch") == NO_EPOCH, ~F.col("is_leader"))
+    anew = lines.where((F.col("leader_epoch") <= F.col("before.leader_epoch")) & same_process & from_none)
+    return anew.select("cluster", "topic").distinct().withColumn("begun_anew", F.lit(True))
 
 
 def _with_topic_of_the_time(facts: DataFrame, events: DataFrame) -> DataFrame:

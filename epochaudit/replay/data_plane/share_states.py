@@ -22,6 +22,7 @@ from epochaudit.replay.data_plane.coordinator_logs import (
     with_returns,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.spark.memo import checkpointed
 
@@ -63,6 +64,7 @@ def share_states(events: DataFrame) -> DataFrame:
       coordinator_log    see `with_coordinator_log`: of __share_group_state
       returned_since_read    another broker may have led a partition of __share_group_state since newer_read_ref, see `with_returns`
       returned_since_state   the same since newer_state_ref
+      requests_missing_since_read, requests_missing_since_state   files of the coordinator's request log are missing since then
     """
     histories = F.broadcast(_histories(events))
     rows = of_types(events, *STATE_REQUESTS).where(
@@ -100,7 +102,12 @@ def share_states(events: DataFrame) -> DataFrame:
     returned = {
         f"returned_since_{which}": returned_between(F.col(name), F.col("request_ref")) for which, name in since.items()
     }
-    return found.withColumns(returned).drop("returns")
+    found = found.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
+    missing = {
+        f"requests_missing_since_{which}": gap_between(F.col(name), F.col("request_ref"))
+        for which, name in since.items()
+    }
+    return found.withColumns({**returned, **missing}).drop("returns", "gaps", "first_ms")
 
 
 def _newer_read() -> Column:

@@ -43,6 +43,12 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
 
 
+def gap_between(earlier: Column, later: Column) -> Column:
+    """Whether files of the request log are missing between two lines of a node. earlier, later: their references. Needs: gaps."""
+    gap = F.exists("gaps", lambda g: (g["until_ms"] > earlier["time_ms"]) & (g["from_ms"] < later["time_ms"]))
+    return F.coalesce(gap, F.lit(False))
+
+
 def request_logs(events: DataFrame) -> DataFrame:
     """One row per cluster: request_logs, array of struct(node, first_ms, gaps), as `request_log_gaps`, for `covered`."""
     log = F.struct("node", "first_ms", "gaps")

@@ -95,6 +95,11 @@ class IsrJoinedBeforeEpochStart(Rule):
                 "requests of the replica's fetch session are not recorded",
                 observed="those recorded are from offset {fetched_offset} at most",
             ),
+            unverifiable(
+                col("requests_missing"),
+                "requests of the replica are missing (request log)",
+                observed="those recorded are from offset {fetched_offset} at most",
+            ),
             exposed(
                 F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False)),
                 "leaders before 2.0.1 do not look at the start of the leader epoch",

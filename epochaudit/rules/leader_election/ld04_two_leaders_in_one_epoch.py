@@ -27,7 +27,8 @@ class TwoLeadersInOneEpoch(Rule):
 
     ## What is allowed
     A refused request states nothing. Another topic is another partition, whose epochs start at 0: if a name had several
-    topics and sources without topic ids differ, the rule claims nothing. A controller's line belongs to the topic whose id
+    topics and sources without topic ids differ, the rule claims nothing; nor if it may have had several, as a broker began a leader
+    epoch again without an earlier one, or the epoch is 0. A controller's line belongs to the topic whose id
     the node's own log states before and after it. Metadata answers -1 for a leader that it cannot reach, and -2 in requests
     marks a topic that is being deleted. Leader hints of Fetch responses (KIP-951) are ignored: the broker reads leader and
     epoch one after the other, without a lock.
@@ -79,6 +80,11 @@ class TwoLeadersInOneEpoch(Rule):
                     self.because[0],
                     "statements with topic ids of the name state leader {leaders_by_id} for leader epoch {leader_epoch}",
                 ),
+            ),
+            unverifiable(
+                differ & ~col("differ_by_id") & col("may_be_of_two_topics"),
+                "the topic of the name may have been deleted and created again in between, and no topic id tells them apart",
+                expected=of_each,
             ),
             violation(differ),
             otherwise=passed(

@@ -92,6 +92,12 @@ class OlderLeaderEpochAccepted(Rule):
                 expected=_NOT_REPLACED,
                 because=(_ASKED, _NEWER),
             ),
+            unverifiable(
+                replaced & col("requests_missing_since_read"),
+                "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)",
+                expected=_NOT_REPLACED,
+                because=(_ASKED, _NEWER),
+            ),
             *breaches(replaced, SHARE_GROUP_STATE, _ACCEPTED, _ASKED, _NEWER),
             unverifiable(
                 ~col("recorded"),

@@ -89,6 +89,12 @@ class StateEpochWentBack(Rule):
                 expected=_NOT_BELOW,
                 because=(_ASKED, _NEWER),
             ),
+            unverifiable(
+                newer & col("requests_missing_since_state"),
+                "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)",
+                expected=_NOT_BELOW,
+                because=(_ASKED, _NEWER),
+            ),
             *breaches(newer & ~read, SHARE_GROUP_STATE, _ACCEPTED, _ASKED, _NEWER),
             *breaches(newer, SHARE_GROUP_STATE, _READ, _ASKED, _NEWER, expected=_NOT_BELOW),
             unverifiable(
