@@ -10,6 +10,7 @@ from prove.history import (
     CONTROLLER_QUORUM,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
+    ISR_AT_ZOOKEEPER_CONTROLLER,
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
@@ -28,6 +29,7 @@ from prove.simulators import (
     producers,
     raft_quorum,
     share_coordinators,
+    zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
     zookeeper_isr,
@@ -39,10 +41,14 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER,)
+EVERY_SMALL: Final = 7
+"""Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
     ZOOKEEPER: zookeeper_incidents,
     ZOOKEEPER_DATA_PLANE: zookeeper_data_plane,
     ISR_IN_ZOOKEEPER: zookeeper_isr,
+    ISR_AT_ZOOKEEPER_CONTROLLER: zookeeper_controller,
     KRAFT: log_directories,
     KRAFT_DATA_PLANE: data_plane_cluster,
     CONTROLLER_QUORUM: raft_quorum,
@@ -69,7 +75,8 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
 def history_of(seed: int, most_steps: int) -> History:
     """The history of a seed. Half of them have breaches."""
     choices = Random(seed)
-    kind = choices.choice(KINDS if seed % EVERY else COORDINATORS)
+    others = KINDS if seed % EVERY_SMALL else SMALL
+    kind = choices.choice(others if seed % EVERY else COORDINATORS)
     release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
     return simulated(f"history-{seed}", release, choices, steps, faulty=choices.random() < 0.5)

@@ -477,9 +477,26 @@ class IsrLine(Event, OfPartition):
     partition_epoch: int = 0
 
 
+@dataclass
+class LiveBrokersLine(Event):
+    """A ZooKeeper controller's line about the brokers that it knows, with their broker epochs.
+
+    kind: `Initialized` as it is elected, `changed` as it reads from ZooKeeper who is registered, `Updated` when it has taken that over,
+    `leaving` as it begins a controlled shutdown: leaving is then the broker.
+    """
+
+    kind: str = ""
+    live: tuple[tuple[int, int], ...] = ()
+    added: tuple[int, ...] = ()
+    deleted: tuple[int, ...] = ()
+    bounced: tuple[int, ...] = ()
+    leaving: int = -1
+
+
 ZOOKEEPER: Final = "ZooKeeper"
 ZOOKEEPER_DATA_PLANE: Final = "ZooKeeper data plane"
 ISR_IN_ZOOKEEPER: Final = "ISR in ZooKeeper"
+ISR_AT_ZOOKEEPER_CONTROLLER: Final = "ISR at a ZooKeeper controller"
 KRAFT: Final = "KRaft"
 KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"

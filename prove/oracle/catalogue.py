@@ -10,6 +10,7 @@ from prove.history import (
     CONTROLLER_QUORUM,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
+    ISR_AT_ZOOKEEPER_CONTROLLER,
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
@@ -219,6 +220,7 @@ RAFT_RULES: Final[dict[str, OracleRule]] = {
 }
 SESSION_RULES: Final = {"FF-05": OracleRule(fetch_session.ff05, key_of_fetch)}
 ISR_RULES: Final = {"FF-06": OracleRule(isr_expansion.ff06, key_of_fetch)}
+ZOOKEEPER_CONTROLLER_RULES: Final = {"IS-05": OracleRule(isr.is05, key_of_fetch)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -229,6 +231,7 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     ZOOKEEPER: RULES,
     ZOOKEEPER_DATA_PLANE: ZOOKEEPER_REPLICATION_RULES,
     ISR_IN_ZOOKEEPER: ISR_RULES,
+    ISR_AT_ZOOKEEPER_CONTROLLER: ZOOKEEPER_CONTROLLER_RULES,
     KRAFT: QUORUM_RULES,
     KRAFT_DATA_PLANE: QUORUM_RULES | REPLICATION_RULES | FENCES,
     CONTROLLER_QUORUM: RAFT_RULES,

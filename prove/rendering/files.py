@@ -21,6 +21,7 @@ from prove.history import (
     IsrLine,
     IsrReset,
     IsrUpdated,
+    LiveBrokersLine,
     LogTruncated,
     MetadataAnswer,
     ProcessStarts,
@@ -38,7 +39,7 @@ from prove.history import (
 )
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
 from prove.rendering.control_requests import control_request
-from prove.rendering.controller_requests import alter_partition, heartbeat, registration
+from prove.rendering.controller_requests import alter_partition, heartbeat, live_brokers, registration
 from prove.rendering.coordinators import request_and_response
 from prove.rendering.fetch_sessions import session_fetch
 from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged, since
@@ -145,10 +146,13 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
             )
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
+        case LiveBrokersLine():
+            text = f"[Controller id={event.node}] {live_brokers(event)}"
+            yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case Record():
             yield from record_lines(event, release)
         case AlterPartition():
-            yield Line(REQUESTS, event.at, alter_partition(event), event.id)
+            yield Line(REQUESTS, event.at, alter_partition(event, release), event.id)
         case RaftTransition():
             text = raft_transition(event, release.version)
             yield logged(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)

@@ -28,6 +28,7 @@ from prove.simulators import (
     replicating_cluster,
     share_coordinators,
     transactions,
+    zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
 )
@@ -155,6 +156,7 @@ FOUND_BY = {
     "older leader reads or writes a share group's state": {"SH-01"},
     "older state epoch is accepted": {"SH-02"},
     "older state epoch is returned": {"SH-02"},
+    "dead replica accepted": {"IS-05"},
 }
 """Planted breach -> the rules of which at least one reports it."""
 WITHOUT_RECORDS = {
@@ -194,6 +196,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
     "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),
 }
 """Kind of cluster -> its simulator, its planted breaches, and rules that report something of what is planted for others."""
 
