@@ -15,6 +15,7 @@ from prove.history import (
     KRAFT,
     KRAFT_DATA_PLANE,
     PRODUCERS,
+    RECREATED_TOPICS,
     SHARE_GROUPS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
@@ -28,6 +29,7 @@ from prove.simulators import (
     log_directories,
     producers,
     raft_quorum,
+    recreated_topics,
     share_coordinators,
     zookeeper_controller,
     zookeeper_data_plane,
@@ -41,7 +43,7 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER,)
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS)
 EVERY_SMALL: Final = 7
 """Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
@@ -53,6 +55,7 @@ SIMULATORS: Final[dict[str, ModuleType]] = {
     KRAFT_DATA_PLANE: data_plane_cluster,
     CONTROLLER_QUORUM: raft_quorum,
     FETCH_SESSIONS: fetch_sessions,
+    RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,
     GROUP_MEMBERS: group_members,
     SHARE_GROUPS: share_coordinators,

@@ -215,6 +215,15 @@ class Started(Event):
 
 
 @dataclass
+class PartitionCreated(Event, OfPartition):
+    """A KRaft broker's line: it creates a replica of a topic that is new to it."""
+
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = 0
+
+
+@dataclass
 class IsrUpdated(Event):
     """A leader's line: the ISR that it has taken over."""
 
@@ -501,6 +510,7 @@ KRAFT: Final = "KRaft"
 KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
+RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"
 GROUP_MEMBERS: Final = "group members"
 SHARE_GROUPS: Final = "share groups"

@@ -15,6 +15,7 @@ from prove.history import (
     KRAFT,
     KRAFT_DATA_PLANE,
     PRODUCERS,
+    RECREATED_TOPICS,
     SHARE_GROUPS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
@@ -45,6 +46,7 @@ from prove.oracle import (
     offset_for_leader_epoch,
     produce,
     producer_epoch,
+    recreated_topic,
     share_group,
     stop_replica,
     stop_replica_sentinels,
@@ -221,6 +223,11 @@ RAFT_RULES: Final[dict[str, OracleRule]] = {
 SESSION_RULES: Final = {"FF-05": OracleRule(fetch_session.ff05, key_of_fetch)}
 ISR_RULES: Final = {"FF-06": OracleRule(isr_expansion.ff06, key_of_fetch)}
 ZOOKEEPER_CONTROLLER_RULES: Final = {"IS-05": OracleRule(isr.is05, key_of_fetch)}
+RECREATION_RULES: Final = {
+    "CO-06": OracleRule(recreated_topic.co06),
+    "TI-08": OracleRule(recreated_topic.ti08, key_of_fetch),
+    "TI-09": OracleRule(recreated_topic.ti09, key_of_fetch),
+}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -236,6 +243,7 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     KRAFT_DATA_PLANE: QUORUM_RULES | REPLICATION_RULES | FENCES,
     CONTROLLER_QUORUM: RAFT_RULES,
     FETCH_SESSIONS: SESSION_RULES,
+    RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,
     GROUP_MEMBERS: GROUP_RULES,
     SHARE_GROUPS: SHARE_RULES,

@@ -24,6 +24,7 @@ from prove.history import (
     LiveBrokersLine,
     LogTruncated,
     MetadataAnswer,
+    PartitionCreated,
     ProcessStarts,
     Produced,
     Query,
@@ -95,6 +96,9 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case Started():
             assert event.start is not None
             text = f"[Broker id={event.node}] {replica_start(event.start, release)}"
+            yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
+        case PartitionCreated():
+            text = f"[Broker id={event.node}] Creating new partition {event.topic}-{event.partition} with topic id {event.topic_id}."
             yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
         case IsrUpdated():
             text = (

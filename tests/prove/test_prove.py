@@ -25,6 +25,7 @@ from prove.simulators import (
     producers,
     quorum_incidents,
     raft_quorum,
+    recreated_topics,
     replicating_cluster,
     share_coordinators,
     transactions,
@@ -196,6 +197,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
     "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "recreated topics": (recreated_topics, (), {"CO-06", "TI-08", "TI-09"}),
     "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),
 }
 """Kind of cluster -> its simulator, its planted breaches, and rules that report something of what is planted for others."""
