@@ -8,6 +8,7 @@ from typing import Final
 
 from prove.history import (
     CONTROLLER_QUORUM,
+    EPOCH_CACHES,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
     ISR_AT_ZOOKEEPER_CONTROLLER,
@@ -24,6 +25,7 @@ from prove.history import (
 )
 from prove.simulators import (
     data_plane_cluster,
+    epoch_caches,
     fetch_sessions,
     group_members,
     log_directories,
@@ -43,7 +45,7 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS)
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES)
 EVERY_SMALL: Final = 7
 """Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
@@ -55,6 +57,7 @@ SIMULATORS: Final[dict[str, ModuleType]] = {
     KRAFT_DATA_PLANE: data_plane_cluster,
     CONTROLLER_QUORUM: raft_quorum,
     FETCH_SESSIONS: fetch_sessions,
+    EPOCH_CACHES: epoch_caches,
     RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,
     GROUP_MEMBERS: group_members,

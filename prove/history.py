@@ -487,6 +487,35 @@ class IsrLine(Event, OfPartition):
 
 
 @dataclass
+class LogLine(Event, OfPartition):
+    """A broker's line about a replica's log or its leader epoch cache.
+
+    kind: names the line (`prove.rendering.server_log`). epoch, offset: of the entry, or the offset to which something was cut.
+    entries: how many the cache has then.
+    """
+
+    kind: str = ""
+    topic: str = ""
+    partition: int = 0
+    epoch: int = -1
+    offset: int = 0
+    entries: int = 0
+
+
+@dataclass
+class CheckpointEntry(Event, OfPartition):
+    """An entry of a copied leader-epoch-checkpoint, of count entries in all: the number of it. folder: of the replica."""
+
+    folder: str = ""
+    topic: str = ""
+    partition: int = 0
+    epoch: int = 0
+    offset: int = 0
+    number: int = 0
+    count: int = 0
+
+
+@dataclass
 class LiveBrokersLine(Event):
     """A ZooKeeper controller's line about the brokers that it knows, with their broker epochs.
 
@@ -510,6 +539,7 @@ KRAFT: Final = "KRaft"
 KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
+EPOCH_CACHES: Final = "epoch caches"
 RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"
 GROUP_MEMBERS: Final = "group members"

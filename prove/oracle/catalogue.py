@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from prove.history import (
     CONTROLLER_QUORUM,
+    EPOCH_CACHES,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
     ISR_AT_ZOOKEEPER_CONTROLLER,
@@ -30,6 +31,7 @@ from prove.oracle import (
     consumer_position,
     controller_epoch,
     eligible_leader_replicas,
+    epoch_cache,
     epoch_order,
     fetch,
     fetch_session,
@@ -228,6 +230,7 @@ RECREATION_RULES: Final = {
     "TI-08": OracleRule(recreated_topic.ti08, key_of_fetch),
     "TI-09": OracleRule(recreated_topic.ti09, key_of_fetch),
 }
+CACHE_RULES: Final = {"EP-04": OracleRule(epoch_cache.ep04)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -243,6 +246,7 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     KRAFT_DATA_PLANE: QUORUM_RULES | REPLICATION_RULES | FENCES,
     CONTROLLER_QUORUM: RAFT_RULES,
     FETCH_SESSIONS: SESSION_RULES,
+    EPOCH_CACHES: CACHE_RULES,
     RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,
     GROUP_MEMBERS: GROUP_RULES,

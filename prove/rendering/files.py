@@ -10,6 +10,7 @@ from prove.coordination import Exchange
 from prove.history import (
     AlterPartition,
     BrokerRegistration,
+    CheckpointEntry,
     Control,
     Decision,
     Elected,
@@ -22,6 +23,7 @@ from prove.history import (
     IsrReset,
     IsrUpdated,
     LiveBrokersLine,
+    LogLine,
     LogTruncated,
     MetadataAnswer,
     PartitionCreated,
@@ -47,7 +49,15 @@ from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_
 from prove.rendering.metadata_log import record_lines
 from prove.rendering.quorum import raft_request, raft_transition
 from prove.rendering.request_log import KRAFT_RELEASE, completed
-from prove.rendering.server_log import high_watermark_lowered, isr_line, isr_reset, log_truncated, registered, starting
+from prove.rendering.server_log import (
+    high_watermark_lowered,
+    isr_line,
+    isr_reset,
+    log_line,
+    log_truncated,
+    registered,
+    starting,
+)
 from prove.rendering.state_change_log import decision, replica_start, state_changes
 
 Places = dict[tuple[str, int], int]
@@ -150,6 +160,13 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
             )
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
+        case LogLine():
+            yield log_line(event, release)
+        case CheckpointEntry():
+            file = f"{event.folder}/leader-epoch-checkpoint"
+            for text in ("0", str(event.count)) if event.number == 0 else ():
+                yield Line(file, event.at, text)
+            yield Line(file, event.at, f"{event.epoch} {event.offset}", event.id)
         case LiveBrokersLine():
             text = f"[Controller id={event.node}] {live_brokers(event)}"
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)

@@ -19,6 +19,7 @@ from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
 from prove.rendering.files import write
 from prove.simulators import (
     data_plane_cluster,
+    epoch_caches,
     fetch_sessions,
     group_members,
     log_directories,
@@ -158,6 +159,9 @@ FOUND_BY = {
     "older state epoch is accepted": {"SH-02"},
     "older state epoch is returned": {"SH-02"},
     "dead replica accepted": {"IS-05"},
+    "older entry is kept beside a newer one": {"EP-04"},
+    "assignment below the latest entry": {"EP-04"},
+    "checkpoint out of order": {"EP-04"},
 }
 """Planted breach -> the rules of which at least one reports it."""
 WITHOUT_RECORDS = {
@@ -197,6 +201,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
     "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "epoch caches": (epoch_caches, epoch_caches.FAULTS, set()),
     "recreated topics": (recreated_topics, (), {"CO-06", "TI-08", "TI-09"}),
     "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),
 }
