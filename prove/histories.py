@@ -18,6 +18,7 @@ from prove.history import (
     PRODUCERS,
     RECREATED_TOPICS,
     SHARE_GROUPS,
+    STRAY_REPLICAS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -33,6 +34,7 @@ from prove.simulators import (
     raft_quorum,
     recreated_topics,
     share_coordinators,
+    stray_replicas,
     zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
@@ -45,7 +47,7 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES)
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES, STRAY_REPLICAS)
 EVERY_SMALL: Final = 7
 """Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
@@ -58,6 +60,7 @@ SIMULATORS: Final[dict[str, ModuleType]] = {
     CONTROLLER_QUORUM: raft_quorum,
     FETCH_SESSIONS: fetch_sessions,
     EPOCH_CACHES: epoch_caches,
+    STRAY_REPLICAS: stray_replicas,
     RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,
     GROUP_MEMBERS: group_members,

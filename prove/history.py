@@ -503,6 +503,27 @@ class LogLine(Event, OfPartition):
 
 
 @dataclass
+class StrayFound(Event, OfPartition):
+    """A broker's line: it has the folder of a replica that it should not have. reason: `deleted`, `unassigned` or `no id`.
+
+    topic_id: None if the folder has none.
+    """
+
+    topic: str = ""
+    topic_id: str | None = None
+    partition: int = 0
+    reason: str = ""
+
+
+@dataclass
+class StrayRenamed(Event, OfPartition):
+    """A broker's line: it has renamed the folder of such a replica."""
+
+    topic: str = ""
+    partition: int = 0
+
+
+@dataclass
 class CheckpointEntry(Event, OfPartition):
     """An entry of a copied leader-epoch-checkpoint, of count entries in all: the number of it. folder: of the replica."""
 
@@ -539,6 +560,7 @@ KRAFT: Final = "KRaft"
 KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
+STRAY_REPLICAS: Final = "stray replicas"
 EPOCH_CACHES: Final = "epoch caches"
 RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"

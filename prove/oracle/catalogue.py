@@ -18,6 +18,7 @@ from prove.history import (
     PRODUCERS,
     RECREATED_TOPICS,
     SHARE_GROUPS,
+    STRAY_REPLICAS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -52,6 +53,7 @@ from prove.oracle import (
     share_group,
     stop_replica,
     stop_replica_sentinels,
+    stray_replica,
     topic_id,
     truncation,
     unfencing,
@@ -231,6 +233,7 @@ RECREATION_RULES: Final = {
     "TI-09": OracleRule(recreated_topic.ti09, key_of_fetch),
 }
 CACHE_RULES: Final = {"EP-04": OracleRule(epoch_cache.ep04)}
+STRAY_RULES: Final = {"TI-07": OracleRule(stray_replica.ti07)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -247,6 +250,7 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     CONTROLLER_QUORUM: RAFT_RULES,
     FETCH_SESSIONS: SESSION_RULES,
     EPOCH_CACHES: CACHE_RULES,
+    STRAY_REPLICAS: STRAY_RULES,
     RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,
     GROUP_MEMBERS: GROUP_RULES,

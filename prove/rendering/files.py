@@ -39,6 +39,8 @@ from prove.history import (
     SettingPrinted,
     ShutsDown,
     Started,
+    StrayFound,
+    StrayRenamed,
 )
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
 from prove.rendering.control_requests import control_request
@@ -57,6 +59,8 @@ from prove.rendering.server_log import (
     log_truncated,
     registered,
     starting,
+    stray_found,
+    stray_renamed,
 )
 from prove.rendering.state_change_log import decision, replica_start, state_changes
 
@@ -162,6 +166,10 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case LogLine():
             yield log_line(event, release)
+        case StrayFound():
+            yield stray_found(event, release)
+        case StrayRenamed():
+            yield stray_renamed(event, release)
         case CheckpointEntry():
             file = f"{event.folder}/leader-epoch-checkpoint"
             for text in ("0", str(event.count)) if event.number == 0 else ():

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogLine, LogTruncated, ProcessStarts, Release
+from prove.history import (
+    HighWatermarkLowered,
+    IsrLine,
+    IsrReset,
+    LogLine,
+    LogTruncated,
+    ProcessStarts,
+    Release,
+    StrayFound,
+    StrayRenamed,
+)
 from prove.rendering.lines import SERVER, Line, logged, since
 
 APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
@@ -175,3 +185,30 @@ def log_line(event: LogLine, release: Release) -> Line:
     else:
         logger = "kafka.log.LogManager"
     return logged(SERVER, event.at, _LEVELS.get(event.kind, "INFO"), text, logger, event.id)
+
+
+def stray_found(event: StrayFound, release: Release) -> Line:
+    """A line of BrokerMetadataPublisher (3.6) or LogManager about a folder that is stray."""
+    topic_id = f", topicId={event.topic_id}" if event.topic_id else ""
+    log = (
+        f"Log(dir=/var/kafka/{event.topic}-{event.partition}{topic_id}, topic={event.topic}, partition={event.partition},"
+        " highWatermark=0, lastStableOffset=0, logStartOffset=0, logEndOffset=0)"
+    )
+    text = {
+        "deleted": f"Found stray log dir {log}: the topicId {event.topic_id} does not exist in the metadata image",
+        "unassigned": f"Found stray log dir {log}: the current replica assignment [2, 3] does not contain the local brokerId"
+        f" {event.node}.",
+        "no id": f"The topicId does not exist in {log}, treat it as a stray log",
+    }[event.reason]  # fmt: skip
+    logger = "kafka.log.LogManager$" if since(release, 3, 7) else "kafka.server.metadata.BrokerMetadataPublisher$"
+    return logged(SERVER, event.at, "INFO", text, logger, event.id)
+
+
+def stray_renamed(event: StrayRenamed, release: Release) -> Line:
+    """A line of LogManager about the folder's new name. Up to 3.6 a KRaft broker deletes it."""
+    name = f"{event.topic}-{event.partition}"
+    folder = f"/var/kafka/{name}.{'0' * 31}4"
+    level, text = "INFO", f"Log for partition {name} is renamed to {folder}-delete and is scheduled for deletion"
+    if since(release, 3, 7):
+        level, text = "WARN", f"Log in /var/kafka/{name} marked stray and renamed to {folder}-stray"
+    return logged(SERVER, event.at, level, text, "kafka.log.LogManager", event.id)

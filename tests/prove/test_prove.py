@@ -29,6 +29,7 @@ from prove.simulators import (
     recreated_topics,
     replicating_cluster,
     share_coordinators,
+    stray_replicas,
     transactions,
     zookeeper_controller,
     zookeeper_data_plane,
@@ -45,7 +46,7 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_049),
-    *(100036, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
+    *(100016, 100036, 100048, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -159,6 +160,8 @@ FOUND_BY = {
     "older state epoch is accepted": {"SH-02"},
     "older state epoch is returned": {"SH-02"},
     "dead replica accepted": {"IS-05"},
+    "stray replica is served": {"TI-07"},
+    "stray replica of a deleted topic is started": {"TI-07"},
     "older entry is kept beside a newer one": {"EP-04"},
     "assignment below the latest entry": {"EP-04"},
     "checkpoint out of order": {"EP-04"},
@@ -201,6 +204,7 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
     "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "stray replicas": (stray_replicas, stray_replicas.FAULTS, set()),
     "epoch caches": (epoch_caches, epoch_caches.FAULTS, set()),
     "recreated topics": (recreated_topics, (), {"CO-06", "TI-08", "TI-09"}),
     "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),
