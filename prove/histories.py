@@ -15,6 +15,7 @@ from prove.history import (
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
+    LOGS_ON_DISK,
     PRODUCERS,
     RECREATED_TOPICS,
     SHARE_GROUPS,
@@ -30,6 +31,7 @@ from prove.simulators import (
     fetch_sessions,
     group_members,
     log_directories,
+    logs_on_disk,
     producers,
     raft_quorum,
     recreated_topics,
@@ -47,7 +49,7 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES, STRAY_REPLICAS)
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES, STRAY_REPLICAS, LOGS_ON_DISK)
 EVERY_SMALL: Final = 7
 """Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
@@ -60,6 +62,7 @@ SIMULATORS: Final[dict[str, ModuleType]] = {
     CONTROLLER_QUORUM: raft_quorum,
     FETCH_SESSIONS: fetch_sessions,
     EPOCH_CACHES: epoch_caches,
+    LOGS_ON_DISK: logs_on_disk,
     STRAY_REPLICAS: stray_replicas,
     RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,

@@ -537,6 +537,19 @@ class CheckpointEntry(Event, OfPartition):
 
 
 @dataclass
+class BatchRun(Event, OfPartition):
+    """Batches of one leader epoch in a copied segment, from offset base to last. folder: of the replica. segment: its base offset."""
+
+    folder: str = ""
+    topic: str = ""
+    partition: int = 0
+    segment: int = 0
+    epoch: int = 0
+    base: int = 0
+    last: int = 0
+
+
+@dataclass
 class LiveBrokersLine(Event):
     """A ZooKeeper controller's line about the brokers that it knows, with their broker epochs.
 
@@ -561,6 +574,7 @@ KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
 STRAY_REPLICAS: Final = "stray replicas"
+LOGS_ON_DISK: Final = "logs on disk"
 EPOCH_CACHES: Final = "epoch caches"
 RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"

@@ -15,6 +15,7 @@ from prove.history import (
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
+    LOGS_ON_DISK,
     PRODUCERS,
     RECREATED_TOPICS,
     SHARE_GROUPS,
@@ -44,6 +45,7 @@ from prove.oracle import (
     leader_hint,
     list_offsets,
     log_directories,
+    logs_on_disk,
     metadata_quorum,
     offset_commit,
     offset_for_leader_epoch,
@@ -234,6 +236,7 @@ RECREATION_RULES: Final = {
 }
 CACHE_RULES: Final = {"EP-04": OracleRule(epoch_cache.ep04)}
 STRAY_RULES: Final = {"TI-07": OracleRule(stray_replica.ti07)}
+DISK_RULES: Final = {"EP-08": OracleRule(logs_on_disk.ep08), "EP-09": OracleRule(logs_on_disk.ep09)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -250,6 +253,7 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     CONTROLLER_QUORUM: RAFT_RULES,
     FETCH_SESSIONS: SESSION_RULES,
     EPOCH_CACHES: CACHE_RULES,
+    LOGS_ON_DISK: DISK_RULES,
     STRAY_REPLICAS: STRAY_RULES,
     RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,

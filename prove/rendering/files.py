@@ -9,6 +9,7 @@ from pathlib import Path
 from prove.coordination import Exchange
 from prove.history import (
     AlterPartition,
+    BatchRun,
     BrokerRegistration,
     CheckpointEntry,
     Control,
@@ -51,6 +52,7 @@ from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_
 from prove.rendering.metadata_log import record_lines
 from prove.rendering.quorum import raft_request, raft_transition
 from prove.rendering.request_log import KRAFT_RELEASE, completed
+from prove.rendering.segments import batches
 from prove.rendering.server_log import (
     high_watermark_lowered,
     isr_line,
@@ -83,7 +85,7 @@ def write(history: History, folder: Path) -> Places:
             for line in of_file if file == METADATA else sorted(of_file, key=lambda line: line.at):
                 if line.own is not None:
                     places[path, len(content)] = line.own
-                content += line.text.encode() + b"\n"
+                content += line.text.encode() + b"\n" if line.raw is None else line.raw
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(bytes(content))
@@ -170,6 +172,10 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield stray_found(event, release)
         case StrayRenamed():
             yield stray_renamed(event, release)
+        case BatchRun():
+            path = f"{event.folder}/{event.segment:020d}.log"
+            for number, batch in enumerate(batches(event)):
+                yield Line(path, event.at, "", event.id if number == 0 else None, batch)
         case CheckpointEntry():
             file = f"{event.folder}/leader-epoch-checkpoint"
             for text in ("0", str(event.count)) if event.number == 0 else ():

@@ -8,8 +8,8 @@ breaches there are.
   `zookeeper_controller.py`, `zookeeper_data_plane.py`.
 * KRaft: `quorum_cluster.py`, `quorum_incidents.py`, `broker_lifecycle.py`, `log_directories.py`, `raft_quorum.py`.
 * Replication and its clients: `replica_log.py`, `replicating_cluster.py`, `data_plane_cluster.py`, `fetch_sessions.py`, `consumer.py`;
-  `recreated_topics.py` has a topic that is created again, `epoch_caches.py` the leader epoch caches of a broker,
-  `stray_replicas.py` a broker that was down while replicas were taken from it.
+  `recreated_topics.py` has a topic that is created again, `epoch_caches.py` the leader epoch caches of a broker, `logs_on_disk.py`
+  folders of replicas, `stray_replicas.py` a broker that was down while replicas were taken from it.
 * Coordinators: `coordinator_cluster.py` has brokers with a log that is written, loaded and at times lost; `transactions.py` and
   `producers.py`, `group_coordinators.py` and `group_members.py`, `share_coordinators.py` have coordinators and their clients.
 """
