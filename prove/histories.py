@@ -8,13 +8,18 @@ from typing import Final
 
 from prove.history import (
     CONTROLLER_QUORUM,
+    EPOCH_CACHES,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
+    ISR_AT_ZOOKEEPER_CONTROLLER,
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
+    LOGS_ON_DISK,
     PRODUCERS,
+    RECREATED_TOPICS,
     SHARE_GROUPS,
+    STRAY_REPLICAS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -22,12 +27,17 @@ from prove.history import (
 )
 from prove.simulators import (
     data_plane_cluster,
+    epoch_caches,
     fetch_sessions,
     group_members,
     log_directories,
+    logs_on_disk,
     producers,
     raft_quorum,
+    recreated_topics,
     share_coordinators,
+    stray_replicas,
+    zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
     zookeeper_isr,
@@ -39,14 +49,22 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
+SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES, STRAY_REPLICAS, LOGS_ON_DISK)
+EVERY_SMALL: Final = 7
+"""Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
     ZOOKEEPER: zookeeper_incidents,
     ZOOKEEPER_DATA_PLANE: zookeeper_data_plane,
     ISR_IN_ZOOKEEPER: zookeeper_isr,
+    ISR_AT_ZOOKEEPER_CONTROLLER: zookeeper_controller,
     KRAFT: log_directories,
     KRAFT_DATA_PLANE: data_plane_cluster,
     CONTROLLER_QUORUM: raft_quorum,
     FETCH_SESSIONS: fetch_sessions,
+    EPOCH_CACHES: epoch_caches,
+    LOGS_ON_DISK: logs_on_disk,
+    STRAY_REPLICAS: stray_replicas,
+    RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,
     GROUP_MEMBERS: group_members,
     SHARE_GROUPS: share_coordinators,
@@ -69,7 +87,8 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
 def history_of(seed: int, most_steps: int, *, faulty: bool | None = None) -> History:
     """The history of a seed. faulty: it may have breaches; by default half of them may."""
     choices = Random(seed)
-    kind = choices.choice(KINDS if seed % EVERY else COORDINATORS)
+    others = KINDS if seed % EVERY_SMALL else SMALL
+    kind = choices.choice(others if seed % EVERY else COORDINATORS)
     release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
     return simulated(

@@ -217,6 +217,15 @@ class Started(Event):
 
 
 @dataclass
+class PartitionCreated(Event, OfPartition):
+    """A KRaft broker's line: it creates a replica of a topic that is new to it."""
+
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = 0
+
+
+@dataclass
 class IsrUpdated(Event):
     """A leader's line: the ISR that it has taken over."""
 
@@ -479,13 +488,97 @@ class IsrLine(Event, OfPartition):
     partition_epoch: int = 0
 
 
+@dataclass
+class LogLine(Event, OfPartition):
+    """A broker's line about a replica's log or its leader epoch cache.
+
+    kind: names the line (`prove.rendering.server_log`). epoch, offset: of the entry, or the offset to which something was cut.
+    entries: how many the cache has then.
+    """
+
+    kind: str = ""
+    topic: str = ""
+    partition: int = 0
+    epoch: int = -1
+    offset: int = 0
+    entries: int = 0
+
+
+@dataclass
+class StrayFound(Event, OfPartition):
+    """A broker's line: it has the folder of a replica that it should not have. reason: `deleted`, `unassigned` or `no id`.
+
+    topic_id: None if the folder has none.
+    """
+
+    topic: str = ""
+    topic_id: str | None = None
+    partition: int = 0
+    reason: str = ""
+
+
+@dataclass
+class StrayRenamed(Event, OfPartition):
+    """A broker's line: it has renamed the folder of such a replica."""
+
+    topic: str = ""
+    partition: int = 0
+
+
+@dataclass
+class CheckpointEntry(Event, OfPartition):
+    """An entry of a copied leader-epoch-checkpoint, of count entries in all: the number of it. folder: of the replica."""
+
+    folder: str = ""
+    topic: str = ""
+    partition: int = 0
+    epoch: int = 0
+    offset: int = 0
+    number: int = 0
+    count: int = 0
+
+
+@dataclass
+class BatchRun(Event, OfPartition):
+    """Batches of one leader epoch in a copied segment, from offset base to last. folder: of the replica. segment: its base offset."""
+
+    folder: str = ""
+    topic: str = ""
+    partition: int = 0
+    segment: int = 0
+    epoch: int = 0
+    base: int = 0
+    last: int = 0
+
+
+@dataclass
+class LiveBrokersLine(Event):
+    """A ZooKeeper controller's line about the brokers that it knows, with their broker epochs.
+
+    kind: `Initialized` as it is elected, `changed` as it reads from ZooKeeper who is registered, `Updated` when it has taken that over,
+    `leaving` as it begins a controlled shutdown: leaving is then the broker.
+    """
+
+    kind: str = ""
+    live: tuple[tuple[int, int], ...] = ()
+    added: tuple[int, ...] = ()
+    deleted: tuple[int, ...] = ()
+    bounced: tuple[int, ...] = ()
+    leaving: int = -1
+
+
 ZOOKEEPER: Final = "ZooKeeper"
 ZOOKEEPER_DATA_PLANE: Final = "ZooKeeper data plane"
 ISR_IN_ZOOKEEPER: Final = "ISR in ZooKeeper"
+ISR_AT_ZOOKEEPER_CONTROLLER: Final = "ISR at a ZooKeeper controller"
 KRAFT: Final = "KRaft"
 KRAFT_DATA_PLANE: Final = "data plane"
 CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
+STRAY_REPLICAS: Final = "stray replicas"
+LOGS_ON_DISK: Final = "logs on disk"
+EPOCH_CACHES: Final = "epoch caches"
+RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"
 GROUP_MEMBERS: Final = "group members"
 SHARE_GROUPS: Final = "share groups"

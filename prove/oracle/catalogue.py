@@ -8,13 +8,18 @@ from typing import Any, Final
 
 from prove.history import (
     CONTROLLER_QUORUM,
+    EPOCH_CACHES,
     FETCH_SESSIONS,
     GROUP_MEMBERS,
+    ISR_AT_ZOOKEEPER_CONTROLLER,
     ISR_IN_ZOOKEEPER,
     KRAFT,
     KRAFT_DATA_PLANE,
+    LOGS_ON_DISK,
     PRODUCERS,
+    RECREATED_TOPICS,
     SHARE_GROUPS,
+    STRAY_REPLICAS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -28,6 +33,7 @@ from prove.oracle import (
     consumer_position,
     controller_epoch,
     eligible_leader_replicas,
+    epoch_cache,
     epoch_order,
     fetch,
     fetch_session,
@@ -39,14 +45,17 @@ from prove.oracle import (
     leader_hint,
     list_offsets,
     log_directories,
+    logs_on_disk,
     metadata_quorum,
     offset_commit,
     offset_for_leader_epoch,
     produce,
     producer_epoch,
+    recreated_topic,
     share_group,
     stop_replica,
     stop_replica_sentinels,
+    stray_replica,
     topic_id,
     truncation,
     unfencing,
@@ -219,6 +228,15 @@ RAFT_RULES: Final[dict[str, OracleRule]] = {
 }
 SESSION_RULES: Final = {"FF-05": OracleRule(fetch_session.ff05, key_of_fetch)}
 ISR_RULES: Final = {"FF-06": OracleRule(isr_expansion.ff06, key_of_fetch)}
+ZOOKEEPER_CONTROLLER_RULES: Final = {"IS-05": OracleRule(isr.is05, key_of_fetch)}
+RECREATION_RULES: Final = {
+    "CO-06": OracleRule(recreated_topic.co06),
+    "TI-08": OracleRule(recreated_topic.ti08, key_of_fetch),
+    "TI-09": OracleRule(recreated_topic.ti09, key_of_fetch),
+}
+CACHE_RULES: Final = {"EP-04": OracleRule(epoch_cache.ep04)}
+STRAY_RULES: Final = {"TI-07": OracleRule(stray_replica.ti07)}
+DISK_RULES: Final = {"EP-08": OracleRule(logs_on_disk.ep08), "EP-09": OracleRule(logs_on_disk.ep09)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
 """Rules of replication that ask what was the ISR, or who was a replica: in ZooKeeper mode no log shows the ISRs that leaders write."""
@@ -229,10 +247,15 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     ZOOKEEPER: RULES,
     ZOOKEEPER_DATA_PLANE: ZOOKEEPER_REPLICATION_RULES,
     ISR_IN_ZOOKEEPER: ISR_RULES,
+    ISR_AT_ZOOKEEPER_CONTROLLER: ZOOKEEPER_CONTROLLER_RULES,
     KRAFT: QUORUM_RULES,
     KRAFT_DATA_PLANE: QUORUM_RULES | REPLICATION_RULES | FENCES,
     CONTROLLER_QUORUM: RAFT_RULES,
     FETCH_SESSIONS: SESSION_RULES,
+    EPOCH_CACHES: CACHE_RULES,
+    LOGS_ON_DISK: DISK_RULES,
+    STRAY_REPLICAS: STRAY_RULES,
+    RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,
     GROUP_MEMBERS: GROUP_RULES,
     SHARE_GROUPS: SHARE_RULES,

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from prove.history import AlterPartition, History, IsrMember, IsrReset, IsrUpdated, ProcessStarts, Query, Record, Start
+from prove.history import (
+    AlterPartition,
+    Control,
+    Elected,
+    Event,
+    History,
+    IsrMember,
+    IsrReset,
+    IsrUpdated,
+    LiveBrokersLine,
+    ProcessStarts,
+    Query,
+    Record,
+    Start,
+)
 from prove.oracle.metadata_image import MADE, Image, asked, changes, images, is_active, of_change, records
 from prove.oracle.replication import answered_fetches, roles, starts
-from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place, since
 
 
 def unregistered(image: Image, member: IsrMember) -> bool:
@@ -310,3 +325,89 @@ def is17(history: History) -> Judged:
             yield (FENCED if code == 42 else VIOLATION), one.subject
         else:
             yield (UNVERIFIABLE if code == 42 else PASS), one.subject
+
+
+def is05(history: History) -> Judged:
+    """A ZooKeeper controller refuses an ISR with a member that is dead or shutting down, by its own lines."""
+    for request in history.events:
+        if not isinstance(request, AlterPartition) or request.error_code or request.partition_error not in (0, 55, 107):
+            continue
+        views = _views(history, request)
+        members = {member.broker_id for member in request.new_isr}
+        doubtful = any(not view.has(member) for view in views for member in members)
+        dead = any(not any(view.may_have(member) for view in views) for member in members)
+        if request.partition_error:
+            verdict = FENCED if doubtful else UNVERIFIABLE
+        elif views[0].live is None:
+            verdict = UNVERIFIABLE
+        elif request.partition_epoch_after <= request.partition_epoch:
+            verdict = PASS
+        elif dead:
+            verdict = _accepted_dead(history, request)
+        else:
+            verdict = UNVERIFIABLE if doubtful else PASS
+        yield verdict, at(request, None, request.partition)
+
+
+def _accepted_dead(history: History, request: AlterPartition) -> str:
+    checks = since(history.release.version, 3, 3)
+    if request.version < CHECKED_SINCE and not released(history, request.node):
+        return UNVERIFIABLE
+    return VIOLATION if checks else EXPOSED
+
+
+@dataclass(frozen=True)
+class _View:
+    """Who a ZooKeeper controller has for live, None: not known. sent: who it has told its own broker since its last list."""
+
+    live: frozenset[int] | None = None
+    leaving: frozenset[int] = frozenset()
+    sent: frozenset[int] | None = None
+
+    def may_have(self, broker: int) -> bool:
+        """Something says that the broker is live."""
+        listed = self.live is None or broker in self.live or (self.sent is not None and broker in self.sent)
+        return listed and broker not in self.leaving
+
+    def has(self, broker: int) -> bool:
+        """Nothing says that the broker is not live."""
+        listed = self.live is None or (broker in self.live and (self.sent is None or broker in self.sent))
+        return listed and broker not in self.leaving
+
+
+def _views(history: History, request: AlterPartition) -> list[_View]:
+    """The controller's views from the arrival of a request to its answer."""
+    first = _View()
+    later: list[_View] = []
+    for event in sorted(history.of(request.node), key=lambda event: (_known_at(event), event.id)):
+        begun = isinstance(event, Elected | ProcessStarts)
+        if event.at > request.at + (0 if begun else GRAIN_MS):
+            break
+        if begun:
+            first, later = _View(), []
+        elif _known_at(event) < request.arrived - (0 if isinstance(event, Control) else GRAIN_MS):
+            first = _seen(first, event)
+        elif not isinstance(event, Control):
+            later.append(_seen(later[-1] if later else first, event))
+    return [first, *later]
+
+
+def _known_at(event: Event) -> int:
+    return event.arrived if isinstance(event, Control) else event.at
+
+
+def _seen(view: _View, event: Event) -> _View:
+    """The view after an event."""
+    if isinstance(event, Control):
+        return replace(view, sent=frozenset(event.live_brokers))
+    if not isinstance(event, LiveBrokersLine):
+        return view
+    if event.kind == "leaving":
+        return replace(view, leaving=view.leaving | {event.leaving})
+    live = frozenset(broker for broker, _ in event.live)
+    return _View(live, view.leaving - {*event.deleted, *event.bounced, *event.added})
+
+
+CHECKED_SINCE = 2
+"""The first AlterPartition whose controllers all check the members."""
+GRAIN_MS = 2

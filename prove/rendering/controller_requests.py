@@ -1,26 +1,28 @@
-"""Requests of brokers to a KRaft controller, as kafka-request.log prints them."""
+"""Requests of brokers to a controller, as kafka-request.log prints them, and a ZooKeeper controller's lines about live brokers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from prove.history import AlterPartition, BrokerRegistration, Heartbeat
+from prove.history import AlterPartition, BrokerRegistration, Heartbeat, LiveBrokersLine, Release
+from prove.rendering.lines import since
 from prove.rendering.request_log import KRAFT_RELEASE, completed
 
 
-def alter_partition(event: AlterPartition) -> str:
-    """The line of an AlterPartition."""
+def alter_partition(event: AlterPartition, release: Release) -> str:
+    """The line of an AlterPartition. Up to 3.1 it is called AlterIsr, and some fields have other names."""
+    renamed = since(release, 3, 2)
+    version_of = "partitionEpoch" if renamed else "currentIsrVersion"
     members: dict[str, Any] = (
         {"newIsrWithEpochs": [{"brokerId": m.broker_id, "brokerEpoch": m.broker_epoch} for m in event.new_isr]}
         if event.version >= 3
         else {"newIsr": [m.broker_id for m in event.new_isr]}
     )
-    asked = (
-        {"partitionIndex": event.partition, "leaderEpoch": event.leader_epoch}
-        | members
-        | {"leaderRecoveryState": event.recovery, "partitionEpoch": event.partition_epoch}
-    )
-    topic = {"topicId": event.topic_id} if event.version >= 2 else {"topicName": event.topic}
+    recovery = {"leaderRecoveryState": event.recovery} if event.version >= 1 else {}
+    epochs = {"partitionIndex": event.partition, "leaderEpoch": event.leader_epoch}
+    asked = epochs | members | recovery | {version_of: event.partition_epoch}
+    name = "topicName" if renamed else "name"
+    topic = {"topicId": event.topic_id} if event.version >= 2 else {name: event.topic}
     request = {
         "brokerId": event.broker_id,
         "brokerEpoch": event.broker_epoch,
@@ -30,12 +32,12 @@ def alter_partition(event: AlterPartition) -> str:
     if event.partition_error is not None:
         answered = {
             "partitionIndex": event.partition, "errorCode": event.partition_error, "leaderId": event.leader_after,
-            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after], "leaderRecoveryState": event.recovery,
-            "partitionEpoch": event.partition_epoch_after,
-        }  # fmt: skip
+            "leaderEpoch": event.leader_epoch_after, "isr": [*event.isr_after],
+        } | recovery | {version_of: event.partition_epoch_after}  # fmt: skip
         topics.append(topic | {"partitions": [answered]})
     response = {"throttleTimeMs": 0, "errorCode": event.error_code, "topics": topics}
-    header = ("ALTER_PARTITION", event.version, event.correlation_id, str(event.broker_id))
+    api = "ALTER_PARTITION" if renamed else "ALTER_ISR"
+    header = (api, event.version, event.correlation_id, str(event.broker_id))
     ends = f"127.0.0.1:21100-127.0.0.1:{60000 + event.broker_id}-0-6"
     return completed(event, header, request, response, event.arrived, 0, KRAFT_RELEASE, ends)
 
@@ -66,3 +68,15 @@ def heartbeat(event: Heartbeat) -> str:
     header = ("BROKER_HEARTBEAT", 1, event.correlation_id, str(event.broker_id))
     ends = f"127.0.0.1:21100-127.0.0.1:{50000 + event.broker_id}-0-1"
     return completed(event, header, request, response, event.arrived, 0, KRAFT_RELEASE, ends)
+
+
+def live_brokers(event: LiveBrokersLine) -> str:
+    """KafkaController: the text of a line about live brokers."""
+    if event.kind == "leaving":
+        return f"Shutting down broker {event.leaving}"
+    if event.kind == "changed":
+        added, deleted, bounced = (",".join(map(str, ids)) for ids in (event.added, event.deleted, event.bounced))
+        live = ",".join(str(broker) for broker, _ in event.live)
+        return f"Newly added brokers: {added}, deleted brokers: {deleted}, bounced brokers: {bounced}, all live brokers: {live}"
+    epochs = ", ".join(f"{broker} -> {epoch}" for broker, epoch in event.live)
+    return f"{event.kind} broker epochs cache: HashMap({epochs})"

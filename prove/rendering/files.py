@@ -9,7 +9,9 @@ from pathlib import Path
 from prove.coordination import Exchange
 from prove.history import (
     AlterPartition,
+    BatchRun,
     BrokerRegistration,
+    CheckpointEntry,
     Control,
     Decision,
     Elected,
@@ -21,8 +23,11 @@ from prove.history import (
     IsrLine,
     IsrReset,
     IsrUpdated,
+    LiveBrokersLine,
+    LogLine,
     LogTruncated,
     MetadataAnswer,
+    PartitionCreated,
     ProcessStarts,
     Produced,
     Query,
@@ -35,17 +40,30 @@ from prove.history import (
     SettingPrinted,
     ShutsDown,
     Started,
+    StrayFound,
+    StrayRenamed,
 )
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
 from prove.rendering.control_requests import control_request
-from prove.rendering.controller_requests import alter_partition, heartbeat, registration
+from prove.rendering.controller_requests import alter_partition, heartbeat, live_brokers, registration
 from prove.rendering.coordinators import request_and_response
 from prove.rendering.fetch_sessions import session_fetch
 from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged, since
 from prove.rendering.metadata_log import record_lines
 from prove.rendering.quorum import raft_request, raft_transition
 from prove.rendering.request_log import KRAFT_RELEASE, completed
-from prove.rendering.server_log import high_watermark_lowered, isr_line, isr_reset, log_truncated, registered, starting
+from prove.rendering.segments import batches
+from prove.rendering.server_log import (
+    high_watermark_lowered,
+    isr_line,
+    isr_reset,
+    log_line,
+    log_truncated,
+    registered,
+    starting,
+    stray_found,
+    stray_renamed,
+)
 from prove.rendering.state_change_log import decision, replica_start, state_changes
 
 Places = dict[tuple[str, int], int]
@@ -67,7 +85,7 @@ def write(history: History, folder: Path) -> Places:
             for line in of_file if file == METADATA else sorted(of_file, key=lambda line: line.at):
                 if line.own is not None:
                     places[path, len(content)] = line.own
-                content += line.text.encode() + b"\n"
+                content += line.text.encode() + b"\n" if line.raw is None else line.raw
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(bytes(content))
@@ -94,6 +112,9 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case Started():
             assert event.start is not None
             text = f"[Broker id={event.node}] {replica_start(event.start, release)}"
+            yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
+        case PartitionCreated():
+            text = f"[Broker id={event.node}] Creating new partition {event.topic}-{event.partition} with topic id {event.topic_id}."
             yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
         case IsrUpdated():
             text = (
@@ -145,10 +166,28 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
             )
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
+        case LogLine():
+            yield log_line(event, release)
+        case StrayFound():
+            yield stray_found(event, release)
+        case StrayRenamed():
+            yield stray_renamed(event, release)
+        case BatchRun():
+            path = f"{event.folder}/{event.segment:020d}.log"
+            for number, batch in enumerate(batches(event)):
+                yield Line(path, event.at, "", event.id if number == 0 else None, batch)
+        case CheckpointEntry():
+            file = f"{event.folder}/leader-epoch-checkpoint"
+            for text in ("0", str(event.count)) if event.number == 0 else ():
+                yield Line(file, event.at, text)
+            yield Line(file, event.at, f"{event.epoch} {event.offset}", event.id)
+        case LiveBrokersLine():
+            text = f"[Controller id={event.node}] {live_brokers(event)}"
+            yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case Record():
             yield from record_lines(event, release)
         case AlterPartition():
-            yield Line(REQUESTS, event.at, alter_partition(event), event.id)
+            yield Line(REQUESTS, event.at, alter_partition(event, release), event.id)
         case RaftTransition():
             text = raft_transition(event, release.version)
             yield logged(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)

@@ -17,12 +17,13 @@ METADATA: Final = "cluster-metadata.dump.txt"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a host's log. own: the id of the event whose own line it is, or None."""
+    """A line of a host's log. own: the id of the event whose own line it is, or None. raw: bytes of a binary file, in place of the text."""
 
     file: str
     at: int
     text: str
     own: int | None = None
+    raw: bytes | None = None
 
 
 def logged(file: str, at: int, level: str, text: str, logger: str, own: int | None = None) -> Line:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated, ProcessStarts, Release
-from prove.rendering.lines import SERVER, Line, logged
+from prove.history import (
+    HighWatermarkLowered,
+    IsrLine,
+    IsrReset,
+    LogLine,
+    LogTruncated,
+    ProcessStarts,
+    Release,
+    StrayFound,
+    StrayRenamed,
+)
+from prove.rendering.lines import SERVER, Line, logged, since
 
 APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
 
@@ -106,3 +116,99 @@ def registered(node: int, broker_epoch: int) -> str:
         f"Registered broker {node} at path /brokers/ids/{node} with addresses: PLAINTEXT://127.0.0.1:{9090 + node},"
         f" czxid (broker epoch): {broker_epoch}"
     )
+
+
+APPENDED: Final = "appended"
+CONFLICT: Final = "conflict"
+DISORDER: Final = "disorder"
+END_CUT: Final = "end cut"
+START_CUT: Final = "start cut"
+TRUNCATED: Final = "truncated"
+EMPTIED: Final = "emptied"
+SEGMENTS_DELETED: Final = "segments deleted"
+RESET_TO_START: Final = "reset to start"
+RESET_TO_END: Final = "reset to end"
+LOADED: Final = "loaded"
+CREATED: Final = "created"
+DELETED: Final = "deleted"
+FUTURE_CREATED: Final = "future created"
+FUTURE_PROMOTED: Final = "future promoted"
+_LEVELS: Final = {
+    CONFLICT: "WARN",
+    DISORDER: "WARN",
+    APPENDED: "DEBUG",
+    END_CUT: "DEBUG",
+    START_CUT: "DEBUG",
+    EMPTIED: "DEBUG",
+}
+_IN_CACHE: Final = (APPENDED, CONFLICT, DISORDER, END_CUT, START_CUT)
+_IN_LOG: Final = (TRUNCATED, EMPTIED, SEGMENTS_DELETED)
+_IN_FETCHER: Final = (RESET_TO_START, RESET_TO_END)
+
+
+def log_line(event: LogLine, release: Release) -> Line:
+    """A line of LeaderEpochFileCache, Log or UnifiedLog, LogManager, Partition, or ReplicaFetcherThread."""
+    name = f"{event.topic}-{event.partition}"
+    log = "UnifiedLog" if since(release, 3, 1) else "Log"
+    brackets = "[]" if since(release, 4, 1) else "()"
+    entry = f"EpochEntry{brackets[0]}epoch={event.epoch}, startOffset={event.offset}{brackets[1]}"
+    size = f"Cache now contains {event.entries} entries."
+    text = {
+        APPENDED: f"Appended new epoch entry {entry}. {size}",
+        CONFLICT: f"New epoch entry {entry} caused truncation of conflicting entries ListBuffer({entry}). {size}",
+        DISORDER: f"Received leader epoch assignment {entry} which has an epoch less than the epoch of the latest entry"
+        f" {entry}. This implies messages have arrived out of order.",
+        END_CUT: f"Cleared entries ListBuffer({entry}) from epoch cache after truncating to end offset {event.offset}, leaving"
+        f" {event.entries} entries in the cache.",
+        START_CUT: f"Cleared entries ListBuffer({entry}) and rewrote first entry {entry} after truncating to start offset"
+        f" {event.offset}, leaving {event.entries} in the cache.",
+        TRUNCATED: f"Truncating to offset {event.offset}",
+        EMPTIED: f"Truncate and start at offset {event.offset}",
+        SEGMENTS_DELETED: "Deleting segments as part of log truncation: LogSegment(baseOffset=0, size=70)",
+        RESET_TO_START: f"Reset fetch offset for partition {name} from 9 to current leader's start offset {event.offset}",
+        RESET_TO_END: f"Reset fetch offset for partition {name} from 9 to current leader's latest offset {event.offset}",
+        LOADED: f"Log loaded for partition {name} with initial high watermark {event.offset}",
+        CREATED: f"Created log for partition {name} in /var/kafka/{name} with properties {{}}",
+        DELETED: f"Log for partition {name} is renamed to /var/kafka/{name}.{'0' * 31}1-delete and is scheduled for deletion",
+        FUTURE_CREATED: f"Created log for partition {name} in /var/kafka-2/{name}.{'0' * 31}2-future with properties {{}}",
+        FUTURE_PROMOTED: f"The current replica is successfully replaced with the future replica for {name}",
+    }[event.kind]  # fmt: skip
+    if event.kind in _IN_CACHE:
+        text, logger = f"[LeaderEpochCache {name}] {text}", "kafka.server.epoch.LeaderEpochFileCache"
+    elif event.kind in _IN_LOG:
+        text, logger = f"[{log} partition={name}, dir=/var/kafka] {text}", f"kafka.log.{log}"
+    elif event.kind in _IN_FETCHER:
+        text = f"[ReplicaFetcher replicaId={event.node}, leaderId=2, fetcherId=0] {text}"
+        logger = "kafka.server.ReplicaFetcherThread"
+    elif event.kind == LOADED:
+        text, logger = f"[Partition {name} broker={event.node}] {text}", "kafka.cluster.Partition"
+    else:
+        logger = "kafka.log.LogManager"
+    return logged(SERVER, event.at, _LEVELS.get(event.kind, "INFO"), text, logger, event.id)
+
+
+def stray_found(event: StrayFound, release: Release) -> Line:
+    """A line of BrokerMetadataPublisher (3.6) or LogManager about a folder that is stray."""
+    topic_id = f", topicId={event.topic_id}" if event.topic_id else ""
+    log = (
+        f"Log(dir=/var/kafka/{event.topic}-{event.partition}{topic_id}, topic={event.topic}, partition={event.partition},"
+        " highWatermark=0, lastStableOffset=0, logStartOffset=0, logEndOffset=0)"
+    )
+    text = {
+        "deleted": f"Found stray log dir {log}: the topicId {event.topic_id} does not exist in the metadata image",
+        "unassigned": f"Found stray log dir {log}: the current replica assignment [2, 3] does not contain the local brokerId"
+        f" {event.node}.",
+        "no id": f"The topicId does not exist in {log}, treat it as a stray log",
+    }[event.reason]  # fmt: skip
+    logger = "kafka.log.LogManager$" if since(release, 3, 7) else "kafka.server.metadata.BrokerMetadataPublisher$"
+    return logged(SERVER, event.at, "INFO", text, logger, event.id)
+
+
+def stray_renamed(event: StrayRenamed, release: Release) -> Line:
+    """A line of LogManager about the folder's new name. Up to 3.6 a KRaft broker deletes it."""
+    name = f"{event.topic}-{event.partition}"
+    folder = f"/var/kafka/{name}.{'0' * 31}4"
+    level, text = "INFO", f"Log for partition {name} is renamed to {folder}-delete and is scheduled for deletion"
+    if since(release, 3, 7):
+        level, text = "WARN", f"Log in /var/kafka/{name} marked stray and renamed to {folder}-stray"
+    return logged(SERVER, event.at, level, text, "kafka.log.LogManager", event.id)

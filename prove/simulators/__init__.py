@@ -4,9 +4,12 @@ A `Random` makes every choice, so a seed, or Hypothesis, decides which elections
 breaches there are.
 
 * `simulation.py`: what all have: a clock, a `Random`, and the history so far.
-* ZooKeeper mode: `zookeeper_cluster.py`, `zookeeper_incidents.py`, `zookeeper_isr.py`, `zookeeper_data_plane.py`.
+* ZooKeeper mode: `zookeeper_cluster.py`, `zookeeper_incidents.py`, `zookeeper_isr.py`,
+  `zookeeper_controller.py`, `zookeeper_data_plane.py`.
 * KRaft: `quorum_cluster.py`, `quorum_incidents.py`, `broker_lifecycle.py`, `log_directories.py`, `raft_quorum.py`.
-* Replication and its clients: `replica_log.py`, `replicating_cluster.py`, `data_plane_cluster.py`, `fetch_sessions.py`, `consumer.py`.
+* Replication and its clients: `replica_log.py`, `replicating_cluster.py`, `data_plane_cluster.py`, `fetch_sessions.py`, `consumer.py`;
+  `recreated_topics.py` has a topic that is created again, `epoch_caches.py` the leader epoch caches of a broker, `logs_on_disk.py`
+  folders of replicas, `stray_replicas.py` a broker that was down while replicas were taken from it.
 * Coordinators: `coordinator_cluster.py` has brokers with a log that is written, loaded and at times lost; `transactions.py` and
   `producers.py`, `group_coordinators.py` and `group_members.py`, `share_coordinators.py` have coordinators and their clients.
 """

@@ -19,15 +19,20 @@ from prove.oracle.catalogue import ALL_RULES, rules_of, verdicts_of
 from prove.rendering.files import write
 from prove.simulators import (
     data_plane_cluster,
+    epoch_caches,
     fetch_sessions,
     group_members,
     log_directories,
+    logs_on_disk,
     producers,
     quorum_incidents,
     raft_quorum,
+    recreated_topics,
     replicating_cluster,
     share_coordinators,
+    stray_replicas,
     transactions,
+    zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
 )
@@ -42,7 +47,7 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_049),
-    *(100036, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
+    *(100036, 100037, 100048, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -155,6 +160,15 @@ FOUND_BY = {
     "older leader reads or writes a share group's state": {"SH-01"},
     "older state epoch is accepted": {"SH-02"},
     "older state epoch is returned": {"SH-02"},
+    "dead replica accepted": {"IS-05"},
+    "older epoch behind a newer one": {"EP-09"},
+    "epoch missing from the checkpoint": {"EP-08"},
+    "epoch begins late in the checkpoint": {"EP-08"},
+    "stray replica is served": {"TI-07"},
+    "stray replica of a deleted topic is started": {"TI-07"},
+    "older entry is kept beside a newer one": {"EP-04"},
+    "assignment below the latest entry": {"EP-04"},
+    "checkpoint out of order": {"EP-04"},
 }
 """Planted breach -> the rules of which at least one reports it."""
 WITHOUT_RECORDS = {
@@ -194,6 +208,11 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
     "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "stray replicas": (stray_replicas, stray_replicas.FAULTS, set()),
+    "logs on disk": (logs_on_disk, logs_on_disk.FAULTS, set()),
+    "epoch caches": (epoch_caches, epoch_caches.FAULTS, set()),
+    "recreated topics": (recreated_topics, (), {"CO-06", "TI-08", "TI-09"}),
+    "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),
 }
 """Kind of cluster -> its simulator, its planted breaches, and rules that report something of what is planted for others."""
 

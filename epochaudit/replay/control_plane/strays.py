@@ -1,7 +1,8 @@
 """Frame `strays`: replicas that a broker should no longer have, and what happened to them there.
 
-A KRaft broker compares its folders with the metadata image at start-up (3.6 on). A broker in migration receives all its partitions
-in its first LeaderAndIsr of type FULL (3.6.1 on). In both cases it renames the other folders to `-stray`.
+A KRaft broker compares its folders with the metadata image at start-up (3.2 on). A broker in migration receives all its partitions
+in its first LeaderAndIsr of type FULL (3.6.1 on). In both cases it renames the other folders to `-stray`; up to 3.6 a KRaft broker
+deletes them (ReplicaManager.deleteStrayReplicas).
 Clock: the node's host.
 """
 
@@ -18,7 +19,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.state.held_epochs import LATE_MS, STARTS, held_epochs
-from epochaudit.replay.state.incarnations import key_of_name
+from epochaudit.replay.state.incarnations import LOG_DELETION, key_of_name
 from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 
 FULL_REQUEST: Final = "full_leader_and_isr"
@@ -104,9 +105,9 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
 
 
 def _renamings(events: DataFrame) -> DataFrame:
-    """One row per (node, partition): renamings, the lines that rename its folder."""
+    """One row per (node, partition): renamings, the lines that rename its folder, as a stray one or for deletion."""
     line = F.struct("time_ms", ref().alias("ref"))
-    lines = of_types(events, "LOG_MARKED_STRAY").groupBy("cluster", "node", "topic", "partition")
+    lines = of_types(events, "LOG_MARKED_STRAY", LOG_DELETION).groupBy("cluster", "node", "topic", "partition")
     return lines.agg(F.collect_list(line).alias("renamings"))
 
 

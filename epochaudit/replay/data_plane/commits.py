@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
@@ -167,7 +167,7 @@ def _of_epoch(leader_epoch: Column) -> Column:
 
 
 def _returned(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, file, group, partition, offset) that OffsetFetch returned for a name that had several topics.
+    """One row per (coordinator, group, partition, offset, commit before) that OffsetFetch returned for a name that had several topics.
 
     Columns: the subject columns (topic_id: the newest topic of the name that the coordinator knew; leader_epoch = the committed one;
     client_id null), and
@@ -175,7 +175,7 @@ def _returned(events: DataFrame) -> DataFrame:
       topic_now            the topic in words
       committed_offset     the returned offset; offset_fetch_ref: the last answer with it
       created_ref          the coordinator's first event with that topic id; created_before: it had stated another topic before
-      commit_ref           the last commit of the offset at this coordinator
+      commit_ref           the last commit of the offset at this coordinator before the answer
       before_deletion      that commit is no later than the coordinator's last statement of an earlier topic
       after_creation       that commit is later than its first statement of the newest topic
       committed_elsewhere  the offset was committed at another coordinator, too
@@ -183,36 +183,38 @@ def _returned(events: DataFrame) -> DataFrame:
     rows = events.where(_ok(OFFSET_FETCH, *COMMITS))
     is_offset_fetch = F.col("event_type") == OFFSET_FETCH
     named = with_identity(rows, topic_incarnations(events), "recreated", "sightings")
-    named = named.where(F.col("recreated") | F.col("ambiguous_name"))
-    by_offset = named.groupBy(
-        "cluster", "node", "file", "group_id", "topic", "partition", "offset", is_offset_fetch.alias("is_offset_fetch"), "sightings",
-    ).agg(
-        *of_last((*PLACE, "arrival_ms", "response_leader_epoch", "correlation_id"), at(), "last_"),
+    named = named.where(F.col("recreated") | F.col("ambiguous_name")).withColumn("at", at())
+    group_offset = ("cluster", "group_id", "topic", "partition", "offset")
+    committed = F.when(~is_offset_fetch, F.struct(F.col("time_ms").alias("last_time_ms"), "node", ref().alias("ref")))
+    before = Window.partitionBy("node", *group_offset).orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
+    rows = named.withColumns(
+        {
+            "commit": F.last(committed, ignorenulls=True).over(before),
+            "committers": F.collect_set(F.when(~is_offset_fetch, F.col("node"))).over(
+                Window.partitionBy(*group_offset)
+            ),
+        }
+    ).where(is_offset_fetch)
+    answers = rows.groupBy("node", *group_offset, "sightings", "commit", "committers").agg(
+        *of_last((*PLACE, "file", "arrival_ms", "response_leader_epoch", "correlation_id"), "at", "last_"),
+    )
+    answer = F.struct(
+        "node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id",
+        carried_ref("last").alias("ref"),
     )  # fmt: skip
-    place = F.struct("last_time_ms", "node", carried_ref("last").alias("ref"))
-    per_group = by_offset.groupBy("cluster", "group_id", "topic", "partition", "offset", "sightings").agg(
-        F.collect_list(F.when(~F.col("is_offset_fetch"), place)).alias("commits"),
-        F.collect_list(
-            F.when(
-                F.col("is_offset_fetch"),
-                F.struct("node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", carried_ref("last").alias("ref")),
-            )
-        ).alias("answers"),
-    )  # fmt: skip
-    return _answered(per_group.withColumn("answer", F.explode("answers")))
+    return _answered(answers.withColumn("file", F.col("last_file")).withColumn("answer", answer))
 
 
 def _answered(rows: DataFrame) -> DataFrame:
-    """The rows of `_returned`. Needs: answer, commits, sightings."""
+    """The rows of `_returned`. Needs: answer, commit, committers, sightings."""
     answer = F.col("answer")
     own_sightings = F.filter("sightings", lambda s: s["node"] == answer["node"])
     known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - LATE_MS)
     newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
     earlier = F.filter("own_sightings", lambda s: s["since"] < F.col("newest.since"))
     last_stated = F.array_max(F.transform(earlier, lambda s: F.greatest(s["until"], s["deleted"])))
-    own = F.filter("commits", lambda c: c["node"] == answer["node"])
     rows = rows.withColumn("own_sightings", own_sightings).withColumn("newest", newest)
-    rows = rows.withColumns({"last_stated": last_stated, "commit": F.array_max(own)})
+    rows = rows.withColumn("last_stated", last_stated)
     none = F.lit(None)
     return rows.select(
         F.lit(True).alias("returned"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
@@ -221,7 +223,7 @@ def _answered(rows: DataFrame) -> DataFrame:
         answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),
         (F.col("commit.last_time_ms") <= F.least("last_stated", F.col("newest.since"))).alias("before_deletion"),
         (F.col("commit.last_time_ms") > F.col("newest.since") + LATE_MS).alias("after_creation"),
-        F.exists("commits", lambda c: c["node"] != answer["node"]).alias("committed_elsewhere"),
+        F.exists("committers", lambda node: node != answer["node"]).alias("committed_elsewhere"),
         topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
         F.col("newest.ref").alias("created_ref"), F.col("last_stated").isNotNull().alias("created_before"),
     )  # fmt: skip

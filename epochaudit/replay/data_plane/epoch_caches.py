@@ -34,10 +34,11 @@ def epoch_caches(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: the node's own log order; the order within a checkpoint file.
     Columns: the subject columns (node = the replica's), event_type, start_offset, entry_ref, and
-      before      the previous entry of the cache: struct(leader_epoch, start_offset, time_ms, entry_ref, entries); null: none is
-                  known since the log was created, deleted or truncated, or since a rotated file is missing; before_ref,
+      before      the previous entry of the cache: struct(leader_epoch, start_offset, time_ms, entry_ref, entries, event_type);
+                  null: none is known since the log was created, deleted or truncated, or since a rotated file is missing; before_ref,
                   before_epoch and before_offset: its values
       entries     the size of the cache with this entry, before_entries with the previous one, as the lines state them
+      replaces    the line before warns that this very entry replaced others: since 2.7 both are written about one assignment
       cleared     the cache lost the previous entry, as it is not larger than with that one: truncating a log fully clears its cache
                   without a line (LeaderEpochFileCache.clearAndFlush). A follower does so when it is answered
                   109 OFFSET_MOVED_TO_TIERED_STORAGE
@@ -68,7 +69,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
         }
     )
     in_order = Window.partitionBy(*cache).orderBy("file_order", "byte_offset", "line_in_split")
-    entry = F.struct("leader_epoch", "start_offset", "time_ms", "entry_ref", "entries")
+    entry = F.struct("leader_epoch", "start_offset", "time_ms", "entry_ref", "entries", "event_type")
     emptied = (event_type != RESET) | F.col("reason").eqNullSafe("leader_log_start")
     removes = event_type.isin(*_REMOVES, CONFLICT) & emptied
     rows = rows.withColumns({"removals": F.count(F.when(removes, 1)).over(in_order), "moving": _moving(in_order)})
@@ -83,6 +84,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "restarted": F.coalesce(restarted, F.lit(False)),
+            "replaces": F.coalesce(_replaces(), F.lit(False)),
             "cleared": F.coalesce(F.col("entries") <= F.col("before.entries"), F.lit(False)),
             "before_entries": F.col("before.entries"),
             "before_ref": F.col("before.entry_ref"),
@@ -94,6 +96,14 @@ def epoch_caches(events: DataFrame) -> DataFrame:
             "correlation_id": F.lit(None).cast("int"),
         }
     ).drop("starts", "removals", "of_file", "reason", "run")
+
+
+def _replaces() -> Column:
+    """The entry is that of the warning before, with which it was not yet counted (maybeTruncateNonMonotonicEntries)."""
+    before = F.col("before")
+    same = (before["leader_epoch"] == F.col("leader_epoch")) & (before["start_offset"] == F.col("start_offset"))
+    warned = (before["event_type"] == CONFLICT) & (F.col("event_type") == APPENDED)
+    return warned & same & (F.col("entries") == before["entries"] + 1)
 
 
 def _moving(in_order: WindowSpec) -> Column:

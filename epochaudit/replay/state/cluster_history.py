@@ -26,7 +26,8 @@ BROKER_RECORDS: Final = (
 )  # fmt: skip
 ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
 KRAFT_CONTROLLER: Final = ("CONTROLLER_ACTIVE", "BROKER_REGISTRATION")
-LIVE_BROKERS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE", "BROKER_SHUTTING_DOWN")
+LISTS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE")
+LIVE_BROKERS: Final = (*LISTS, "BROKER_SHUTTING_DOWN")
 ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
 SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
@@ -64,10 +65,10 @@ def cluster_history(events: DataFrame) -> DataFrame:
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
-                    time_ms, file_order, byte_offset, live, removed (stopped, or registered again), epochs (of live),
+                    time_ms, file_order, byte_offset, live, removed (stopped, or registered anew), epochs (of live),
                     shutting_down, ref)
       live_sent     live brokers in the UpdateMetadata requests of a ZooKeeper controller to its own broker, one entry per
-                    change: array of struct(node, time_ms, live)
+                    change, and the first one after each line that lists them: array of struct(node, time_ms, live)
       isr_loggers   nodes whose lines about ISR changes are recorded
       isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
                     leader_epoch)
@@ -129,7 +130,7 @@ _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
     "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "live_brokers", "live_broker_epochs",
-    "deleted_brokers", "bounced_brokers", "name", "value",
+    "added_brokers", "deleted_brokers", "bounced_brokers", "name", "value",
 )  # fmt: skip
 _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
@@ -179,20 +180,33 @@ def _facts() -> list[Column]:
 
 
 def _live_sent(events: DataFrame) -> DataFrame:
-    """One row per change of the live brokers that a controller sent to its own broker: cluster, live_sent."""
-    own = (F.col("controller_id") == F.col("node")) & F.col("live_brokers").isNotNull() & (F.col("partition_row") == 0)
-    in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
+    """One row per change of the live brokers that a controller sent to its own broker, or repeated after a list: cluster, live_sent."""
+    sent = (F.col("event_type") == "UPDATE_METADATA") & (F.col("controller_id") == F.col("node"))
+    own = F.col("live_brokers").isNotNull() & (
+        F.coalesce(sent & (F.col("partition_row") == 0), F.lit(False)) | _lists()
+    )
+    at = F.when(_lists(), F.col("time_ms")).otherwise(F.col("arrival_ms"))
+    in_order = Window.partitionBy("cluster", "node").orderBy("at", "file", "file_order", "byte_offset")
     live = F.array_sort("live_brokers")
-    sent = of_types(events, "UPDATE_METADATA").where(own)
-    changes = sent.withColumn("changes", ~F.lag(live).over(in_order).eqNullSafe(live)).where("changes")
-    entry = F.struct("node", F.col("arrival_ms").alias("time_ms"), live.alias("live"))
-    return changes.select("cluster", entry.alias("live_sent"))
+    stated = of_types(events, "UPDATE_METADATA", *LISTS).where(own).withColumn("at", at)
+    before = F.lag(F.when(~_lists(), live)).over(in_order)
+    changes = stated.withColumn("changes", ~_lists() & ~before.eqNullSafe(live)).where("changes")
+    return changes.select(
+        "cluster", F.struct("node", F.col("at").alias("time_ms"), live.alias("live")).alias("live_sent")
+    )
+
+
+def _lists() -> Column:
+    """A line of a controller that lists all live brokers."""
+    return F.col("event_type").isin(*LISTS)
 
 
 def _log_line_facts() -> list[Column]:
     """What lines of server.log and controller.log, and settings, add."""
     event_type = F.col("event_type")
-    removed = F.concat(F.coalesce("deleted_brokers", _no_ids()), F.coalesce("bounced_brokers", _no_ids()))
+    removed = F.concat(
+        *(F.coalesce(name, _no_ids()) for name in ("deleted_brokers", "bounced_brokers", "added_brokers"))
+    )
     live = F.struct(
         "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), removed.alias("removed"),
         F.col("live_broker_epochs").alias("epochs"),

@@ -30,23 +30,37 @@ def absent_members() -> dict[str, Column]:
     own_live_sent = F.filter("live_sent", lambda s: (s["node"] == F.col("node")) & (s["time_ms"] <= F.col("from_ms")))
     last_sent = F.try_element_at(own_live_sent, F.lit(-1))
 
+    def shutdown_of(member: Column) -> Column:
+        return F.try_element_at(F.filter(before, lambda t: t["shutting_down"] == member), F.lit(-1))
+
+    def after_shutdown(line: Column, member: Column) -> Column:
+        return F.coalesce(line["time_ms"] > shutdown_of(member)["time_ms"], F.lit(False))
+
     def leaving(member: Column) -> Column:
-        """The line about the member's controlled shutdown, unless the member was removed since."""
-        removed_ms = F.array_max(F.filter(lines, lambda t: F.array_contains(t["removed"], member))["time_ms"])
-        shutdown = F.try_element_at(F.filter(before, lambda t: t["shutting_down"] == member), F.lit(-1))
-        return F.when(removed_ms.isNull() | (removed_ms < shutdown["time_ms"]), shutdown)
+        """The line about the member's controlled shutdown, unless it was removed since."""
+        removed_before = F.exists(before, lambda t: after_shutdown(t, member) & F.array_contains(t["removed"], member))
+        return F.when(~removed_before, shutdown_of(member))
+
+    def anew(member: Column) -> Column:
+        """The member registers anew during the request."""
+        return F.exists(during, lambda t: F.array_contains(t["removed"], member) & F.array_contains(t["live"], member))
+
+    def sent_live(member: Column) -> Column:
+        return F.array_contains(last_sent["live"], member)
+
+    def sent_since(what: Column) -> Column:
+        """So it is in what the controller sent after its last list: a line is missing."""
+        return F.coalesce((last_sent["time_ms"] > last_list["time_ms"]) & what, F.lit(False))
 
     def missing(member: Column) -> Column:
         """The last list of live brokers, if it lacks the member, and nothing from then to the answer lists it as live."""
         listed_live = F.exists(during, lambda t: F.coalesce(F.array_contains(t["live"], member), F.lit(False)))
-        sent_live = (last_sent["time_ms"] > last_list["time_ms"]) & F.array_contains(last_sent["live"], member)
         return F.when(
-            ~F.array_contains(last_list["live"], member) & ~listed_live & ~F.coalesce(sent_live, F.lit(False)),
-            last_list,
+            ~F.array_contains(last_list["live"], member) & ~listed_live & ~sent_since(sent_live(member)), last_list
         )
 
     def maybe_dead(member: Column) -> Column:
-        """The last list lacks the member, or a line during the request removes it or shuts it down."""
+        """The last list or what was sent since lacks the member, or a line during the request removes it or shuts it down."""
         change = F.exists(
             during,
             lambda t: (
@@ -54,9 +68,9 @@ def absent_members() -> dict[str, Column]:
                 | F.coalesce(t["shutting_down"] == member, F.lit(False))
             ),
         )
-        return change | (~F.array_contains(last_list["live"], member))
+        return change | (~F.array_contains(last_list["live"], member)) | sent_since(~sent_live(member))
 
-    dead = F.filter("isr", lambda m: missing(m).isNotNull() | leaving(m).isNotNull())
+    dead = F.filter("isr", lambda m: missing(m).isNotNull() | (leaving(m).isNotNull() & ~anew(m)))
     known = last_list.isNotNull()
     return {
         "dead_members": F.when(known, dead),

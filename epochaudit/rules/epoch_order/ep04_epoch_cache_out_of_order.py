@@ -31,10 +31,10 @@ class EpochCacheOutOfOrder(Rule):
     whole log because its offset was out of the leader's range, or had moved to the remote tier (109,
     OFFSET_MOVED_TO_TIERED_STORAGE); the entries of the remote log are then assigned again. No line reports that the cache
     is cleared, but the next entry's line states the number of entries. An entry that replaced conflicting ones is repaired
-    and passes: this is routine for epochs without records when a replica becomes leader or follower. After a restart the
-    cache may be rebuilt from the log, so a fall across a restart is unverifiable. A fall is also unverifiable while the
-    replica moves between log directories: its future replica has a separate cache, and the lines of both name only the
-    partition.
+    and passes, also in the line that 2.7 and later write after the warning: this is routine for epochs without records when
+    a replica becomes leader or follower. After a restart the cache may be rebuilt from the log, so a fall across a restart
+    is unverifiable. A fall is also unverifiable while the replica moves between log directories: its future replica has a
+    separate cache, and the lines of both name only the partition.
 
     ## What to do
     Do not let this replica lead: followers truncate by its answers. While another replica leads and is in the ISR, have
@@ -75,7 +75,7 @@ class EpochCacheOutOfOrder(Rule):
                 observed="the broker warns that epoch {leader_epoch} from offset {start_offset} is older than its latest entry",
             ),
             passed(
-                col("event_type") == CONFLICT,
+                (col("event_type") == CONFLICT) | col("replaces"),
                 expected="entries that contradict a newer one are removed",
                 observed="epoch {leader_epoch} from offset {start_offset} replaced the entries that contradicted it",
                 because=(),

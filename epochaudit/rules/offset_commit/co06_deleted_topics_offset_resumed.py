@@ -53,7 +53,7 @@ class DeletedTopicsOffsetResumed(Rule):
     because = (
         "group {group_id} had committed {committed_offset} of {topic}-{partition} before {topic} was deleted",
         "{topic} was created again before the answer: it is {topic_now}",
-        "no commit of the offset is recorded since",
+        "no commit of the offset is recorded between then and the answer",
     )
 
     def applies(self) -> Column:

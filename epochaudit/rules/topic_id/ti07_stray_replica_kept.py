@@ -10,15 +10,15 @@ from epochaudit.replay.control_plane.strays import DEAD, FULL_REQUEST
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
-@rule("TI-07", frame="strays", kip="KIP-516", severity=HIGH, since="3.6")
+@rule("TI-07", frame="strays", kip="KIP-516", severity=HIGH, since="3.2")
 class StrayReplicaKept(Rule):
     """A broker went on serving a replica that the cluster had taken from it.
 
     ## What it checks
     A starting KRaft broker finds folders whose topic id is not in the metadata image, or whose replica is not assigned to
-    it, and renames them to `-stray`. A broker in migration from ZooKeeper does so with replicas that the first LeaderAndIsr
-    of type FULL does not list. Afterwards the broker must not serve the replica, and must not start one with a deleted
-    topic id.
+    it, and renames them to `-stray` (3.7 on) or deletes them (3.2 to 3.6). A broker in migration from ZooKeeper renames
+    replicas that the first LeaderAndIsr of type FULL does not list (3.6.1 on). Afterwards the broker must not serve the
+    replica, and must not start one with a deleted topic id.
 
     ## Why it matters
     The broker serves a deleted topic's records, or blocks its successor (KAFKA-14616, KAFKA-15605).

@@ -34,6 +34,7 @@ LOGGERS = {
     "LogManager": "kafka.log.LogManager",
     "LogManager4": "org.apache.kafka.storage.internals.log.LogManager",
     "LogManager$": "kafka.log.LogManager$",
+    "BrokerMetadataPublisher$": "kafka.server.metadata.BrokerMetadataPublisher$",
     "Fetcher": "kafka.server.ReplicaFetcherThread",
     "Cache": "kafka.server.epoch.LeaderEpochFileCache",
     "Cache3.5": "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache",
@@ -408,6 +409,7 @@ FOLDERS: list[Case] = [
         for logger, why, reason in (
             ("LogManager$", f"the topicId {ID} does not exist in the metadata image", "topic_deleted"),
             ("LogManager4", f"the topicId {ID} does not exist in the metadata image.", "topic_deleted"),
+            ("BrokerMetadataPublisher$", f"the topicId {ID} does not exist in the metadata image", "topic_deleted"),
             (
                 "LogManager$",
                 "the current replica assignment [1, 2] does not contain the local brokerId 3.",

@@ -266,7 +266,7 @@ _FOLDERS: Final[Beginnings] = {
     b"Successfully recovered abandoned ": (  # 3.7.1 on
         LogPattern("FUTURE_LOG_PROMOTED", rb"Successfully recovered abandoned future log for " + TOPIC_PARTITION),
     ),
-    b"Found stray log dir ": (  # 3.6 on
+    b"Found stray log dir ": (  # 3.2 on
         _stray("not_in_replicas", rb"the current replica assignment .*"),
         _stray("topic_deleted", rb"the topicId \S+ does not exist in the metadata image\.?"),
         _stray("inconsistent_topic_id", rb"this partition now exists with topic ID .*"),
@@ -301,4 +301,5 @@ PATTERNS: Final[PatternsByClass] = {
     b"LeaderEpochFileCache": _EPOCHS,
     b"LogManager": _FOLDERS,
     b"LogManager$": _FOLDERS,
+    b"BrokerMetadataPublisher$": {word: _FOLDERS[word] for word in (b"Found stray log dir ",)},  # 3.2 to 3.6
 }
