@@ -73,7 +73,9 @@ def test_missing_evidence_is_no_breach(spark: SparkSession, capture: Callable[[s
     assert sum(tally.counts["pass"] for tally in audited.tallies) > 1_000 * len(HARMED)
 
 
-def test_what_a_simulated_cluster_did_is_no_breach_where_its_logs_are_missing(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_simulated_cluster_did_is_no_breach_where_its_logs_are_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Whole logs, rotated files, beginnings or ends of logs are missing from histories without a planted breach."""
     rules = histories(range(1, 41), tmp_path)
     found, passed = found_in(spark, [*rules], ("violation",))

@@ -88,8 +88,8 @@ def control(events: DataFrame) -> DataFrame:
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
       log_run               ordinal of the run of files, of each log, of which no file is missing
       state_change_recorded the node has a state-change.log in the capture
-      process               ordinal of the broker process, by the start-up lines of server.log; without these by the broker epochs
-                            of the node's control requests, of which each new process has a newer one
+      process               ordinal of the broker process, by the start-up lines of server.log; before the first of these by the
+                            broker epochs of the node's control requests, of which each new process has a newer one
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
       kafka_release         the same as `3.9.1`
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
@@ -265,8 +265,8 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
     )
-    # without server.log, or if the start is in a missing file of it, controllers send a newer broker epoch to a new process
-    may_lack_start = ~F.col("process_recorded") | F.col("server_log_has_gaps")
+    # if the start is not in server.log, or before its beginning, controllers send a newer broker epoch to a new process
+    may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps")
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
     starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
     rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before", "server_log_has_gaps")
