@@ -90,7 +90,8 @@ class Image:
             self.over.discard(data["brokerId"])
         elif record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
             registration = self.brokers[data["brokerId"]]
-            self.over.discard(data["brokerId"])
+            if data.get("fenced", 0) == -1:
+                self.over.discard(data["brokerId"])
             registration.fenced = {1: True, -1: False}.get(data.get("fenced", 0), registration.fenced)
             registration.log_dirs = data.get("logDirs") or registration.log_dirs
             registration.shutting_down = registration.shutting_down or data.get("inControlledShutdown", 0) == 1

@@ -313,7 +313,7 @@ class TransactionCluster(CoordinatorCluster):
         if one is None:
             request.error_code = OTHER_ID
             return
-        retry = bumps and one.state in (PREPARE, COMPLETE) and self._retries(request, one)
+        retry = bumps and one.bumps and one.state in (PREPARE, COMPLETE) and self._retries(request, one)
         if not retry:
             request.error_code = self._checked(request, one, fenced)
         if not request.error_code:
