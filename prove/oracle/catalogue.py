@@ -161,6 +161,7 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
 
 REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "AW-01": OracleRule(produce.aw01, key_of_epoch),
+    "AW-02": OracleRule(produce.aw02),
     "BE-06": OracleRule(broker_epoch.be06, key_of_epoch_at_broker),
     "CO-01": OracleRule(offset_commit.co01),
     "CO-02": OracleRule(consumer_position.co02, key_of_fetch),

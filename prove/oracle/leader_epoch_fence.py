@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from prove.history import FETCH, History, Key, ProcessStarts, Query
+from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query
 from prove.oracle.broker_memory import replayed
 from prove.oracle.replication import starts_of
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
@@ -49,7 +49,7 @@ def of_query(event: Query) -> Key:
     return event.id, None if event.api == FETCH else event.topic, event.partition
 
 
-def lacks_a_line(history: History, event: Query, held: int) -> bool:
+def lacks_a_line(history: History, event: Query | Produced, held: int) -> bool:
     """Whether other brokers have started at a newer leader epoch, and no later line shows that the broker's log is complete up to it."""
     others = {
         start.leader_epoch

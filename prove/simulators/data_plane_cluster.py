@@ -122,6 +122,24 @@ class DataPlaneCluster(ReplicatingCluster):
 
     # -- clients
 
+    def _acknowledge(self, node: Node, partition: Partition) -> None:
+        """A follower acknowledges a write."""
+        written = self._written(node, partition, self.choices.choice((-1, 1)))
+        self.pass_time(2, 9)
+        written.base_offset = node.logs[partition.number].end
+        written.id, written.at = self._next(), self.clock(node.id)
+        self.log(written)
+
+    def _written(self, node: Node, partition: Partition, acks: int) -> Produced:
+        """A Produce, not answered yet."""
+        self.pass_time(3, 40)
+        connection, correlation = self.request_id("orders-app", node.id)
+        return Produced(
+            0, node.id, 0, version=self.release.produce, client_id="orders-app", topic=partition.topic,
+            topic_id=partition.topic_id, partition=partition.number, acks=acks, connection=connection,
+            correlation_id=correlation, arrived=self.clock(node.id),
+        )  # fmt: skip
+
     def produce(self) -> None:
         """A producer writes to whom it takes for the leader; followers fetch."""
         partition = self.choices.choice(self.partitions)
@@ -129,15 +147,14 @@ class DataPlaneCluster(ReplicatingCluster):
         if not leaders:
             return
         leader = self.choices.choice(leaders)
+        followers = [
+            n for n in self.up() if partition.number in n.held and n.held[partition.number].leader not in (None, n.id)
+        ]
+        if followers and self.takes("follower acknowledges a write"):
+            self._acknowledge(self.choices.choice(followers), partition)
         log, held = leader.logs[partition.number], leader.held[partition.number]
         acks = self.choices.choice((-1, -1, 1))
-        self.pass_time(3, 40)
-        connection, correlation = self.request_id("orders-app", leader.id)
-        written = Produced(
-            0, leader.id, 0, version=self.release.produce, client_id="orders-app", topic=partition.topic,
-            topic_id=partition.topic_id, partition=partition.number, acks=acks, connection=connection,
-            correlation_id=correlation, arrived=self.clock(leader.id),
-        )  # fmt: skip
+        written = self._written(leader, partition, acks)
         base = log.end
         log.append([held.leader_epoch] * self.choices.randint(1, 9))
         self._advance(leader, partition.number)

@@ -60,6 +60,7 @@ FAULTS: Final = {
     "older leader is hinted": 0.7,
     "joins below the epoch's start": 1.0,
     "fetches as its former incarnation": 0.4,
+    "follower acknowledges a write": 0.3,
     **CONSUMER_FAULTS,
 }
 """What a broker or a consumer does wrong, and how often when it can: some chances are rare."""

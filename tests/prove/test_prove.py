@@ -103,6 +103,7 @@ FOUND_BY = {
     "older leader is hinted": {"LH-01"},
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
+    "follower acknowledges a write": {"AW-02"},
     "recovery state misused": {"IS-17"},
     "rejected ISR is sent again": {"IS-11"},
     "unfenced before it caught up": {"UF-01"},
