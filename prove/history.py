@@ -155,7 +155,8 @@ class Query(Event, OfPartition):
     replica_id: -1 of a consumer. current_leader_epoch: which the requester knows, -1: none. epoch: which an
     OffsetForLeaderEpoch asks about, or the last fetched epoch of a Fetch. offset: fetch offset. answered_epoch, end_offset: of the
     answer. diverging: (epoch, end offset) or None. high_watermark, last_stable_offset: of a Fetch's answer. A Fetch begins a new session.
-    replica_epoch: broker epoch that a follower states. hint: (leader, leader epoch) of a refusal.
+    replica_epoch: broker epoch that a follower states; replica_log_start: its log start offset. hint: (leader, leader epoch) of a refusal.
+    timestamp: of a ListOffsets, -1: the latest offset, -2: the earliest.
     """
 
     api: str = FETCH
@@ -176,6 +177,8 @@ class Query(Event, OfPartition):
     last_stable_offset: int | None = None
     log_start_offset: int = 0
     replica_epoch: int = -1
+    replica_log_start: int = 0
+    timestamp: int = -1
     hint: tuple[int, int] | None = None
     records_size: int = 0
     diverging: tuple[int, int] | None = None
@@ -272,8 +275,35 @@ class Produced(Event, OfPartition):
     acks: int = -1
     error_code: int = 0
     base_offset: int = -1
+    log_start_offset: int = 0
     arrived: int = 0
     connection: int = 0
+
+
+@dataclass
+class RecordsDeleted(Event, OfPartition):
+    """A DeleteRecords for one partition, answered by a broker. offset: records below it are deleted, -1: below the high watermark."""
+
+    version: int = 2
+    correlation_id: int = 0
+    client_id: str = ""
+    topic: str = ""
+    partition: int = 0
+    offset: int = -1
+    low_watermark: int = -1
+    error_code: int = 0
+    arrived: int = 0
+    connection: int = 0
+
+
+@dataclass
+class LogStartRaised(Event, OfPartition):
+    """A replica's line: its log starts at a higher offset. follows: as its leader's does."""
+
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    follows: bool = False
 
 
 @dataclass

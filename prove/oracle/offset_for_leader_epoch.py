@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prove.history import OFFSET_FOR_LEADER_EPOCH, History, Query
+from prove.history import OFFSET_FOR_LEADER_EPOCH, History, LogStartRaised, Query
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line
 from prove.oracle.replication import answered_fetches, served, starts
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
@@ -53,12 +53,18 @@ def oe03(history: History) -> Judged:
 
 
 def _log_start_explains(history: History, answer: Query) -> str:
-    """Whether an end beyond the start of the leader's epoch is the start of the log, which later Fetch answers state."""
+    """Whether an end that the lineage does not have is a start of the broker's log, as its lines and Fetch answers state it."""
     stated = [
-        one.query.log_start_offset
+        (one.query.id, one.query.log_start_offset)
         for one in answered_fetches(history)
-        if (one.query.node, one.query.partition) == (answer.node, answer.partition) and one.query.id > answer.id
+        if (one.query.node, one.query.partition) == (answer.node, answer.partition)
     ]
-    if not stated:
-        return UNVERIFIABLE
-    return VIOLATION if min(stated) < answer.end_offset else PASS
+    stated += [
+        (event.id, event.offset)
+        for event in history.of(answer.node)
+        if isinstance(event, LogStartRaised) and event.partition == answer.partition
+    ]
+    if any(start == answer.end_offset for _, start in stated):
+        return PASS
+    below = any(event > answer.id and start < answer.end_offset for event, start in stated)
+    return VIOLATION if below else UNVERIFIABLE

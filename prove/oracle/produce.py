@@ -35,7 +35,7 @@ def aw01(history: History) -> Judged:
             yield (PASS if one.never_begun else UNVERIFIABLE), key
             continue
         promised = [answer for answer in before if answer.acks == ALL]
-        lost = [answer for answer in promised if _lacks(one, answer, lineage)]
+        lost = [answer for answer in promised if _lacks(one, answer, lineage) and not _is_deleted(answer, own)]
         if lost:
             unsure = any(
                 unknown_between(lineage, one.partition, answer.leader_epoch or 0, one.leader_epoch) for answer in lost
@@ -102,7 +102,10 @@ def _answers(history: History, lineage: list[Epoch]) -> Iterator[_Answer]:
         if isinstance(event, Produced) and not event.error_code:
             start = held.get(event.partition)
             later = start is not None and _may_lead_later(history, lineage, event, start)
-            follows = start is not None and not start.leads and not lacks_a_line(history, event, start.leader_epoch)
+            recorded = {one.leader_epoch for one in lineage if one.partition == event.partition}
+            follows = (
+                start is not None and not start.leads and not lacks_a_line(history, event, start.leader_epoch, recorded)
+            )
             yield _Answer(event, start, later, start.leader_epoch if follows and not later and start else None)
 
 
@@ -120,6 +123,15 @@ def _may_lead_later(history: History, lineage: list[Epoch], event: Produced, hel
             for start in starts_of(later)
         )
         for one in lineage
+    )
+
+
+def _is_deleted(answer: _Answer, answers: list[_Answer]) -> bool:
+    """Whether the leader stated in the same epoch that its log starts above: a superseded leader may delete later what it alone has."""
+    return any(
+        (other.event.node, other.leader_epoch) == (answer.event.node, answer.leader_epoch)
+        and other.event.log_start_offset > answer.base_offset
+        for other in answers
     )
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from prove.history import FETCH, LIST_OFFSETS, OFFSET_COMMIT, GroupOffset, MetadataAnswer, Produced, Query, Release
+from prove.history import (
+    FETCH,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    GroupOffset,
+    MetadataAnswer,
+    Produced,
+    Query,
+    RecordsDeleted,
+    Release,
+)
 from prove.rendering.lines import since
 from prove.rendering.request_log import NO_ID, completed
 
@@ -14,7 +24,11 @@ def query(event: Query, release: Release) -> str:
     if event.api == FETCH:
         request, response = _fetch(event)
     elif event.api == LIST_OFFSETS:
-        asked = {"partitionIndex": event.partition, "currentLeaderEpoch": event.current_leader_epoch, "timestamp": -1}
+        asked = {
+            "partitionIndex": event.partition,
+            "currentLeaderEpoch": event.current_leader_epoch,
+            "timestamp": event.timestamp,
+        }
         if event.version < 4:
             del asked["currentLeaderEpoch"]
         request = {
@@ -53,7 +67,7 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
     asked["fetchOffset"] = event.offset
     if event.version >= 12:
         asked["lastFetchedEpoch"] = event.epoch
-    asked |= {"logStartOffset": 0 if event.replica_id >= 0 else -1, "partitionMaxBytes": 1048576}
+    asked |= {"logStartOffset": event.replica_log_start if event.replica_id >= 0 else -1, "partitionMaxBytes": 1048576}
     replica: dict[str, Any] = {}
     if event.version < 15:
         replica["replicaId"] = event.replica_id
@@ -130,10 +144,22 @@ def produced(event: Produced, release: Release) -> str:
     }  # fmt: skip
     answered: dict[str, Any] = {
         "index": event.partition, "errorCode": event.error_code, "baseOffset": event.base_offset, "logAppendTimeMs": -1,
-        "logStartOffset": -1 if event.error_code else 0, "recordErrors": [], "errorMessage": None,
+        "logStartOffset": -1 if event.error_code else event.log_start_offset, "recordErrors": [], "errorMessage": None,
     }  # fmt: skip
     response = {"responses": [topic | {"partitionResponses": [answered]}], "throttleTimeMs": 0}
     header = ("PRODUCE", event.version, event.correlation_id, event.client_id)
+    return completed(event, header, request, response, event.arrived, event.connection, release)
+
+
+def records_deleted(event: RecordsDeleted, release: Release) -> str:
+    """The line of a DeleteRecords."""
+    asked = {"partitionIndex": event.partition, "offset": event.offset}
+    request = {"topics": [{"name": event.topic, "partitions": [asked]}], "timeoutMs": 30000}
+    answered = {
+        "partitionIndex": event.partition, "lowWatermark": event.low_watermark, "errorCode": event.error_code,
+    }  # fmt: skip
+    response = {"throttleTimeMs": 0, "topics": [{"name": event.topic, "partitions": [answered]}]}
+    header = ("DELETE_RECORDS", event.version, event.correlation_id, event.client_id)
     return completed(event, header, request, response, event.arrived, event.connection, release)
 
 

@@ -21,6 +21,7 @@ from prove.history import (
     IsrLine,
     IsrReset,
     IsrUpdated,
+    LogStartRaised,
     LogTruncated,
     MetadataAnswer,
     ProcessStarts,
@@ -29,6 +30,7 @@ from prove.history import (
     RaftRequest,
     RaftTransition,
     Record,
+    RecordsDeleted,
     Registered,
     Release,
     SessionFetch,
@@ -36,7 +38,7 @@ from prove.history import (
     ShutsDown,
     Started,
 )
-from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
+from prove.rendering.client_requests import group_offset, metadata_answer, produced, query, records_deleted
 from prove.rendering.control_requests import control_request
 from prove.rendering.controller_requests import alter_partition, heartbeat, registration
 from prove.rendering.coordinators import request_and_response
@@ -45,7 +47,15 @@ from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_
 from prove.rendering.metadata_log import record_lines
 from prove.rendering.quorum import raft_request, raft_transition
 from prove.rendering.request_log import KRAFT_RELEASE, completed
-from prove.rendering.server_log import high_watermark_lowered, isr_line, isr_reset, log_truncated, registered, starting
+from prove.rendering.server_log import (
+    high_watermark_lowered,
+    isr_line,
+    isr_reset,
+    log_start_raised,
+    log_truncated,
+    registered,
+    starting,
+)
 from prove.rendering.state_change_log import decision, replica_start, state_changes
 
 Places = dict[tuple[str, int], int]
@@ -135,6 +145,11 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield Line(REQUESTS, event.at, group_offset(event, release), event.id)
         case Produced():
             yield Line(REQUESTS, event.at, produced(event, release), event.id)
+        case RecordsDeleted():
+            yield Line(REQUESTS, event.at, records_deleted(event, release), event.id)
+        case LogStartRaised():
+            text, logger = log_start_raised(event, unified=since(release, 3, 1))
+            yield logged(SERVER, event.at, "INFO", text, logger, event.id)
         case MetadataAnswer():
             yield Line(REQUESTS, event.at, metadata_answer(event, release), event.id)
         case Decision():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogTruncated, ProcessStarts, Release
+from prove.history import HighWatermarkLowered, IsrLine, IsrReset, LogStartRaised, LogTruncated, ProcessStarts, Release
 from prove.rendering.lines import SERVER, Line, logged
 
 APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
@@ -55,6 +55,17 @@ def high_watermark_lowered(event: HighWatermarkLowered, *, unified: bool, bracke
     text = (
         f"[{name} partition={event.topic}-{event.partition}, dir=/var/kafka] Non-monotonic update of high watermark from {before}"
         f" to {after}"
+    )
+    return text, f"kafka.log.{name}"
+
+
+def log_start_raised(event: LogStartRaised, *, unified: bool) -> tuple[str, str]:
+    """UnifiedLog.maybeIncrementLogStartOffset: text and class. unified: 3.1 on."""
+    name = "UnifiedLog" if unified else "Log"
+    reason = "leader offset increment" if event.follows else "client delete records request"
+    text = (
+        f"[{name} partition={event.topic}-{event.partition}, dir=/var/kafka] Incremented log start offset to {event.offset} due to"
+        f" {reason}"
     )
     return text, f"kafka.log.{name}"
 

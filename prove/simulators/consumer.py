@@ -61,7 +61,10 @@ class Position:
 
 @dataclass
 class Consumer:
-    """A consumer of one partition. seen_epoch: the newest leader epoch that it knows of. leader: of its metadata."""
+    """A consumer of one partition. seen_epoch: the newest leader epoch that it knows of. leader: of its metadata.
+
+    earliest: its policy of resets, else `latest`.
+    """
 
     cluster: DataPlaneCluster
     client: Client
@@ -73,6 +76,7 @@ class Consumer:
     awaits_reset: bool = False
     stale: bool = True
     committed: Position | None = None
+    earliest: bool = False
 
     def poll(self) -> None:
         """Do what the next poll does: refresh metadata, find the position, validate it, reset it, or fetch."""
@@ -142,10 +146,9 @@ class Consumer:
         return True
 
     def _reset(self, node: Node, leader: tuple[int, int]) -> None:
-        """OffsetFetcherUtils.resetPositionIfNeeded, by the policy `latest`: the position has no leader epoch, which skips validation."""
-        answer = self.cluster.latest_offset(
-            node, self.partition, self.client, leader[1] if self.client.states_epochs else -1
-        )
+        """OffsetFetcherUtils.resetPositionIfNeeded: the position has no leader epoch, which skips validation."""
+        ask = self.cluster.earliest_offset if self.earliest else self.cluster.latest_offset
+        answer = ask(node, self.partition, self.client, leader[1] if self.client.states_epochs else -1)
         if answer.error_code:
             self.stale = True
             return

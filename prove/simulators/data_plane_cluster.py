@@ -27,12 +27,14 @@ from prove.history import (
     ProcessStarts,
     Produced,
     Query,
+    RecordsDeleted,
     Release,
 )
 from prove.simulators.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
 from prove.simulators.quorum_cluster import CONTROLLER, Partition
 from prove.simulators.replica_log import Log
 from prove.simulators.replicating_cluster import (
+    EARLIEST,
     FETCH_FROM_FOLLOWERS,
     NODES,
     OFFSET_NOT_AVAILABLE,
@@ -155,7 +157,7 @@ class DataPlaneCluster(ReplicatingCluster):
         log, held = leader.logs[partition.number], leader.held[partition.number]
         acks = self.choices.choice((-1, -1, 1))
         written = self._written(leader, partition, acks)
-        base = log.end
+        base, written.log_start_offset = log.end, log.start
         log.append([held.leader_epoch] * self.choices.randint(1, 9))
         self._advance(leader, partition.number)
         end = log.end
@@ -171,6 +173,47 @@ class DataPlaneCluster(ReplicatingCluster):
         self.log(written)
         if self.choices.random() < 0.5:
             self.fetch_all(partition)
+
+    def delete_records(self) -> None:
+        """An administrator deletes the oldest records; the answer waits until live replicas have deleted them, or too long."""
+        partition = self.choices.choice(self.partitions)
+        asked = [node for node in self.up() if partition.number in node.held]
+        leaders = [node for node in asked if node.held[partition.number].leader == node.id]
+        if not asked:
+            return
+        node = self.choices.choice(leaders if leaders and self.choices.random() < 0.9 else asked)
+        log, held = node.logs[partition.number], node.held[partition.number]
+        offset = self.choices.choice((-1, self.choices.randint(0, log.end + 2), log.high_watermark))
+        self.pass_time(3, 40)
+        connection, correlation = self.request_id("admin", node.id)
+        deletion = RecordsDeleted(
+            0, node.id, 0, client_id="admin", topic=partition.topic, partition=partition.number, offset=offset, connection=connection,
+            correlation_id=correlation, arrived=self.clock(node.id),
+        )  # fmt: skip
+        below = log.high_watermark if offset < 0 else offset
+        if held.leader != node.id:
+            deletion.error_code = 6
+        elif below > log.high_watermark:
+            deletion.error_code = 1
+        else:
+            self.raise_start(node, partition, below)
+            deletion.low_watermark = self._low_watermark(node, partition)
+            for _ in range(self.choices.choice((0, 2, 3))):
+                self.fetch_all(partition)
+            reached = self._low_watermark(node, partition)
+            if reached >= below:
+                deletion.low_watermark = reached
+            elif offset < 0 or not self.takes("deletion is confirmed early"):
+                deletion.error_code = 7
+        self.pass_time(2, 9)
+        deletion.id, deletion.at = self._next(), self.clock(node.id)
+        self.log(deletion)
+
+    def _low_watermark(self, node: Node, partition: Partition) -> int:
+        """Partition.lowWatermarkIfLeader: the lowest log start offset of the replicas on live brokers."""
+        held = node.held[partition.number]
+        others = [held.starts.get(one, -1) for one in held.replicas if one != node.id and one in node.live]
+        return min([node.logs[partition.number].start, *others])
 
     def _asked(self) -> tuple[Node, Partition, int] | None:
         """Whom a client asks, about which partition, and which leader epoch it states."""
@@ -203,7 +246,9 @@ class DataPlaneCluster(ReplicatingCluster):
         client = self.choice_of_client()
         epochs = self.choices.choice(((epoch,), (epoch,), (epoch, max(0, epoch - 1)), (max(0, epoch - 1),)))
         for stated in epochs:
-            if self.fetch(node, partition, client, stated, 0).error_code:
+            log = node.logs.get(partition.number)
+            offset = log.start if log is not None and self.choices.random() < 0.9 else 0
+            if self.fetch(node, partition, client, stated, offset).error_code:
                 self.ask_metadata(node, client)
 
     def choice_of_client(self) -> Client:
@@ -215,10 +260,12 @@ class DataPlaneCluster(ReplicatingCluster):
         if not leads and query.version < FETCH_FROM_FOLLOWERS:
             query.error_code = 6
             return
-        if query.offset > log.end:
+        if not log.start <= query.offset <= log.end:
             query.error_code = 1
             return
-        query.high_watermark = log.high_watermark
+        if leads and log.start and self.takes("log start falls"):
+            log.start = self.choices.randint(0, log.start - 1)
+        query.high_watermark, query.log_start_offset = log.high_watermark, log.start
         if leads and log.high_watermark > 2 and self.takes("high watermark falls"):
             query.high_watermark -= 2
         elif self.takes("offsets contradict each other"):
@@ -233,6 +280,9 @@ class DataPlaneCluster(ReplicatingCluster):
         node, partition, epoch = asked
         client = self.choice_of_client()
         epoch = self.choices.choice((epoch, epoch, -1, max(0, epoch - 1)))
+        if self.choices.random() < 0.2:
+            self.earliest_offset(node, partition, client, epoch)
+            return
         before = len(self.history.faults)
         self.latest_offset(node, partition, client, epoch)
         if "latest offset below the epoch's start" in self.history.faults[before:]:
@@ -256,6 +306,19 @@ class DataPlaneCluster(ReplicatingCluster):
                 query.end_offset, query.answered_epoch = log.high_watermark, held.leader_epoch
                 if self.takes("epoch from the future"):
                     query.answered_epoch += 1
+        return self.answered(query)
+
+    def earliest_offset(self, node: Node, partition: Partition, client: Client, epoch: int) -> Query:
+        """A ListOffsets of the earliest offset, answered."""
+        query = self.query(LIST_OFFSETS, node.id, partition, client, current_leader_epoch=epoch, timestamp=EARLIEST)
+        query.error_code = self.check_epoch(node, partition, epoch)
+        held = node.held.get(partition.number)
+        if held is not None and not query.error_code:
+            log = node.logs[partition.number]
+            if held.leader != node.id:
+                query.error_code = 6
+            else:
+                query.end_offset, query.answered_epoch = log.start, log.epoch_of_start
         return self.answered(query)
 
     def ask_epoch_end(self) -> None:
@@ -317,7 +380,10 @@ class DataPlaneCluster(ReplicatingCluster):
             software = self.choices.choice((JAVA, JAVA, LIBRDKAFKA, UNKNOWN_SOFTWARE))
             old = BEFORE_EPOCHS if software == UNKNOWN_SOFTWARE else {}
             client = Client(name, f"{name}-{n}", software, **old)
-            self.consumers.append(Consumer(self, client, self.choices.choice(self.partitions), f"group-{name}"))
+            earliest = self.choices.random() < 0.5
+            self.consumers.append(
+                Consumer(self, client, self.choices.choice(self.partitions), f"group-{name}", earliest=earliest)
+            )
         if self.choices.random() < 0.3:
             first = self.consumers[0]
             twin = Client(
@@ -428,8 +494,9 @@ class DataPlaneCluster(ReplicatingCluster):
                 self.produce, self.replicate_all, self.poll, self.restart_consumer, self.fetch_in_any_epoch, self.list_offsets,
                 self.ask_epoch_end, self.ask_metadata,
                 self.lose, self.come_back, self.prefer, self.publish_all, self.stranger_fetches, self.lose_isr,
+                self.delete_records,
             ),
-            (24, 14, 18, 6, 5, 7, 6, 5, 9, 11, 6, 6, 1, 3),
+            (24, 14, 18, 6, 5, 7, 6, 5, 9, 11, 6, 6, 1, 3, 5),
         )[0]  # fmt: skip
         step()
         if step in (self.produce, self.lose, self.come_back, self.prefer) and self.choices.random() < 0.5:

@@ -104,6 +104,8 @@ FOUND_BY = {
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
     "follower acknowledges a write": {"AW-02"},
+    "log start falls": {"LS-01"},
+    "deletion is confirmed early": {"LS-02"},
     "recovery state misused": {"IS-17"},
     "rejected ISR is sent again": {"IS-11"},
     "unfenced before it caught up": {"UF-01"},
