@@ -264,7 +264,10 @@ class HighWatermarkLowered(Event, OfPartition):
 
 @dataclass
 class Produced(Event, OfPartition):
-    """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
+    """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0.
+
+    hint: (leader, leader epoch) of a refusal.
+    """
 
     version: int = 0
     correlation_id: int = 0
@@ -276,6 +279,7 @@ class Produced(Event, OfPartition):
     error_code: int = 0
     base_offset: int = -1
     log_start_offset: int = 0
+    hint: tuple[int, int] | None = None
     arrived: int = 0
     connection: int = 0
 
@@ -304,6 +308,40 @@ class LogStartRaised(Event, OfPartition):
     partition: int = 0
     offset: int = 0
     follows: bool = False
+
+
+METADATA_STATES_EPOCHS: Final = 7
+METADATA_IS_RELIABLE: Final = 9
+"""Versions of Metadata since which it has leader epochs, and since which clients rely on them."""
+CLIENT_HOST: Final = 0
+"""The host of clients, which is no node."""
+FIRST_EPOCH_SEEN: Final = "first epoch"
+EPOCH_SEEN: Final = "epoch of metadata"
+EPOCH_RAISED: Final = "epoch of another answer"
+EPOCH_IGNORED: Final = "older epoch"
+EPOCH_NOT_KNOWN: Final = "no epoch to compare"
+HINT_TAKEN: Final = "hint taken"
+HINT_IGNORED: Final = "hint not newer"
+HINT_OF_UNKNOWN_BROKER: Final = "hint at an unknown broker"
+
+
+@dataclass
+class ClientLine(Event, OfPartition):
+    """A line of a client's log. log: its file. instance: the process. kind: one of the above.
+
+    known: the leader epoch that the client knew before, None: none. leader, leader_epoch: of the answer.
+    """
+
+    kind: str = ""
+    log: str = ""
+    client_id: str = ""
+    group_id: str = ""
+    instance: str = ""
+    topic: str = ""
+    partition: int = 0
+    leader: int = -1
+    leader_epoch: int = -1
+    known: int | None = None
 
 
 @dataclass

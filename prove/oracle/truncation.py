@@ -85,7 +85,7 @@ def _obeys(after: Query, epoch: int, end: int) -> bool:
     """A follower fetches at the end that it was answered, or below, or states an older epoch to search on, or its log is empty."""
     below = after.offset <= end
     if after.epoch < 0:
-        return below or after.offset == 0
+        return below or _at_the_start(after)
     return after.epoch < epoch or (after.epoch == epoch and below)
 
 
@@ -117,8 +117,8 @@ def _led_before(
 
 
 def _at_the_start(query: Query) -> bool:
-    """Whether a follower's log may have been empty: it fetches where the leader's log begins."""
-    return query.offset in (0, query.log_start_offset)
+    """Whether a follower's log is empty: it fetches where its log begins."""
+    return query.offset in (0, query.replica_log_start)
 
 
 def tr06(history: History) -> Judged:

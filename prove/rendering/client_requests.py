@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from prove.history import (
     FETCH,
     LIST_OFFSETS,
+    METADATA_STATES_EPOCHS,
     OFFSET_COMMIT,
     GroupOffset,
     MetadataAnswer,
@@ -17,6 +18,9 @@ from prove.history import (
 )
 from prove.rendering.lines import since
 from prove.rendering.request_log import NO_ID, completed
+
+METADATA_BY_ID: Final = 10
+"""Version of Metadata since which it has topic ids."""
 
 
 def query(event: Query, release: Release) -> str:
@@ -146,6 +150,8 @@ def produced(event: Produced, release: Release) -> str:
         "index": event.partition, "errorCode": event.error_code, "baseOffset": event.base_offset, "logAppendTimeMs": -1,
         "logStartOffset": -1 if event.error_code else event.log_start_offset, "recordErrors": [], "errorMessage": None,
     }  # fmt: skip
+    if event.hint:
+        answered["currentLeader"] = {"leaderId": event.hint[0], "leaderEpoch": event.hint[1]}
     response = {"responses": [topic | {"partitionResponses": [answered]}], "throttleTimeMs": 0}
     header = ("PRODUCE", event.version, event.correlation_id, event.client_id)
     return completed(event, header, request, response, event.arrived, event.connection, release)
@@ -165,26 +171,25 @@ def records_deleted(event: RecordsDeleted, release: Release) -> str:
 
 def metadata_answer(event: MetadataAnswer, release: Release) -> str:
     """The line of a Metadata request."""
-    request: dict[str, Any] = {
-        "topics": [{"topicId": NO_ID, "name": event.topic}], "allowAutoTopicCreation": True,
-        "includeTopicAuthorizedOperations": False,
-    }  # fmt: skip
+    by_id = event.version >= METADATA_BY_ID
+    asked = {"topicId": NO_ID, "name": event.topic} if by_id else {"name": event.topic}
+    request: dict[str, Any] = {"topics": [asked], "allowAutoTopicCreation": True}
+    if event.version >= 8:
+        request["includeTopicAuthorizedOperations"] = False
     partitions = [
-        {
-            "errorCode": 0 if leader >= 0 else 5, "partitionIndex": number, "leaderId": leader, "leaderEpoch": epoch,
-            "replicaNodes": [*replicas], "isrNodes": [*isr], "offlineReplicas": [],
-        }
+        {"errorCode": 0 if leader >= 0 else 5, "partitionIndex": number, "leaderId": leader}
+        | ({"leaderEpoch": epoch} if event.version >= METADATA_STATES_EPOCHS else {})
+        | {"replicaNodes": [*replicas], "isrNodes": [*isr], "offlineReplicas": []}
         for number, leader, epoch, replicas, isr in event.partitions
-    ]  # fmt: skip
+    ]
+    topic = {"errorCode": 0, "name": event.topic} | ({"topicId": event.topic_id} if by_id else {})
+    topic |= {"isInternal": False, "partitions": partitions}
+    if event.version >= 8:
+        topic["topicAuthorizedOperations"] = -2147483648
     response: dict[str, Any] = {
         "throttleTimeMs": 0, "brokers": [{"nodeId": event.node, "host": "127.0.0.1", "port": 9090 + event.node, "rack": None}],
         "clusterId": "2WQl209Lv0VYX5In0tcBEA", "controllerId": event.node,
-        "topics": [
-            {
-                "errorCode": 0, "name": event.topic, "topicId": event.topic_id, "isInternal": False, "partitions": partitions,
-                "topicAuthorizedOperations": -2147483648,
-            }
-        ],
+        "topics": [topic],
     }  # fmt: skip
     if event.version >= 13:
         response["errorCode"] = 0

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from prove.coordination import Exchange
 from prove.history import (
+    CLIENT_HOST,
     AlterPartition,
     BrokerRegistration,
+    ClientLine,
     Control,
     Decision,
     Elected,
@@ -38,6 +40,7 @@ from prove.history import (
     ShutsDown,
     Started,
 )
+from prove.rendering.client_log import client_line
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query, records_deleted
 from prove.rendering.control_requests import control_request
 from prove.rendering.controller_requests import alter_partition, heartbeat, registration
@@ -71,7 +74,7 @@ def write(history: History, folder: Path) -> Places:
             for line in lines_of(event, history.release):
                 lines[line.file].append(line)
         for file, of_file in lines.items():
-            path = f"node-{node}/{file}"
+            path = f"clients/{file}" if node == CLIENT_HOST else f"node-{node}/{file}"
             content = bytearray()
             # each file is in the order in which its appender was called; metadata records have an order of their own
             for line in of_file if file == METADATA else sorted(of_file, key=lambda line: line.at):
@@ -150,6 +153,8 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case LogStartRaised():
             text, logger = log_start_raised(event, unified=since(release, 3, 1))
             yield logged(SERVER, event.at, "INFO", text, logger, event.id)
+        case ClientLine():
+            yield client_line(event)
         case MetadataAnswer():
             yield Line(REQUESTS, event.at, metadata_answer(event, release), event.id)
         case Decision():

@@ -26,8 +26,8 @@ from prove.history import (
     Start,
     Started,
 )
+from prove.simulators.client_metadata import Client
 from prove.simulators.consumer import FAULTS as CONSUMER_FAULTS
-from prove.simulators.consumer import Client
 from prove.simulators.quorum_cluster import CONTROLLER, Partition, QuorumCluster
 from prove.simulators.replica_log import Log
 
@@ -67,6 +67,8 @@ FAULTS: Final = {
     "follower acknowledges a write": 0.3,
     "log start falls": 1.0,
     "deletion is confirmed early": 0.8,
+    "older hint is taken": 1.0,
+    "older metadata is taken over": 0.3,
     **CONSUMER_FAULTS,
 }
 """What a broker or a consumer does wrong, and how often when it can: some chances are rare."""

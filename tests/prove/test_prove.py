@@ -106,6 +106,8 @@ FOUND_BY = {
     "follower acknowledges a write": {"AW-02"},
     "log start falls": {"LS-01"},
     "deletion is confirmed early": {"LS-02"},
+    "older hint is taken": {"MD-05"},
+    "older metadata is taken over": {"MD-01"},
     "recovery state misused": {"IS-17"},
     "rejected ISR is sent again": {"IS-11"},
     "unfenced before it caught up": {"UF-01"},
