@@ -323,13 +323,18 @@ EPOCH_NOT_KNOWN: Final = "no epoch to compare"
 HINT_TAKEN: Final = "hint taken"
 HINT_IGNORED: Final = "hint not newer"
 HINT_OF_UNKNOWN_BROKER: Final = "hint at an unknown broker"
+TRUNCATION_DIVERGED: Final = "truncation, from the diverging offset on"
+TRUNCATION_RESET: Final = "truncation, reset"
+OUT_OF_RANGE_RESET: Final = "position out of range"
+POSITION_RESET: Final = "new position"
 
 
 @dataclass
 class ClientLine(Event, OfPartition):
     """A line of a client's log. log: its file. instance: the process. kind: one of the above.
 
-    known: the leader epoch that the client knew before, None: none. leader, leader_epoch: of the answer.
+    known: the leader epoch that the client knew before, None: none. leader, leader_epoch: of the answer, or of the leader of a position.
+    position: (offset, leader epoch of the record before); new_position: where a line says that it went.
     """
 
     kind: str = ""
@@ -342,6 +347,8 @@ class ClientLine(Event, OfPartition):
     leader: int = -1
     leader_epoch: int = -1
     known: int | None = None
+    position: tuple[int, int] | None = None
+    new_position: tuple[int, int] | None = None
 
 
 @dataclass

@@ -197,6 +197,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-05": OracleRule(truncation.tr05, key_of_fetch),
     "TR-06": OracleRule(truncation.tr06, key_of_epoch),
     "TR-07": OracleRule(truncation.tr07, key_of_fetch),
+    "TR-08": OracleRule(consumer_position.tr08),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
 TRANSACTION_RULES: Final[dict[str, OracleRule]] = {

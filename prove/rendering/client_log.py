@@ -1,6 +1,8 @@
-"""Lines of a Java client's log at DEBUG, as of 3.9: Metadata."""
+"""Lines of a Java client's log at DEBUG, as of 3.9: Metadata, SubscriptionState, FetchCollector."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from prove.history import (
     EPOCH_IGNORED,
@@ -11,26 +13,57 @@ from prove.history import (
     HINT_IGNORED,
     HINT_OF_UNKNOWN_BROKER,
     HINT_TAKEN,
+    OUT_OF_RANGE_RESET,
+    POSITION_RESET,
+    TRUNCATION_DIVERGED,
+    TRUNCATION_RESET,
     ClientLine,
 )
 from prove.rendering.lines import Line, logged
 
+PRODUCERS_LOG: Final = "checkout.log"
+OF_POSITIONS: Final = (TRUNCATION_DIVERGED, TRUNCATION_RESET, OUT_OF_RANGE_RESET, POSITION_RESET)
+
 
 def client_line(event: ClientLine) -> Line:
     """A line of a client's log."""
-    who = (
-        f"Consumer clientId={event.client_id}, groupId={event.group_id or None}".replace("=None", "=null")
-        if event.log != PRODUCERS_LOG
-        else f"Producer clientId={event.client_id}"
+    who = f"Consumer clientId={event.client_id}, groupId={event.group_id or 'null'}"
+    if event.log == PRODUCERS_LOG:
+        who = f"Producer clientId={event.client_id}"
+    if event.kind not in OF_POSITIONS:
+        return logged(
+            event.log, event.at, "DEBUG", f"[{who}] {_of_epoch(event)}", "org.apache.kafka.clients.Metadata", event.id
+        )
+    name = "FetchCollector" if event.kind == OUT_OF_RANGE_RESET else "SubscriptionState"
+    logger = f"org.apache.kafka.clients.consumer.internals.{name}"
+    return logged(event.log, event.at, "INFO", f"[{who}] {_of_position(event)}", logger, event.id)
+
+
+def _of_position(event: ClientLine) -> str:
+    name = f"{event.topic}-{event.partition}"
+    before, after = _position(event, event.position), _position(event, event.new_position)
+    return {
+        TRUNCATION_DIVERGED: (
+            f"Truncation detected for partition {name} at offset {before}, resetting offset to the first offset known to diverge {after}"
+        ),
+        TRUNCATION_RESET: f"Truncation detected for partition {name} at offset {before}, resetting offset",
+        OUT_OF_RANGE_RESET: f"Fetch position {before} is out of range for partition {name}, resetting offset",
+        POSITION_RESET: f"Resetting offset for partition {name} to position {after}.",
+    }[event.kind]
+
+
+def _position(event: ClientLine, position: tuple[int, int] | None) -> str:
+    """SubscriptionState.FetchPosition, Metadata.LeaderAndEpoch."""
+    offset, epoch = position or (0, -1)
+    of_record = f"Optional[{epoch}]" if epoch >= 0 else "Optional.empty"
+    leader = f"Optional[127.0.0.1:{9090 + event.leader} (id: {event.leader} rack: null)]"
+    return (
+        f"FetchPosition{{offset={offset}, offsetEpoch={of_record},"
+        f" currentLeader=LeaderAndEpoch{{leader={leader}, epoch={event.leader_epoch}}}}}"
     )
-    text = f"[{who}] {_text(event)}"
-    return logged(event.log, event.at, "DEBUG", text, "org.apache.kafka.clients.Metadata", event.id)
 
 
-PRODUCERS_LOG = "checkout.log"
-
-
-def _text(event: ClientLine) -> str:
+def _of_epoch(event: ClientLine) -> str:
     name, epoch, known = f"{event.topic}-{event.partition}", event.leader_epoch, event.known
     incoming = f"For {name}, incoming leader(LeaderIdAndEpoch{{leaderId={event.leader}, epoch={epoch}}})"
     return {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from prove.history import NO_EPOCH
+from prove.history import NO_EPOCH, OUT_OF_RANGE_RESET, POSITION_RESET, TRUNCATION_DIVERGED, TRUNCATION_RESET
 from prove.simulators.client_metadata import Client, ClientMetadata
 
 if TYPE_CHECKING:
@@ -121,9 +121,12 @@ class Consumer:
             self.stale = True
             return False
         if -1 in (answer.answered_epoch, answer.end_offset):
+            self._write(TRUNCATION_RESET, leader, position)
             self.position, self.awaits_reset = None, True
             return False
         if answer.end_offset < position.offset:
+            new = Position(answer.end_offset, answer.answered_epoch)
+            self._write(TRUNCATION_DIVERGED, leader, position, new)
             position.offset, position.offset_epoch = answer.end_offset, answer.answered_epoch
         position.validated = True
         return True
@@ -136,6 +139,7 @@ class Consumer:
             self.stale = True
             return
         self.position, self.awaits_reset = Position(answer.end_offset, NO_EPOCH, leader, validated=True), False
+        self._write(POSITION_RESET, leader, None, self.position)
         if self.client.states_epochs and answer.answered_epoch >= 0:
             self.stale = self.metadata.raise_epoch(self.partition.number, answer.answered_epoch) or self.stale
 
@@ -143,6 +147,7 @@ class Consumer:
         epoch = leader[1] if self.client.states_epochs else NO_EPOCH
         answer = self.cluster.fetch(node, self.partition, self.client, epoch, position.offset)
         if answer.error_code == 1:
+            self._write(OUT_OF_RANGE_RESET, leader, position)
             self.position, self.awaits_reset = None, True
             return
         if answer.error_code:
@@ -155,6 +160,16 @@ class Consumer:
             position.offset_epoch = records[position.offset - 1]
         if self.group_id and self.cluster.choices.random() < 0.5:
             self._commit(position)
+
+    def _write(
+        self, kind: str, leader: tuple[int, int], position: Position | None, new: Position | None = None
+    ) -> None:
+        """Write a line about a position. One that was reset has the leader that it was reset for."""
+        before, after = (None if one is None else (one.offset, one.offset_epoch) for one in (position, new))
+        broker, epoch = leader
+        self.metadata.write(
+            kind, self.partition.number, leader=broker, leader_epoch=epoch, position=before, new_position=after
+        )
 
     def _commit(self, position: Position) -> None:
         epoch, last = position.offset_epoch, self.committed
