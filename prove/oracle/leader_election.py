@@ -5,7 +5,7 @@ from __future__ import annotations
 from prove.history import (
     FETCH,
     LEADER_AND_ISR,
-    METADATA_STATES_EPOCHS,
+    METADATA_IS_RELIABLE,
     NO_LEADER,
     Decision,
     History,
@@ -93,7 +93,7 @@ def ld04(history: History) -> Judged:
             leaders.setdefault((start.topic_id or "", start.topic, start.partition, start.leader_epoch), set()).add(
                 start.leader
             )
-        elif isinstance(event, MetadataAnswer) and event.version >= METADATA_STATES_EPOCHS:
+        elif isinstance(event, MetadataAnswer) and event.version >= METADATA_IS_RELIABLE:
             for number, leader, of, _, _ in event.partitions:
                 if leader != NO_LEADER:  # also of a leader that the broker cannot reach
                     leaders.setdefault((event.topic_id, event.topic, number, of), set()).add(leader)

@@ -23,7 +23,7 @@ def tr03(history: History) -> Judged:
         query, start = one.query, one.start
         if start is None or not one.leads or query.epoch < 0 or query.error_code in REFUSED_BEFORE:
             continue
-        if query.epoch in (start.leader_epoch, query.current_leader_epoch):
+        if query.epoch in (start.leader_epoch, query.current_leader_epoch) and query.diverging is None:
             continue  # compared within one epoch: with the end of the leader's log, which is not recorded
         key = query.id, None, query.partition
         # below the start of its log a leader knows no epochs

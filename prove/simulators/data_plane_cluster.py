@@ -140,7 +140,11 @@ class DataPlaneCluster(ReplicatingCluster):
         for _ in range(2):
             self.producer_is_stale = self.producer_is_stale or self.choices.random() < 0.5
             self.produce_by_metadata()
-        self.poll()
+        for _ in range(self.choices.randint(0, 3)):  # each of two leaders may take writes
+            self.produce()
+            self.poll()
+        for _ in range(self.choices.randint(0, 2)):
+            self.restart_consumer()
         self.publish_all()
 
     # -- clients

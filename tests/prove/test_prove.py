@@ -42,7 +42,7 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_049),
-    *(100048, 100053, 100062, 100071, 100074, 100105, 100162, 100232, 100292, 100831, 101478, 104651),
+    *(100053, 100062, 100071, 100105, 100162, 100232, 100292, 100831, 101478, 104651),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
