@@ -157,7 +157,8 @@ class Query(Event, OfPartition):
     replica_id: -1 of a consumer. current_leader_epoch: which the requester knows, -1: none. epoch: which an
     OffsetForLeaderEpoch asks about, or the last fetched epoch of a Fetch. offset: fetch offset. answered_epoch, end_offset: of the
     answer. diverging: (epoch, end offset) or None. high_watermark, last_stable_offset: of a Fetch's answer. A Fetch begins a new session.
-    replica_epoch: broker epoch that a follower states. hint: (leader, leader epoch) of a refusal.
+    replica_epoch: broker epoch that a follower states; replica_log_start: its log start offset. hint: (leader, leader epoch) of a refusal.
+    timestamp: of a ListOffsets, -1: the latest offset, -2: the earliest.
     """
 
     api: str = FETCH
@@ -178,6 +179,8 @@ class Query(Event, OfPartition):
     last_stable_offset: int | None = None
     log_start_offset: int = 0
     replica_epoch: int = -1
+    replica_log_start: int = 0
+    timestamp: int = -1
     hint: tuple[int, int] | None = None
     records_size: int = 0
     diverging: tuple[int, int] | None = None
@@ -272,7 +275,10 @@ class HighWatermarkLowered(Event, OfPartition):
 
 @dataclass
 class Produced(Event, OfPartition):
-    """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0."""
+    """A Produce of one batch for one partition, answered by a broker. acks: -1 for all. base_offset: of an answer 0.
+
+    hint: (leader, leader epoch) of a refusal.
+    """
 
     version: int = 0
     correlation_id: int = 0
@@ -283,8 +289,77 @@ class Produced(Event, OfPartition):
     acks: int = -1
     error_code: int = 0
     base_offset: int = -1
+    log_start_offset: int = 0
+    hint: tuple[int, int] | None = None
     arrived: int = 0
     connection: int = 0
+
+
+@dataclass
+class RecordsDeleted(Event, OfPartition):
+    """A DeleteRecords for one partition, answered by a broker. offset: records below it are deleted, -1: below the high watermark."""
+
+    version: int = 2
+    correlation_id: int = 0
+    client_id: str = ""
+    topic: str = ""
+    partition: int = 0
+    offset: int = -1
+    low_watermark: int = -1
+    error_code: int = 0
+    arrived: int = 0
+    connection: int = 0
+
+
+@dataclass
+class LogStartRaised(Event, OfPartition):
+    """A replica's line: its log starts at a higher offset. follows: as its leader's does."""
+
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    follows: bool = False
+
+
+METADATA_STATES_EPOCHS: Final = 7
+METADATA_IS_RELIABLE: Final = 9
+"""Versions of Metadata since which it has leader epochs, and since which clients rely on them."""
+CLIENT_HOST: Final = 0
+"""The host of clients, which is no node."""
+FIRST_EPOCH_SEEN: Final = "first epoch"
+EPOCH_SEEN: Final = "epoch of metadata"
+EPOCH_RAISED: Final = "epoch of another answer"
+EPOCH_IGNORED: Final = "older epoch"
+EPOCH_NOT_KNOWN: Final = "no epoch to compare"
+HINT_TAKEN: Final = "hint taken"
+HINT_IGNORED: Final = "hint not newer"
+HINT_OF_UNKNOWN_BROKER: Final = "hint at an unknown broker"
+TRUNCATION_DIVERGED: Final = "truncation, from the diverging offset on"
+TRUNCATION_RESET: Final = "truncation, reset"
+OUT_OF_RANGE_RESET: Final = "position out of range"
+POSITION_RESET: Final = "new position"
+
+
+@dataclass
+class ClientLine(Event, OfPartition):
+    """A line of a client's log. log: its file. instance: the process. kind: one of the above.
+
+    known: the leader epoch that the client knew before, None: none. leader, leader_epoch: of the answer, or of the leader of a position.
+    position: (offset, leader epoch of the record before); new_position: where a line says that it went.
+    """
+
+    kind: str = ""
+    log: str = ""
+    client_id: str = ""
+    group_id: str = ""
+    instance: str = ""
+    topic: str = ""
+    partition: int = 0
+    leader: int = -1
+    leader_epoch: int = -1
+    known: int | None = None
+    position: tuple[int, int] | None = None
+    new_position: tuple[int, int] | None = None
 
 
 @dataclass

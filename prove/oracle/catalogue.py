@@ -45,6 +45,7 @@ from prove.oracle import (
     leader_hint,
     list_offsets,
     log_directories,
+    log_start_offset,
     logs_on_disk,
     metadata_quorum,
     offset_commit,
@@ -170,6 +171,7 @@ QUORUM_RULES: Final[dict[str, OracleRule]] = {
 
 REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "AW-01": OracleRule(produce.aw01, key_of_epoch),
+    "AW-02": OracleRule(produce.aw02),
     "BE-06": OracleRule(broker_epoch.be06, key_of_epoch_at_broker),
     "CO-01": OracleRule(offset_commit.co01),
     "CO-02": OracleRule(consumer_position.co02, key_of_fetch),
@@ -189,8 +191,13 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "LH-01": OracleRule(leader_hint.lh01, key_of_epoch_at_broker),
     "LO-03": OracleRule(list_offsets.lo03),
     "LO-04": OracleRule(list_offsets.lo04),
+    "LS-01": OracleRule(log_start_offset.ls01, key_of_epoch_at_broker),
+    "LS-02": OracleRule(log_start_offset.ls02),
     "MD-01": OracleRule(client_metadata.md01, key_of_epoch_at_broker),
+    "MD-02": OracleRule(client_metadata.md02),
     "MD-03": OracleRule(client_metadata.md03, key_of_epoch_at_broker),
+    "MD-04": OracleRule(client_metadata.md04, key_of_epoch_at_broker),
+    "MD-05": OracleRule(client_metadata.md05),
     "OE-03": OracleRule(offset_for_leader_epoch.oe03),
     "TR-01": OracleRule(consumer_position.tr01, key_of_fetch),
     "TR-02": OracleRule(consumer_position.tr02, key_of_fetch),
@@ -199,6 +206,7 @@ REPLICATION_RULES: Final[dict[str, OracleRule]] = {
     "TR-05": OracleRule(truncation.tr05, key_of_fetch),
     "TR-06": OracleRule(truncation.tr06, key_of_epoch),
     "TR-07": OracleRule(truncation.tr07, key_of_fetch),
+    "TR-08": OracleRule(consumer_position.tr08),
     "TR-09": OracleRule(truncation.tr09, key_of_fetch),
 }
 TRANSACTION_RULES: Final[dict[str, OracleRule]] = {

@@ -19,18 +19,25 @@ from prove.history import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
+    OUT_OF_RANGE_RESET,
+    POSITION_RESET,
+    TRUNCATION_DIVERGED,
+    TRUNCATION_RESET,
+    ClientLine,
     GroupOffset,
     History,
+    LogStartRaised,
     Query,
     Software,
 )
 from prove.oracle.lineage import CLEAN, Epoch, epochs
-from prove.oracle.replication import Served, served
-from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
+from prove.oracle.replication import Served, served, starts
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 EPOCHS_SINCE = 9
 """Version of Fetch since which clients state leader epochs."""
 JAVA = "apache-kafka-java"
+POSITION_LINES = (TRUNCATION_DIVERGED, TRUNCATION_RESET, OUT_OF_RANGE_RESET, POSITION_RESET)
 
 ClientId = tuple[str, Software]
 
@@ -172,6 +179,32 @@ def tr02(history: History) -> Judged:
             yield UNVERIFIABLE, one.key
         else:
             yield VIOLATION, one.key
+
+
+def tr08(history: History) -> Judged:
+    """Each line by which a consumer gave up its position counts as one pass, if the evidence shows why the log did not have it.
+
+    The line says so, or a newer leader epoch begins below the position, or the consumer went back, or a log began where it went.
+    """
+    begun = starts(history)
+    raised = {(one.partition, one.offset) for one in history.events if isinstance(one, LogStartRaised)}
+    lines = [event for event in history.events if isinstance(event, ClientLine) and event.kind in POSITION_LINES]
+    for line in lines:
+        if line.kind == POSITION_RESET:
+            continue
+        assert line.position is not None
+        offset, epoch = line.position
+        own = [one for one in lines if (one.log, one.client_id, one.name) == (line.log, line.client_id, line.name)]
+        following = next((one for one in own if one.id > line.id), None)
+        went = following.new_position if following is not None and following.kind == POSITION_RESET else None
+        diverged = epoch >= 0 and any(
+            number == line.partition and newer > epoch and start < offset for (number, newer), start in begun.items()
+        )
+        explained = went is not None and (went[0] < offset or (line.partition, went[0]) in raised)
+        if line.kind != OUT_OF_RANGE_RESET or diverged or explained:
+            yield PASS, place(line, line)
+        else:
+            yield UNVERIFIABLE, place(line, line)
 
 
 def co02(history: History) -> Judged:

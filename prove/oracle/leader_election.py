@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from prove.history import FETCH, LEADER_AND_ISR, NO_LEADER, Decision, History, MetadataAnswer, Query, Started, State
+from prove.history import (
+    FETCH,
+    LEADER_AND_ISR,
+    METADATA_IS_RELIABLE,
+    NO_LEADER,
+    Decision,
+    History,
+    MetadataAnswer,
+    Query,
+    Started,
+    State,
+)
 from prove.oracle.broker_memory import controls, partitions
 from prove.oracle.metadata_image import asked, changes, is_active, of_change
 from prove.oracle.replication import roles
@@ -82,7 +93,7 @@ def ld04(history: History) -> Judged:
             leaders.setdefault((start.topic_id or "", start.topic, start.partition, start.leader_epoch), set()).add(
                 start.leader
             )
-        elif isinstance(event, MetadataAnswer):
+        elif isinstance(event, MetadataAnswer) and event.version >= METADATA_IS_RELIABLE:
             for number, leader, of, _, _ in event.partitions:
                 if leader != NO_LEADER:  # also of a leader that the broker cannot reach
                     leaders.setdefault((event.topic_id, event.topic, number, of), set()).add(leader)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from prove.history import FETCH, History, Key, ProcessStarts, Query
+from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query
 from prove.oracle.broker_memory import replayed
 from prove.oracle.replication import starts_of
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
@@ -49,8 +50,11 @@ def of_query(event: Query) -> Key:
     return event.id, None if event.api == FETCH else event.topic, event.partition
 
 
-def lacks_a_line(history: History, event: Query, held: int) -> bool:
-    """Whether other brokers have started at a newer leader epoch, and no later line shows that the broker's log is complete up to it."""
+def lacks_a_line(history: History, event: Query | Produced, held: int, recorded: Iterable[int] = ()) -> bool:
+    """Whether other brokers have started at a newer leader epoch, and no later line shows that the broker's log is complete up to it.
+
+    recorded: leader epochs that controllers began.
+    """
     others = {
         start.leader_epoch
         for other in history.events
@@ -59,6 +63,7 @@ def lacks_a_line(history: History, event: Query, held: int) -> bool:
         if start.name == event.name and start.leader_epoch > held
         and (event.topic_id is None or start.topic_id == event.topic_id)
     }  # fmt: skip
+    others.update(epoch for epoch in recorded if epoch > held)
     if not others:
         return False
     for later in history.of(event.node):

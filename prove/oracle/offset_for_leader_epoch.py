@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from prove.history import OFFSET_FOR_LEADER_EPOCH, History, Query
+from prove.history import OFFSET_FOR_LEADER_EPOCH, History, LogStartRaised, Query
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line
+from prove.oracle.lineage import epochs
 from prove.oracle.replication import answered_fetches, served, starts
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
@@ -21,11 +22,13 @@ def oe02(history: History) -> Judged:
 def oe03(history: History) -> Judged:
     """Where a leader says that an epoch ends fits its own lineage."""
     begun = starts(history)
+    recorded = [*epochs(history)]
     for one in served(history, OFFSET_FOR_LEADER_EPOCH):
         query, start = one.query, one.start
         if start is None or not one.leads or query.error_code:
             continue
         epoch, end, own = query.answered_epoch, query.end_offset, start.leader_epoch
+        later = [one.leader_epoch for one in recorded if one.partition == query.partition]
         if query.epoch > own:
             wrong = (epoch, end) != (-1, -1)
         elif (epoch, end) == (-1, -1):
@@ -36,12 +39,12 @@ def oe03(history: History) -> Judged:
         else:
             if epoch < own and end > start.offset and epoch <= query.epoch:
                 verdict = _log_start_explains(history, query)
-                unsure = verdict == VIOLATION and lacks_a_line(history, query, own)
+                unsure = verdict == VIOLATION and lacks_a_line(history, query, own, later)
                 yield (UNVERIFIABLE if unsure else verdict), place(query, query)
                 continue
             if epoch == query.epoch < own and 0 <= end < begun.get((query.partition, epoch), 0):
                 verdict = PASS if end == 0 else _log_start_explains(history, query)
-                unsure = verdict == VIOLATION and lacks_a_line(history, query, own)
+                unsure = verdict == VIOLATION and lacks_a_line(history, query, own, later)
                 yield (UNVERIFIABLE if unsure else verdict), place(query, query)
                 continue
             wrong = (
@@ -53,12 +56,18 @@ def oe03(history: History) -> Judged:
 
 
 def _log_start_explains(history: History, answer: Query) -> str:
-    """Whether an end beyond the start of the leader's epoch is the start of the log, which later Fetch answers state."""
+    """Whether an end that the lineage does not have is a start of the broker's log, as its lines and Fetch answers state it."""
     stated = [
-        one.query.log_start_offset
+        (one.query.id, one.query.log_start_offset)
         for one in answered_fetches(history)
-        if (one.query.node, one.query.partition) == (answer.node, answer.partition) and one.query.id > answer.id
+        if (one.query.node, one.query.partition) == (answer.node, answer.partition)
     ]
-    if not stated:
-        return UNVERIFIABLE
-    return VIOLATION if min(stated) < answer.end_offset else PASS
+    stated += [
+        (event.id, event.offset)
+        for event in history.of(answer.node)
+        if isinstance(event, LogStartRaised) and event.partition == answer.partition
+    ]
+    if any(start == answer.end_offset for _, start in stated):
+        return PASS
+    below = any(event > answer.id and start < answer.end_offset for event, start in stated)
+    return VIOLATION if below else UNVERIFIABLE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import NO_LEADER, History, Produced
+from prove.history import NO_LEADER, History, Produced, Start
+from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
 from prove.oracle.replication import roles, starts_of
-from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged
+from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 ALL = -1
 
@@ -34,7 +35,7 @@ def aw01(history: History) -> Judged:
             yield (PASS if one.never_begun else UNVERIFIABLE), key
             continue
         promised = [answer for answer in before if answer.acks == ALL]
-        lost = [answer for answer in promised if _lacks(one, answer, lineage)]
+        lost = [answer for answer in promised if _lacks(one, answer, lineage) and not _is_deleted(answer, own)]
         if lost:
             unsure = any(
                 unknown_between(lineage, one.partition, answer.leader_epoch or 0, one.leader_epoch) for answer in lost
@@ -46,35 +47,92 @@ def aw01(history: History) -> Judged:
             yield PASS, key
 
 
+def aw02(history: History) -> Judged:
+    """A broker acknowledges writes only of partitions that it leads.
+
+    The writes with the same acks in one leader epoch of a broker are one subject; the one with the highest offset names it.
+    """
+    found: dict[tuple[object, ...], list[_Answer]] = {}
+    for answer in _answers(history, list(epochs(history))):
+        held = answer.held
+        role = (held.leader_epoch, answer.may_be_later) if held is not None and held.leads else answer.follows
+        found.setdefault((answer.event.node, answer.partition, answer.acks, role), []).append(answer)
+    for answers in found.values():
+        one = max(answers, key=lambda answer: (answer.base_offset, answer.event.id))
+        leads = one.held is not None and one.held.leads
+        yield (PASS if leads else UNVERIFIABLE if one.follows is None else VIOLATION), place(one.event, one.event)
+
+
 @dataclass(frozen=True)
 class _Answer:
-    """An acknowledgement. leader_epoch: in which it was given, None: not known."""
+    """An acknowledgement. held: the broker's line before it. may_be_later: it may have been given in an epoch that has no line.
 
-    partition: int
-    leader_epoch: int | None
-    acks: int
-    base_offset: int
+    follows: the epoch in which the broker certainly followed.
+    """
+
+    event: Produced
+    held: Start | None
+    may_be_later: bool
+    follows: int | None
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self.event.partition
+
+    @property
+    def acks(self) -> int:
+        """Which replicas it waited for."""
+        return self.event.acks
+
+    @property
+    def base_offset(self) -> int:
+        """The offset that was acknowledged."""
+        return self.event.base_offset
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """In which leader epoch the broker gave it as the leader, None: not known."""
+        certain = self.held is not None and self.held.leads and not self.may_be_later
+        return self.held.leader_epoch if certain and self.held is not None else None
 
 
 def _answers(history: History, lineage: list[Epoch]) -> Iterator[_Answer]:
     for event, held, _ in roles(history):
-        if not isinstance(event, Produced) or event.error_code or event.partition not in held:
-            continue
-        epoch = held[event.partition].leader_epoch
-        missing = any(
-            one.partition == event.partition
-            and one.leader_epoch > epoch
-            and one.leader == event.node
-            and one.start is None
-            and not one.never_begun
-            and not any(
-                later.id > event.id and start.partition == event.partition and start.leader_epoch < one.leader_epoch
-                for later in history.of(event.node)
-                for start in starts_of(later)
+        if isinstance(event, Produced) and not event.error_code:
+            start = held.get(event.partition)
+            later = start is not None and _may_lead_later(history, lineage, event, start)
+            recorded = {one.leader_epoch for one in lineage if one.partition == event.partition}
+            follows = (
+                start is not None and not start.leads and not lacks_a_line(history, event, start.leader_epoch, recorded)
             )
-            for one in lineage
-        )  # fmt: skip
-        yield _Answer(event.partition, None if missing else epoch, event.acks, event.base_offset)
+            yield _Answer(event, start, later, start.leader_epoch if follows and not later and start else None)
+
+
+def _may_lead_later(history: History, lineage: list[Epoch], event: Produced, held: Start) -> bool:
+    """Whether the broker was elected in a later epoch of which it has no line, and none that it wrote since rules that out."""
+    return any(
+        one.partition == event.partition
+        and one.leader_epoch > held.leader_epoch
+        and one.leader == event.node
+        and one.start is None
+        and not one.never_begun
+        and not any(
+            later.id > event.id and start.partition == event.partition and start.leader_epoch < one.leader_epoch
+            for later in history.of(event.node)
+            for start in starts_of(later)
+        )
+        for one in lineage
+    )
+
+
+def _is_deleted(answer: _Answer, answers: list[_Answer]) -> bool:
+    """Whether the leader stated in the same epoch that its log starts above: a superseded leader may delete later what it alone has."""
+    return any(
+        (other.event.node, other.leader_epoch) == (answer.event.node, answer.leader_epoch)
+        and other.event.log_start_offset > answer.base_offset
+        for other in answers
+    )
 
 
 def _lacks(one: Epoch, answer: _Answer, lineage: list[Epoch]) -> bool:

@@ -13,6 +13,7 @@ from prove.oracle.replication import answered_fetches, served, started, starts, 
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 _Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
+OUT_OF_RANGE = 1
 REFUSED_BEFORE = (3, 6, 74, 75, 100, 103)
 
 
@@ -22,11 +23,14 @@ def tr03(history: History) -> Judged:
         query, start = one.query, one.start
         if start is None or not one.leads or query.epoch < 0 or query.error_code in REFUSED_BEFORE:
             continue
-        if query.epoch in (start.leader_epoch, query.current_leader_epoch):
+        if query.epoch in (start.leader_epoch, query.current_leader_epoch) and query.diverging is None:
             continue  # compared within one epoch: with the end of the leader's log, which is not recorded
         key = query.id, None, query.partition
-        beyond = query.epoch > start.leader_epoch or query.offset > start.offset
-        if query.diverging is not None or query.error_code == 1:
+        # below the start of its log a leader knows no epochs
+        beyond = query.epoch > start.leader_epoch or query.offset > max(start.offset, query.log_start_offset)
+        if query.error_code == OUT_OF_RANGE:
+            yield (FENCED if query.epoch > start.leader_epoch else PASS), key
+        elif query.diverging is not None:
             yield FENCED, key
         else:
             unsure = beyond and lacks_a_line(history, query, start.leader_epoch)
@@ -42,7 +46,7 @@ def tr04(history: History) -> Judged:
             continue
         epoch, end = query.diverging
         nothing = epoch == query.epoch and end >= query.offset
-        late = epoch < start.leader_epoch and end > start.offset
+        late = epoch < start.leader_epoch and end > max(start.offset, query.log_start_offset)
         # a leader without records of the epoch or an older one answers the start of its log
         without = epoch == query.epoch and end <= query.log_start_offset
         early = end < begun.get((query.partition, epoch), 0) and not without
@@ -81,7 +85,7 @@ def _obeys(after: Query, epoch: int, end: int) -> bool:
     """A follower fetches at the end that it was answered, or below, or states an older epoch to search on, or its log is empty."""
     below = after.offset <= end
     if after.epoch < 0:
-        return below or after.offset == 0
+        return below or _at_the_start(after)
     return after.epoch < epoch or (after.epoch == epoch and below)
 
 
@@ -97,7 +101,7 @@ def tr09(history: History) -> Judged:
         own = [other for other in fetches if (other.partition, other.replica_id) == (partition, replica)]
         known = any(other.epoch >= 0 and other.current_leader_epoch < epoch for other in own)
         key = query.id, None, partition
-        if query.epoch >= 0 or query.offset == 0 or _led_before(first, partition, replica, epoch, node):
+        if query.epoch >= 0 or _at_the_start(query) or _led_before(first, partition, replica, epoch, node):
             yield PASS, key
         else:
             yield (VIOLATION if known else UNVERIFIABLE), key
@@ -109,7 +113,12 @@ def _led_before(
     """Whether the leader also led the epoch before, in which the follower had compared its log or began with an empty one."""
     before = max((key[2] for key in first if key[:2] == (partition, replica) and key[2] < epoch), default=-1)
     query = first.get((partition, replica, before, node))
-    return before == epoch - 1 and query is not None and (query.epoch >= 0 or query.offset == 0)
+    return before == epoch - 1 and query is not None and (query.epoch >= 0 or _at_the_start(query))
+
+
+def _at_the_start(query: Query) -> bool:
+    """Whether a follower's log is empty: it fetches where its log begins."""
+    return query.offset in (0, query.replica_log_start)
 
 
 def tr06(history: History) -> Judged:

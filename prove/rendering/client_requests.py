@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from prove.history import FETCH, LIST_OFFSETS, OFFSET_COMMIT, GroupOffset, MetadataAnswer, Produced, Query, Release
+from prove.history import (
+    FETCH,
+    LIST_OFFSETS,
+    METADATA_STATES_EPOCHS,
+    OFFSET_COMMIT,
+    GroupOffset,
+    MetadataAnswer,
+    Produced,
+    Query,
+    RecordsDeleted,
+    Release,
+)
 from prove.rendering.lines import since
 from prove.rendering.request_log import NO_ID, completed
+
+METADATA_BY_ID: Final = 10
+"""Version of Metadata since which it has topic ids."""
 
 
 def query(event: Query, release: Release) -> str:
@@ -14,7 +28,11 @@ def query(event: Query, release: Release) -> str:
     if event.api == FETCH:
         request, response = _fetch(event)
     elif event.api == LIST_OFFSETS:
-        asked = {"partitionIndex": event.partition, "currentLeaderEpoch": event.current_leader_epoch, "timestamp": -1}
+        asked = {
+            "partitionIndex": event.partition,
+            "currentLeaderEpoch": event.current_leader_epoch,
+            "timestamp": event.timestamp,
+        }
         if event.version < 4:
             del asked["currentLeaderEpoch"]
         request = {
@@ -53,7 +71,7 @@ def _fetch(event: Query) -> tuple[dict[str, Any], dict[str, Any]]:
     asked["fetchOffset"] = event.offset
     if event.version >= 12:
         asked["lastFetchedEpoch"] = event.epoch
-    asked |= {"logStartOffset": 0 if event.replica_id >= 0 else -1, "partitionMaxBytes": 1048576}
+    asked |= {"logStartOffset": event.replica_log_start if event.replica_id >= 0 else -1, "partitionMaxBytes": 1048576}
     replica: dict[str, Any] = {}
     if event.version < 15:
         replica["replicaId"] = event.replica_id
@@ -130,35 +148,48 @@ def produced(event: Produced, release: Release) -> str:
     }  # fmt: skip
     answered: dict[str, Any] = {
         "index": event.partition, "errorCode": event.error_code, "baseOffset": event.base_offset, "logAppendTimeMs": -1,
-        "logStartOffset": -1 if event.error_code else 0, "recordErrors": [], "errorMessage": None,
+        "logStartOffset": -1 if event.error_code else event.log_start_offset, "recordErrors": [], "errorMessage": None,
     }  # fmt: skip
+    if event.hint:
+        answered["currentLeader"] = {"leaderId": event.hint[0], "leaderEpoch": event.hint[1]}
     response = {"responses": [topic | {"partitionResponses": [answered]}], "throttleTimeMs": 0}
     header = ("PRODUCE", event.version, event.correlation_id, event.client_id)
     return completed(event, header, request, response, event.arrived, event.connection, release)
 
 
+def records_deleted(event: RecordsDeleted, release: Release) -> str:
+    """The line of a DeleteRecords."""
+    asked = {"partitionIndex": event.partition, "offset": event.offset}
+    request = {"topics": [{"name": event.topic, "partitions": [asked]}], "timeoutMs": 30000}
+    answered = {
+        "partitionIndex": event.partition, "lowWatermark": event.low_watermark, "errorCode": event.error_code,
+    }  # fmt: skip
+    response = {"throttleTimeMs": 0, "topics": [{"name": event.topic, "partitions": [answered]}]}
+    header = ("DELETE_RECORDS", event.version, event.correlation_id, event.client_id)
+    return completed(event, header, request, response, event.arrived, event.connection, release)
+
+
 def metadata_answer(event: MetadataAnswer, release: Release) -> str:
     """The line of a Metadata request."""
-    request: dict[str, Any] = {
-        "topics": [{"topicId": NO_ID, "name": event.topic}], "allowAutoTopicCreation": True,
-        "includeTopicAuthorizedOperations": False,
-    }  # fmt: skip
+    by_id = event.version >= METADATA_BY_ID
+    asked = {"topicId": NO_ID, "name": event.topic} if by_id else {"name": event.topic}
+    request: dict[str, Any] = {"topics": [asked], "allowAutoTopicCreation": True}
+    if event.version >= 8:
+        request["includeTopicAuthorizedOperations"] = False
     partitions = [
-        {
-            "errorCode": 0 if leader >= 0 else 5, "partitionIndex": number, "leaderId": leader, "leaderEpoch": epoch,
-            "replicaNodes": [*replicas], "isrNodes": [*isr], "offlineReplicas": [],
-        }
+        {"errorCode": 0 if leader >= 0 else 5, "partitionIndex": number, "leaderId": leader}
+        | ({"leaderEpoch": epoch} if event.version >= METADATA_STATES_EPOCHS else {})
+        | {"replicaNodes": [*replicas], "isrNodes": [*isr], "offlineReplicas": []}
         for number, leader, epoch, replicas, isr in event.partitions
-    ]  # fmt: skip
+    ]
+    topic = {"errorCode": 0, "name": event.topic} | ({"topicId": event.topic_id} if by_id else {})
+    topic |= {"isInternal": False, "partitions": partitions}
+    if event.version >= 8:
+        topic["topicAuthorizedOperations"] = -2147483648
     response: dict[str, Any] = {
         "throttleTimeMs": 0, "brokers": [{"nodeId": event.node, "host": "127.0.0.1", "port": 9090 + event.node, "rack": None}],
         "clusterId": "2WQl209Lv0VYX5In0tcBEA", "controllerId": event.node,
-        "topics": [
-            {
-                "errorCode": 0, "name": event.topic, "topicId": event.topic_id, "isInternal": False, "partitions": partitions,
-                "topicAuthorizedOperations": -2147483648,
-            }
-        ],
+        "topics": [topic],
     }  # fmt: skip
     if event.version >= 13:
         response["errorCode"] = 0

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from prove.coordination import Exchange
 from prove.history import (
+    CLIENT_HOST,
     AlterPartition,
     BatchRun,
     BrokerRegistration,
     CheckpointEntry,
+    ClientLine,
     Control,
     Decision,
     Elected,
@@ -25,6 +27,7 @@ from prove.history import (
     IsrUpdated,
     LiveBrokersLine,
     LogLine,
+    LogStartRaised,
     LogTruncated,
     MetadataAnswer,
     PartitionCreated,
@@ -34,6 +37,7 @@ from prove.history import (
     RaftRequest,
     RaftTransition,
     Record,
+    RecordsDeleted,
     Registered,
     Release,
     SessionFetch,
@@ -43,7 +47,8 @@ from prove.history import (
     StrayFound,
     StrayRenamed,
 )
-from prove.rendering.client_requests import group_offset, metadata_answer, produced, query
+from prove.rendering.client_log import client_line
+from prove.rendering.client_requests import group_offset, metadata_answer, produced, query, records_deleted
 from prove.rendering.control_requests import control_request
 from prove.rendering.controller_requests import alter_partition, heartbeat, live_brokers, registration
 from prove.rendering.coordinators import request_and_response
@@ -58,6 +63,7 @@ from prove.rendering.server_log import (
     isr_line,
     isr_reset,
     log_line,
+    log_start_raised,
     log_truncated,
     registered,
     starting,
@@ -79,7 +85,7 @@ def write(history: History, folder: Path) -> Places:
             for line in lines_of(event, history.release):
                 lines[line.file].append(line)
         for file, of_file in lines.items():
-            path = f"node-{node}/{file}"
+            path = f"clients/{file}" if node == CLIENT_HOST else f"node-{node}/{file}"
             content = bytearray()
             # each file is in the order in which its appender was called; metadata records have an order of their own
             for line in of_file if file == METADATA else sorted(of_file, key=lambda line: line.at):
@@ -156,6 +162,13 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             yield Line(REQUESTS, event.at, group_offset(event, release), event.id)
         case Produced():
             yield Line(REQUESTS, event.at, produced(event, release), event.id)
+        case RecordsDeleted():
+            yield Line(REQUESTS, event.at, records_deleted(event, release), event.id)
+        case LogStartRaised():
+            text, logger = log_start_raised(event, unified=since(release, 3, 1))
+            yield logged(SERVER, event.at, "INFO", text, logger, event.id)
+        case ClientLine():
+            yield client_line(event)
         case MetadataAnswer():
             yield Line(REQUESTS, event.at, metadata_answer(event, release), event.id)
         case Decision():

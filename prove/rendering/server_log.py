@@ -10,6 +10,7 @@ from prove.history import (
     IsrLine,
     IsrReset,
     LogLine,
+    LogStartRaised,
     LogTruncated,
     ProcessStarts,
     Release,
@@ -65,6 +66,17 @@ def high_watermark_lowered(event: HighWatermarkLowered, *, unified: bool, bracke
     text = (
         f"[{name} partition={event.topic}-{event.partition}, dir=/var/kafka] Non-monotonic update of high watermark from {before}"
         f" to {after}"
+    )
+    return text, f"kafka.log.{name}"
+
+
+def log_start_raised(event: LogStartRaised, *, unified: bool) -> tuple[str, str]:
+    """UnifiedLog.maybeIncrementLogStartOffset: text and class. unified: 3.1 on."""
+    name = "UnifiedLog" if unified else "Log"
+    reason = "leader offset increment" if event.follows else "client delete records request"
+    text = (
+        f"[{name} partition={event.topic}-{event.partition}, dir=/var/kafka] Incremented log start offset to {event.offset} due to"
+        f" {reason}"
     )
     return text, f"kafka.log.{name}"
 

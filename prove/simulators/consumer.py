@@ -7,10 +7,11 @@ its epoch changes, and after it was resumed from a commit. A position that was r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from prove.history import NO_EPOCH, NO_LEADER, UNKNOWN_SOFTWARE, Software
+from prove.history import NO_EPOCH, OUT_OF_RANGE_RESET, POSITION_RESET, TRUNCATION_DIVERGED, TRUNCATION_RESET
+from prove.simulators.client_metadata import Client, ClientMetadata
 
 if TYPE_CHECKING:
     from prove.simulators.data_plane_cluster import DataPlaneCluster
@@ -27,25 +28,7 @@ FAULTS: Final = {
 RECORD_BYTES: Final = 70
 
 
-@dataclass(frozen=True)
-class Client:
-    """Who sends requests. instance: names its connections; two clients may have one client id. fetch: its highest version of Fetch."""
-
-    client_id: str
-    instance: str
-    software: Software = UNKNOWN_SOFTWARE
-    fetch: int = 99
-    list_offsets: int = 99
-
-    @property
-    def states_epochs(self) -> bool:
-        """It speaks versions that have leader epochs (KIP-320)."""
-        return self.fetch >= 9
-
-
-JAVA: Final[Software] = "apache-kafka-java", "3.9.1"
-LIBRDKAFKA: Final[Software] = "librdkafka", "2.6.0"
-BEFORE_EPOCHS: Final = {"fetch": 8, "list_offsets": 3}
+BEFORE_EPOCHS: Final = {"fetch": 8, "list_offsets": 3, "metadata": 6}
 """The versions of a client that knows no leader epochs."""
 
 
@@ -61,18 +44,31 @@ class Position:
 
 @dataclass
 class Consumer:
-    """A consumer of one partition. seen_epoch: the newest leader epoch that it knows of. leader: of its metadata."""
+    """A consumer of one partition. earliest: its policy of resets, else `latest`."""
 
     cluster: DataPlaneCluster
     client: Client
     partition: Partition
     group_id: str | None
-    leader: tuple[int, int] | None = None
-    seen_epoch: int = NO_EPOCH
     position: Position | None = None
     awaits_reset: bool = False
     stale: bool = True
     committed: Position | None = None
+    earliest: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with no metadata."""
+        self.metadata = ClientMetadata(self.cluster, self.client)
+
+    @property
+    def leader(self) -> tuple[int, int] | None:
+        """(broker, leader epoch) of its metadata."""
+        return self.metadata.leaders.get(self.partition.number)
+
+    @property
+    def seen_epoch(self) -> int:
+        """The newest leader epoch that it knows of."""
+        return self.metadata.seen.get(self.partition.number, NO_EPOCH)
 
     def poll(self) -> None:
         """Do what the next poll does: refresh metadata, find the position, validate it, reset it, or fetch."""
@@ -96,17 +92,9 @@ class Consumer:
                 self._fetch(node, self.leader, self.position)
 
     def _refresh(self) -> None:
-        """Metadata.updateLatestMetadata: an older leader epoch than the newest one seen is ignored."""
         answer = self.cluster.ask_metadata(client=self.client)
-        if answer is None:
-            return
-        for number, leader, epoch, _, _ in answer.partitions:
-            if number != self.partition.number or (self.client.states_epochs and epoch < self.seen_epoch):
-                continue
-            self.leader = None if leader == NO_LEADER else (leader, epoch)
+        if answer is not None and self.partition.number in self.metadata.update(answer):
             self.stale = False
-            if self.client.states_epochs:
-                self.seen_epoch = epoch
 
     def _begin(self) -> None:
         """Resume from the group's offset, or begin where auto.offset.reset sends it."""
@@ -117,12 +105,11 @@ class Consumer:
             return
         self.position = Position(*found)
         epoch = found[1]
-        if self.seen_epoch == NO_EPOCH or epoch <= self.seen_epoch:
-            return
-        if self.leader is not None and self.cluster.takes("committed epoch is ignored"):
+        newer = NO_EPOCH < self.seen_epoch < epoch
+        if newer and self.leader is not None and self.cluster.takes("committed epoch is ignored"):
             self.position.leader, self.position.validated = self.leader, True
-            return
-        self.seen_epoch, self.stale = epoch, True
+        elif epoch >= 0 and self.metadata.raise_epoch(self.partition.number, epoch):
+            self.stale = True
 
     def _validate(self, node: Node, leader: tuple[int, int], position: Position) -> bool:
         """SubscriptionState.maybeCompleteValidation. Returns whether the position may be fetched."""
@@ -134,33 +121,38 @@ class Consumer:
             self.stale = True
             return False
         if -1 in (answer.answered_epoch, answer.end_offset):
+            self._write(TRUNCATION_RESET, leader, position)
             self.position, self.awaits_reset = None, True
             return False
         if answer.end_offset < position.offset:
+            new = Position(answer.end_offset, answer.answered_epoch)
+            self._write(TRUNCATION_DIVERGED, leader, position, new)
             position.offset, position.offset_epoch = answer.end_offset, answer.answered_epoch
         position.validated = True
         return True
 
     def _reset(self, node: Node, leader: tuple[int, int]) -> None:
-        """OffsetFetcherUtils.resetPositionIfNeeded, by the policy `latest`: the position has no leader epoch, which skips validation."""
-        answer = self.cluster.latest_offset(
-            node, self.partition, self.client, leader[1] if self.client.states_epochs else -1
-        )
+        """OffsetFetcherUtils.resetPositionIfNeeded: the position has no leader epoch, which skips validation."""
+        ask = self.cluster.earliest_offset if self.earliest else self.cluster.latest_offset
+        answer = ask(node, self.partition, self.client, leader[1] if self.client.states_epochs else -1)
         if answer.error_code:
             self.stale = True
             return
         self.position, self.awaits_reset = Position(answer.end_offset, NO_EPOCH, leader, validated=True), False
-        if self.client.states_epochs and answer.answered_epoch > self.seen_epoch:
-            self.seen_epoch, self.stale = answer.answered_epoch, True
+        self._write(POSITION_RESET, leader, None, self.position)
+        if self.client.states_epochs and answer.answered_epoch >= 0:
+            self.stale = self.metadata.raise_epoch(self.partition.number, answer.answered_epoch) or self.stale
 
     def _fetch(self, node: Node, leader: tuple[int, int], position: Position) -> None:
         epoch = leader[1] if self.client.states_epochs else NO_EPOCH
         answer = self.cluster.fetch(node, self.partition, self.client, epoch, position.offset)
         if answer.error_code == 1:
+            self._write(OUT_OF_RANGE_RESET, leader, position)
             self.position, self.awaits_reset = None, True
             return
         if answer.error_code:
             self.stale = True
+            self.metadata.hinted(self.partition.number, answer.hint)
             return
         records = node.logs[self.partition.number].records
         position.offset += answer.records_size // RECORD_BYTES
@@ -168,6 +160,16 @@ class Consumer:
             position.offset_epoch = records[position.offset - 1]
         if self.group_id and self.cluster.choices.random() < 0.5:
             self._commit(position)
+
+    def _write(
+        self, kind: str, leader: tuple[int, int], position: Position | None, new: Position | None = None
+    ) -> None:
+        """Write a line about a position. One that was reset has the leader that it was reset for."""
+        before, after = (None if one is None else (one.offset, one.offset_epoch) for one in (position, new))
+        broker, epoch = leader
+        self.metadata.write(
+            kind, self.partition.number, leader=broker, leader_epoch=epoch, position=before, new_position=after
+        )
 
     def _commit(self, position: Position) -> None:
         epoch, last = position.offset_epoch, self.committed
@@ -181,6 +183,6 @@ class Consumer:
 
     def restart(self, instance: str, client_id: str) -> None:
         """A new process takes the consumer's place, with connections of its own."""
-        before = self.client
-        self.client = Client(client_id, instance, before.software, before.fetch, before.list_offsets)
-        self.leader, self.seen_epoch, self.position, self.awaits_reset, self.stale = None, NO_EPOCH, None, False, True
+        self.client = replace(self.client, client_id=client_id, instance=instance)
+        self.metadata = ClientMetadata(self.cluster, self.client)
+        self.position, self.awaits_reset, self.stale = None, False, True

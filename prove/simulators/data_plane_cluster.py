@@ -6,7 +6,7 @@ the consumer of `consumer`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -27,12 +27,15 @@ from prove.history import (
     ProcessStarts,
     Produced,
     Query,
+    RecordsDeleted,
     Release,
 )
-from prove.simulators.consumer import BEFORE_EPOCHS, JAVA, LIBRDKAFKA, Client, Consumer
+from prove.simulators.client_metadata import JAVA, LIBRDKAFKA, Client, ClientMetadata
+from prove.simulators.consumer import BEFORE_EPOCHS, Consumer
 from prove.simulators.quorum_cluster import CONTROLLER, Partition
 from prove.simulators.replica_log import Log
 from prove.simulators.replicating_cluster import (
+    EARLIEST,
     FETCH_FROM_FOLLOWERS,
     NODES,
     OFFSET_NOT_AVAILABLE,
@@ -40,6 +43,7 @@ from prove.simulators.replicating_cluster import (
     ReplicatingCluster,
 )
 
+HINTS_OF_PRODUCE_SINCE: Final = 10
 CLIENTS: Final = ("prober", "lag-exporter")
 
 KRAFT_RELEASE: Final = partial(Release, KRAFT_DATA_PLANE, family="kraft", offset_for_leader_epoch=4)
@@ -58,6 +62,12 @@ class DataPlaneCluster(ReplicatingCluster):
 
     consumers: list[Consumer] = field(default_factory=list)
     offsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    producer_is_stale: bool = True
+
+    def __post_init__(self) -> None:
+        """Begin the history."""
+        super().__post_init__()
+        self.producer = ClientMetadata(self, Client("checkout", "checkout", JAVA, log="checkout.log"))
 
     # -- brokers that die and come back
 
@@ -120,40 +130,140 @@ class DataPlaneCluster(ReplicatingCluster):
         self.pass_time(900, 1500)
         self.publish_all()
 
+    def prefer_unheard(self) -> None:
+        """The controller elects another member of the ISR; clients learn of it before some of the brokers do."""
+        self.elect()
+        self.pass_time(900, 1500)
+        for node in self.up():
+            if self.choices.random() < 0.5:
+                self.publish(node)
+        for _ in range(2):
+            self.producer_is_stale = self.producer_is_stale or self.choices.random() < 0.5
+            self.produce_by_metadata()
+        for _ in range(self.choices.randint(0, 3)):  # each of two leaders may take writes
+            self.produce()
+            self.poll()
+        for _ in range(self.choices.randint(0, 2)):
+            self.restart_consumer()
+        self.publish_all()
+
     # -- clients
 
     def produce(self) -> None:
-        """A producer writes to whom it takes for the leader; followers fetch."""
+        """A producer writes to a leader; followers fetch."""
         partition = self.choices.choice(self.partitions)
         leaders = [n for n in self.up() if partition.number in n.held and n.held[partition.number].leader == n.id]
         if not leaders:
             return
         leader = self.choices.choice(leaders)
-        log, held = leader.logs[partition.number], leader.held[partition.number]
+        client = Client("orders-app", "orders-app")
+        followers = [
+            n for n in self.up() if partition.number in n.held and n.held[partition.number].leader not in (None, n.id)
+        ]
+        if followers and self.takes("follower acknowledges a write"):
+            follower = self.choices.choice(followers)
+            written = self._written(follower, partition, client)
+            written.base_offset = follower.logs[partition.number].end
+            self._answer(written)
+        self._write(leader, partition, self._written(leader, partition, client))
+
+    def _written(self, node: Node, partition: Partition, client: Client) -> Produced:
+        """A Produce, not answered yet."""
         acks = self.choices.choice((-1, -1, 1))
         self.pass_time(3, 40)
-        connection, correlation = self.request_id("orders-app", leader.id)
-        written = Produced(
-            0, leader.id, 0, version=self.release.produce, client_id="orders-app", topic=partition.topic,
+        connection, correlation = self.request_id(client.instance, node.id)
+        return Produced(
+            0, node.id, 0, version=min(self.release.produce, client.produce), client_id=client.client_id, topic=partition.topic,
             topic_id=partition.topic_id, partition=partition.number, acks=acks, connection=connection,
-            correlation_id=correlation, arrived=self.clock(leader.id),
+            correlation_id=correlation, arrived=self.clock(node.id),
         )  # fmt: skip
-        base = log.end
+
+    def _answer(self, written: Produced) -> None:
+        self.pass_time(2, 9)
+        written.id, written.at = self._next(), self.clock(written.node)
+        self.log(written)
+
+    def _write(self, leader: Node, partition: Partition, written: Produced) -> None:
+        """A leader appends, and answers."""
+        log, held = leader.logs[partition.number], leader.held[partition.number]
+        base, written.log_start_offset = log.end, log.start
         log.append([held.leader_epoch] * self.choices.randint(1, 9))
         self._advance(leader, partition.number)
         end = log.end
-        if acks == -1:
+        if written.acks == -1:
             self.fetch_all(partition)
             self.fetch_all(partition)
-        if acks == 1 or log.high_watermark >= end:
+        if written.acks == 1 or log.high_watermark >= end:
             written.base_offset = base
         else:
             written.error_code = 7
-        self.pass_time(2, 9)
-        written.id, written.at = self._next(), self.clock(leader.id)
-        self.log(written)
+        self._answer(written)
         if self.choices.random() < 0.5:
             self.fetch_all(partition)
+
+    def produce_by_metadata(self) -> None:
+        """A Java producer writes to whom its metadata names, some batches at once. A broker that does not lead hints at the leader."""
+        partition, known = self.choices.choice(self.partitions), self.producer
+        for _ in range(self.choices.randint(1, 3)):
+            if self.producer_is_stale or partition.number not in known.leaders:
+                answer = self.ask_metadata(client=known.client)
+                self.producer_is_stale = answer is None or partition.number not in known.update(answer)
+            leader = known.leaders.get(partition.number)
+            node = self.nodes[leader[0]] if leader is not None else None
+            if node is None or not node.up:
+                self.producer_is_stale = True
+                return
+            written, held = self._written(node, partition, known.client), node.held.get(partition.number)
+            if held is not None and held.leader == node.id:
+                self._write(node, partition, written)
+                continue
+            written.error_code = 3 if held is None else 6
+            if held is not None and held.leader is not None and written.version >= HINTS_OF_PRODUCE_SINCE:
+                written.hint = held.leader, held.leader_epoch
+            self._answer(written)
+            known.hinted(partition.number, written.hint)
+            self.producer_is_stale = True
+
+    def delete_records(self) -> None:
+        """An administrator deletes the oldest records; the answer waits until live replicas have deleted them, or too long."""
+        partition = self.choices.choice(self.partitions)
+        asked = [node for node in self.up() if partition.number in node.held]
+        leaders = [node for node in asked if node.held[partition.number].leader == node.id]
+        if not asked:
+            return
+        node = self.choices.choice(leaders if leaders and self.choices.random() < 0.9 else asked)
+        log, held = node.logs[partition.number], node.held[partition.number]
+        offset = self.choices.choice((-1, self.choices.randint(0, log.end + 2), log.high_watermark))
+        self.pass_time(3, 40)
+        connection, correlation = self.request_id("admin", node.id)
+        deletion = RecordsDeleted(
+            0, node.id, 0, client_id="admin", topic=partition.topic, partition=partition.number, offset=offset, connection=connection,
+            correlation_id=correlation, arrived=self.clock(node.id),
+        )  # fmt: skip
+        below = log.high_watermark if offset < 0 else offset
+        if held.leader != node.id:
+            deletion.error_code = 6
+        elif below > log.high_watermark:
+            deletion.error_code = 1
+        else:
+            self.raise_start(node, partition, below)
+            deletion.low_watermark = self._low_watermark(node, partition)
+            for _ in range(self.choices.choice((0, 2, 3))):
+                self.fetch_all(partition)
+            reached = self._low_watermark(node, partition)
+            if reached >= below:
+                deletion.low_watermark = reached
+            elif offset < 0 or not self.takes("deletion is confirmed early"):
+                deletion.error_code = 7
+        self.pass_time(2, 9)
+        deletion.id, deletion.at = self._next(), self.clock(node.id)
+        self.log(deletion)
+
+    def _low_watermark(self, node: Node, partition: Partition) -> int:
+        """Partition.lowWatermarkIfLeader: the lowest log start offset of the replicas on live brokers."""
+        held = node.held[partition.number]
+        others = [held.starts.get(one, -1) for one in held.replicas if one != node.id and one in node.live]
+        return min([node.logs[partition.number].start, *others])
 
     def _asked(self) -> tuple[Node, Partition, int] | None:
         """Whom a client asks, about which partition, and which leader epoch it states."""
@@ -186,22 +296,26 @@ class DataPlaneCluster(ReplicatingCluster):
         client = self.choice_of_client()
         epochs = self.choices.choice(((epoch,), (epoch,), (epoch, max(0, epoch - 1)), (max(0, epoch - 1),)))
         for stated in epochs:
-            if self.fetch(node, partition, client, stated, 0).error_code:
+            log = node.logs.get(partition.number)
+            offset = log.start if log is not None and self.choices.random() < 0.9 else 0
+            if self.fetch(node, partition, client, stated, offset).error_code:
                 self.ask_metadata(node, client)
 
     def choice_of_client(self) -> Client:
         """A client that does not follow leaders."""
-        return Client(name := self.choices.choice(CLIENTS), name)
+        return Client(name := self.choices.choice(CLIENTS), name, metadata=self.choices.choice((99, 99, 8, 7)))
 
     def _serve_consumer(self, node: Node, log: Log, query: Query) -> None:
         leads = node.held[query.partition].leader == node.id
         if not leads and query.version < FETCH_FROM_FOLLOWERS:
             query.error_code = 6
             return
-        if query.offset > log.end:
+        if not log.start <= query.offset <= log.end:
             query.error_code = 1
             return
-        query.high_watermark = log.high_watermark
+        if leads and log.start and self.takes("log start falls"):
+            log.start = self.choices.randint(0, log.start - 1)
+        query.high_watermark, query.log_start_offset = log.high_watermark, log.start
         if leads and log.high_watermark > 2 and self.takes("high watermark falls"):
             query.high_watermark -= 2
         elif self.takes("offsets contradict each other"):
@@ -216,6 +330,9 @@ class DataPlaneCluster(ReplicatingCluster):
         node, partition, epoch = asked
         client = self.choice_of_client()
         epoch = self.choices.choice((epoch, epoch, -1, max(0, epoch - 1)))
+        if self.choices.random() < 0.2:
+            self.earliest_offset(node, partition, client, epoch)
+            return
         before = len(self.history.faults)
         self.latest_offset(node, partition, client, epoch)
         if "latest offset below the epoch's start" in self.history.faults[before:]:
@@ -239,6 +356,19 @@ class DataPlaneCluster(ReplicatingCluster):
                 query.end_offset, query.answered_epoch = log.high_watermark, held.leader_epoch
                 if self.takes("epoch from the future"):
                     query.answered_epoch += 1
+        return self.answered(query)
+
+    def earliest_offset(self, node: Node, partition: Partition, client: Client, epoch: int) -> Query:
+        """A ListOffsets of the earliest offset, answered."""
+        query = self.query(LIST_OFFSETS, node.id, partition, client, current_leader_epoch=epoch, timestamp=EARLIEST)
+        query.error_code = self.check_epoch(node, partition, epoch)
+        held = node.held.get(partition.number)
+        if held is not None and not query.error_code:
+            log = node.logs[partition.number]
+            if held.leader != node.id:
+                query.error_code = 6
+            else:
+                query.end_offset, query.answered_epoch = log.start, log.epoch_of_start
         return self.answered(query)
 
     def ask_epoch_end(self) -> None:
@@ -285,7 +415,7 @@ class DataPlaneCluster(ReplicatingCluster):
             for number, (leader, epoch, replicas, isr) in node.cache.items()
         )
         answer = MetadataAnswer(
-            self._next(), node.id, self.clock(node.id), version=self.release.metadata, correlation_id=correlation,
+            self._next(), node.id, self.clock(node.id), correlation_id=correlation, version=min(self.release.metadata, client.metadata),
             client_id=client.client_id, topic=topic[0], topic_id=topic[1], partitions=partitions, arrived=arrived,
             connection=connection,
         )  # fmt: skip
@@ -299,13 +429,16 @@ class DataPlaneCluster(ReplicatingCluster):
         for n, name in enumerate(("billing", "audit")):
             software = self.choices.choice((JAVA, JAVA, LIBRDKAFKA, UNKNOWN_SOFTWARE))
             old = BEFORE_EPOCHS if software == UNKNOWN_SOFTWARE else {}
-            client = Client(name, f"{name}-{n}", software, **old)
-            self.consumers.append(Consumer(self, client, self.choices.choice(self.partitions), f"group-{name}"))
+            log = f"{name}.log" if software == JAVA and self.choices.random() < 0.8 else ""
+            client = Client(name, f"{name}-{n}", software, **old, log=log, group_id=f"group-{name}")
+            earliest = self.choices.random() < 0.5
+            self.consumers.append(
+                Consumer(self, client, self.choices.choice(self.partitions), f"group-{name}", earliest=earliest)
+            )
         if self.choices.random() < 0.3:
             first = self.consumers[0]
-            twin = Client(
-                first.client.client_id, "twin", first.client.software, first.client.fetch, first.client.list_offsets
-            )
+            log = self.choices.choice((first.client.log, "twin.log" if first.client.log else ""))
+            twin = replace(first.client, instance="twin", log=log, group_id="")
             self.consumers.append(Consumer(self, twin, first.partition, None))
 
     def poll(self) -> None:
@@ -411,8 +544,9 @@ class DataPlaneCluster(ReplicatingCluster):
                 self.produce, self.replicate_all, self.poll, self.restart_consumer, self.fetch_in_any_epoch, self.list_offsets,
                 self.ask_epoch_end, self.ask_metadata,
                 self.lose, self.come_back, self.prefer, self.publish_all, self.stranger_fetches, self.lose_isr,
+                self.delete_records, self.produce_by_metadata, self.prefer_unheard,
             ),
-            (24, 14, 18, 6, 5, 7, 6, 5, 9, 11, 6, 6, 1, 3),
+            (20, 14, 18, 6, 5, 7, 6, 5, 9, 11, 4, 6, 1, 3, 5, 8, 5),
         )[0]  # fmt: skip
         step()
         if step in (self.produce, self.lose, self.come_back, self.prefer) and self.choices.random() < 0.5:

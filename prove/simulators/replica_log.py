@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Log:
-    """A replica's log on disk. records: the leader epoch of each. epochs: (leader epoch, start offset) of its epoch cache."""
+    """A replica's log on disk. start: the log start offset. records: the leader epoch of each, also of deleted ones.
+
+    epochs: (leader epoch, start offset) of its epoch cache.
+    """
 
     topic_id: str | None
     records: list[int] = field(default_factory=list)
     epochs: list[tuple[int, int]] = field(default_factory=list)
     high_watermark: int = 0
+    start: int = 0
 
     @property
     def end(self) -> int:
@@ -39,6 +43,24 @@ class Log:
         del self.records[end:]
         self.epochs = [entry for entry in self.epochs if entry[1] < end]
         self.high_watermark = min(self.high_watermark, end)
+        self.start = min(self.start, end)
+
+    def raise_start(self, offset: int) -> None:
+        """UnifiedLog.maybeIncrementLogStartOffset, LeaderEpochFileCache.truncateFromStart."""
+        self.start = offset
+        removed = [entry for entry in self.epochs if entry[1] <= offset]
+        if removed:
+            self.epochs = [(removed[-1][0], offset), *self.epochs[len(removed) :]]
+
+    def begin_at(self, leader: Log) -> None:
+        """UnifiedLog.truncateFullyAndStartAt: an empty log that starts where the leader's does."""
+        self.records, self.epochs = leader.records[: leader.start], []
+        self.start = self.high_watermark = leader.start
+
+    @property
+    def epoch_of_start(self) -> int:
+        """The leader epoch of an answer with the earliest offset, -1: not known."""
+        return self.epochs[0][0] if self.epochs and self.epochs[0][1] <= self.start else -1
 
     @property
     def latest_epoch(self) -> int:

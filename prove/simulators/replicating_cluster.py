@@ -19,14 +19,15 @@ from prove.history import (
     Event,
     HighWatermarkLowered,
     IsrUpdated,
+    LogStartRaised,
     LogTruncated,
     ProcessStarts,
     Query,
     Start,
     Started,
 )
+from prove.simulators.client_metadata import Client
 from prove.simulators.consumer import FAULTS as CONSUMER_FAULTS
-from prove.simulators.consumer import Client
 from prove.simulators.quorum_cluster import CONTROLLER, Partition, QuorumCluster
 from prove.simulators.replica_log import Log
 
@@ -37,6 +38,9 @@ FETCH_BY_TOPIC_ID: Final = 13
 FETCH_FROM_FOLLOWERS: Final = 11
 OFFSET_NOT_AVAILABLE: Final = 5
 """Versions of Fetch, and of ListOffsets, since which there is what the name says."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""Timestamps of a ListOffsets."""
 LOGS_TRUNCATIONS: Final = "3.1"
 """Since this release a follower logs its truncations by leader epochs."""
 
@@ -60,6 +64,11 @@ FAULTS: Final = {
     "older leader is hinted": 0.7,
     "joins below the epoch's start": 1.0,
     "fetches as its former incarnation": 0.4,
+    "follower acknowledges a write": 0.3,
+    "log start falls": 1.0,
+    "deletion is confirmed early": 0.8,
+    "older hint is taken": 1.0,
+    "older metadata is taken over": 0.3,
     **CONSUMER_FAULTS,
 }
 """What a broker or a consumer does wrong, and how often when it can: some chances are rare."""
@@ -69,7 +78,10 @@ POSSIBLE_FAULTS: Final = 6
 
 
 class Held:
-    """What a broker holds in memory of a partition. ends: as its leader, the log end of each follower that has fetched."""
+    """What a broker holds in memory of a partition.
+
+    ends, starts: as its leader, the log end and the log start offset of each follower that has fetched.
+    """
 
     leader_epoch: int = -1
     partition_epoch: int = -1
@@ -78,6 +90,7 @@ class Held:
     replicas: tuple[int, ...] = ()
     start: int = 0
     ends: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
     fenced: bool = False
 
 
@@ -85,7 +98,8 @@ class Held:
 class Node:
     """A broker: memory of its process, and its disk. isolated: it does not see the metadata log.
 
-    stated_epoch: the broker epoch of a former incarnation, under which it fetches; None: it fetches under its own.
+    stated_epoch: the broker epoch of a former incarnation, under which it fetches; None: it fetches under its own. live: the brokers
+    that it takes for alive.
     """
 
     id: int
@@ -93,6 +107,7 @@ class Node:
     up: bool = False
     isolated: bool = False
     stated_epoch: int | None = None
+    live: frozenset[int] = frozenset()
     held: dict[int, Held] = field(default_factory=dict)
     logs: dict[int, Log] = field(default_factory=dict)
     cache: dict[int, tuple[int, int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
@@ -141,10 +156,12 @@ class ReplicatingCluster(QuorumCluster):
     # -- processes and metadata
 
     def recover(self, node: Node) -> None:
-        """A replica begins with the high watermark of its checkpoint, which is older at times."""
+        """A replica begins with the high watermark and the log start offset of its checkpoints, which are older at times."""
         for log in node.logs.values():
+            if log.start and self.choices.random() < 0.25:
+                log.start = self.choices.randint(0, log.start)
             if self.choices.random() < 0.25:
-                log.high_watermark = self.choices.randint(0, log.high_watermark)
+                log.high_watermark = self.choices.randint(log.start, log.high_watermark)
 
     def boot(self, broker: int) -> None:
         """A broker's process starts, and registers."""
@@ -172,6 +189,7 @@ class ReplicatingCluster(QuorumCluster):
         """A broker takes over the metadata log."""
         if not node.up or node.isolated:
             return
+        node.live = frozenset(broker for broker, one in self.registrations.items() if one.active)
         for partition in self.partitions:
             state = partition.leader, partition.leader_epoch, tuple(partition.replicas), tuple(partition.isr)
             node.cache[partition.number] = state
@@ -195,7 +213,7 @@ class ReplicatingCluster(QuorumCluster):
                 partition.partition_epoch, log.end, log.high_watermark, isr, held.leader_epoch, held.leader,
             )  # fmt: skip
             self.log(Started(self._next(), node.id, self.clock(node.id), start=start))
-            held.start, held.ends, held.fenced = log.end, {}, False
+            held.start, held.ends, held.starts, held.fenced = log.end, {}, {}, False
             if leads:
                 log.assign(partition.leader_epoch, log.end)
         held.leader_epoch, held.partition_epoch = partition.leader_epoch, partition.partition_epoch
@@ -264,6 +282,22 @@ class ReplicatingCluster(QuorumCluster):
         query = self._fetched(node.id, leader, partition, held.leader_epoch, log.end, stated)
         self._react(node, leader, partition, query)
 
+    def _out_of_range(self, node: Node, leader: Node, partition: Partition) -> None:
+        """AbstractFetcherThread.fetchOffsetAndTruncate, of a follower whose log ends before its leader's begins."""
+        log, others = node.logs[partition.number], leader.logs[partition.number]
+        held = leader.held[partition.number]
+        fetcher = f"broker-{node.id}-fetcher-0"
+        for timestamp in (LATEST, EARLIEST):
+            query = self.query(
+                LIST_OFFSETS, leader.id, partition, Client(fetcher, fetcher), replica_id=node.id, timestamp=timestamp,
+                current_leader_epoch=node.held[partition.number].leader_epoch,
+            )  # fmt: skip
+            query.end_offset, query.answered_epoch = others.end, held.leader_epoch
+            if timestamp == EARLIEST:
+                query.end_offset, query.answered_epoch = others.start, others.epoch_of_start
+            self.answered(query)
+        log.begin_at(others)
+
     def _fetched(self, replica: int, leader: Node, partition: Partition, epoch: int, offset: int, stated: int) -> Query:
         registration, node = self.registrations.get(replica), self.nodes.get(replica)
         broker_epoch = registration.broker_epoch if registration else -1
@@ -273,6 +307,7 @@ class ReplicatingCluster(QuorumCluster):
         query = self.query(
             FETCH, leader.id, partition, Client(fetcher, fetcher), replica_id=replica, current_leader_epoch=epoch,
             epoch=stated, offset=offset, replica_epoch=broker_epoch,
+            replica_log_start=node.logs[partition.number].start if node is not None else 0,
         )  # fmt: skip
         self._serve_follower(leader, partition, query)
         return self.answered(query)
@@ -289,14 +324,14 @@ class ReplicatingCluster(QuorumCluster):
             self.hint(leader, partition, query)
             return
         log = leader.logs[partition.number]
-        query.high_watermark = log.high_watermark
+        query.high_watermark, query.log_start_offset = log.high_watermark, log.start
         if query.epoch >= 0 and self._diverges(log, held, query):
             return
-        if query.offset > log.end:
+        if not log.start <= query.offset <= log.end:
             query.error_code, query.high_watermark = 1, -1
             return
         query.records_size = 70 * (log.end - query.offset)
-        held.ends[query.replica_id] = query.offset
+        held.ends[query.replica_id], held.starts[query.replica_id] = query.offset, query.replica_log_start
         members = [member for member in held.isr if member != leader.id]
         if query.replica_id in members and query.offset < log.end and self.takes("high watermark ahead of the ISR"):
             log.high_watermark = query.high_watermark = log.end
@@ -305,7 +340,7 @@ class ReplicatingCluster(QuorumCluster):
     def _diverges(self, log: Log, held: Held, query: Query) -> bool:
         """Partition.readRecords: compare the follower's last epoch with the own lineage."""
         epoch, end = log.end_of(query.epoch)
-        if end == -1:
+        if end == -1 or query.offset < log.start:
             query.error_code, query.high_watermark = 1, -1
             return True
         diverges = epoch < query.epoch or end < query.offset
@@ -330,6 +365,8 @@ class ReplicatingCluster(QuorumCluster):
         held, log = node.held[partition.number], node.logs[partition.number]
         if query.error_code:
             held.fenced = held.fenced or query.error_code == 74
+            if query.error_code == 1 and log.end < leader.logs[partition.number].start:
+                self._out_of_range(node, leader, partition)
             return
         if query.diverging:
             if self.takes("truncation is ignored"):
@@ -337,8 +374,22 @@ class ReplicatingCluster(QuorumCluster):
             self._truncate(node, leader, partition, query.diverging)
             return
         log.append(leader.logs[partition.number].records[query.offset :])
-        before, log.high_watermark = log.high_watermark, min(log.end, query.high_watermark)
+        before, log.high_watermark = log.high_watermark, max(log.start, min(log.end, query.high_watermark))
         self._lowered(node, partition, before)
+        self.raise_start(node, partition, query.log_start_offset)
+
+    def raise_start(self, node: Node, partition: Partition, offset: int) -> None:
+        """UnifiedLog.maybeIncrementLogStartOffset."""
+        log = node.logs[partition.number]
+        if not log.start < offset <= log.high_watermark:
+            return
+        log.raise_start(offset)
+        self.log(
+            LogStartRaised(
+                self._next(), node.id, self.clock(node.id), topic=partition.topic, partition=partition.number, offset=offset,
+                follows=node.held[partition.number].leader != node.id,
+            )
+        )  # fmt: skip
 
     def _truncate(self, node: Node, leader: Node, partition: Partition, diverging: tuple[int, int]) -> None:
         """AbstractFetcherThread.getOffsetTruncationState."""

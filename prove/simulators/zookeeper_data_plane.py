@@ -92,6 +92,7 @@ class ZooKeeperDataPlane(DataPlaneCluster):
         live = [one for one in self.up() if not one.isolated]
         if not node.up or node.isolated or not live:
             return
+        node.live = frozenset(broker for broker, one in self.registrations.items() if one.active)
         if self.controller not in {one.id for one in live}:
             self.controller, self.controller_epoch = live[0].id, self.controller_epoch + 1
             self.log(Elected(self._next(), live[0].id, self.clock(live[0].id), controller_epoch=self.controller_epoch))
@@ -144,7 +145,7 @@ class ZooKeeperDataPlane(DataPlaneCluster):
             leads, partition.topic, partition.number, partition.topic_id, partition.leader, partition.leader_epoch,
             partition.partition_epoch, log.end, log.high_watermark, tuple(partition.isr), held.leader_epoch, held.leader,
         )  # fmt: skip
-        held.start, held.ends, held.fenced = log.end, {}, False
+        held.start, held.ends, held.starts, held.fenced = log.end, {}, {}, False
         held.leader_epoch, held.partition_epoch = partition.leader_epoch, partition.partition_epoch
         held.leader, held.isr, held.replicas = partition.leader, tuple(partition.isr), tuple(partition.replicas)
         if leads:

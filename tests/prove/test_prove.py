@@ -47,7 +47,7 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_049),
-    *(100036, 100037, 100048, 100053, 100062, 100105, 100162, 100232, 100831, 101478, 104651),
+    *(100036, 100037, 100048, 100053, 100062, 100071, 100105, 100162, 100232, 100292, 100831, 101478, 104651),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -108,6 +108,11 @@ FOUND_BY = {
     "older leader is hinted": {"LH-01"},
     "joins below the epoch's start": {"IS-15"},
     "fetches as its former incarnation": {"BE-06"},
+    "follower acknowledges a write": {"AW-02"},
+    "log start falls": {"LS-01"},
+    "deletion is confirmed early": {"LS-02"},
+    "older hint is taken": {"MD-05"},
+    "older metadata is taken over": {"MD-01"},
     "recovery state misused": {"IS-17"},
     "rejected ISR is sent again": {"IS-11"},
     "unfenced before it caught up": {"UF-01"},

@@ -146,14 +146,15 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
       start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded, or
                        its leader went on with a shorter log
     """
-    deleted_below = F.coalesce("log_start_offset", F.lit(0))
-    lasting = F.filter("writes", lambda write: write["base_offset"] >= deleted_below)
     writes = F.transform(
-        lasting, lambda write: F.struct(write["base_offset"], "leader_epoch", "node", write["own_ref"])
+        "writes", lambda write: F.struct(write["base_offset"], "leader_epoch", "node", write["own_ref"])
     )
     by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
-        F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes")
+        F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes"),
+        F.coalesce(F.max("log_start_offset"), F.lit(0)).alias("deleted_below"),  # whatever acks that answer is for
     )  # fmt: skip
+    lasting = F.filter("writes", lambda write: write["base_offset"] >= F.col("deleted_below"))
+    by_epoch = by_epoch.withColumn("writes", lasting).drop("deleted_below")
     of_partition = answered.groupBy(*_KEY).agg(
         F.min("leader_epoch").alias("answered_from"),
         F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced_answer"),

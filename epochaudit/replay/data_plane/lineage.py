@@ -455,13 +455,15 @@ def _with_begun(epochs: DataFrame) -> DataFrame:
     later = _of_partition().rowsBetween(1, Window.unboundedFollowing)
     lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     unlogged = F.col("start_ref").isNull()
-    line = F.when(~unlogged, F.struct("node", F.col("begun_after").alias("after")))
-    begun = F.first(line, ignorenulls=True).over(later)
+    passes = ~unlogged & (F.col("begun_after") < F.col("leader_epoch") - 1)  # few lines do
+    line = F.when(passes, F.struct("node", F.col("begun_after").alias("after")))
     skipped = F.flatten(F.collect_list(F.when(F.size("skipped") > 0, F.col("skipped"))).over(later))
-    epochs = epochs.withColumns({"begun_later": begun, "skipped_later": skipped})
-    passed_over = F.coalesce(_passed_over(F.col("begun_later")), F.lit(False)) | F.exists(
-        "skipped_later", lambda line: F.coalesce(_passed_over(line), F.lit(False))
-    )
+    epochs = epochs.withColumns({"begun_later": F.collect_list(line).over(later), "skipped_later": skipped})
+
+    def any_passed_over(lines: str) -> Column:
+        return F.exists(lines, lambda line: F.coalesce(_passed_over(line), F.lit(False)))
+
+    passed_over = any_passed_over("begun_later") | any_passed_over("skipped_later")
     epochs = epochs.withColumn("never_begun", unlogged & passed_over).drop("begun_later", "skipped", "skipped_later")
     may_lead = F.coalesce(F.col("leader") >= 0, F.lit(True))
     epochs = epochs.withColumn("may_have_begun", unlogged & may_lead & ~F.col("never_begun"))
