@@ -60,7 +60,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
                        request came; latest_behind_after: and one below it, for a request that came after the answer; witness_ref
     and of OffsetForLeaderEpoch, by the log start offsets that the broker stated
       log_start_reached  one of them is `offset`
-      log_start_after    the lowest that it stated after the answer; log_start_ref
+      log_start_after    the lowest that its process stated after the answer; log_start_ref
     """
     rows = of_types(events, *QUERIES).where(
         asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
@@ -88,8 +88,20 @@ def epoch_queries(events: DataFrame) -> DataFrame:
         F.broadcast(known), ["cluster", "topic_key", "partition"], "left"
     )
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
+    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    process_starts = starting.agg(F.collect_set("time_ms").alias("process_starts"))
+    rows = rows.join(F.broadcast(process_starts), ["cluster", "node"], "left")
     return _with_log_start(_with_lineage(rows)).drop(
-        "topic_key", "starts", "latest", "answered", "highest", "begun", "log_starts", "later", "witnesses"
+        "topic_key",
+        "starts",
+        "latest",
+        "answered",
+        "highest",
+        "begun",
+        "log_starts",
+        "process_starts",
+        "later",
+        "witnesses",
     )
 
 
@@ -151,10 +163,16 @@ def _log_starts(events: DataFrame) -> DataFrame:
 
 
 def _with_log_start(rows: DataFrame) -> DataFrame:
-    """Adds log_start_reached, log_start_after and log_start_ref. Needs: log_starts."""
+    """Adds log_start_reached, log_start_after and log_start_ref. Needs: log_starts, process_starts."""
     asks_epoch = F.col("event_type") == BY_EPOCH
     # Spark interprets lambdas, which is slow: only for OffsetForLeaderEpoch
-    later = F.filter("log_starts", lambda s: s["until_ms"] >= F.col("time_ms"))
+    # a process that starts again may begin with an older checkpoint of its log start offset
+
+    def starts_again(until_ms: Column) -> Column:
+        again = F.exists("process_starts", lambda at: (at >= F.col("time_ms")) & (at <= until_ms))
+        return F.coalesce(again, F.lit(False))
+
+    later = F.filter("log_starts", lambda s: (s["until_ms"] >= F.col("time_ms")) & ~starts_again(s["until_ms"]))
     reached = F.exists("log_starts", lambda s: s["log_start_offset"] == F.col("offset"))
     return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
         {
