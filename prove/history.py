@@ -23,6 +23,12 @@ LEADER_DURING_DELETE: Final = -2
 EPOCH_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1
 
+
+def since(version: str, *parts: int) -> bool:
+    """Whether the version of Kafka is this one or a later one."""
+    return tuple(int(part) for part in version.split(".")) >= parts
+
+
 TopicPartition = tuple[str, int]
 Verdict = tuple[str, str, "Key"]
 """(rule, verdict, subject): what the oracle and the product are compared by."""
@@ -689,7 +695,7 @@ class Release:
     @property
     def skips_equal_epochs(self) -> bool:
         """A replica starts by a higher leader epoch only."""
-        return tuple(int(part) for part in self.version.split(".")) >= (3, 3)
+        return since(self.version, 3, 3)
 
 
 @dataclass

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prove.coordination import TXN_OFFSET_COMMIT, Beats, Commits, Joins, OfMember, Syncs
-from prove.history import OFFSET_COMMIT, Event, History, ProcessStarts
+from prove.history import OFFSET_COMMIT, Event, History, ProcessStarts, since
 from prove.oracle.coordinator_log import SECOND_MS, before, breach, may_have_returned
-from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
+from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, FENCED_INSTANCE, FENCED_EPOCH, STALE_EPOCH = 22, 25, 82, 110, 113

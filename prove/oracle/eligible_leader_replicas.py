@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prove.history import NO_LEADER, BrokerRegistration, History
+from prove.history import NO_LEADER, BrokerRegistration, History, since
 from prove.oracle.metadata_image import Change, changes, images, of_change, records
-from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
+from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 CHANGE = "PARTITION_CHANGE_RECORD"
 REMEMBERS_SINCE = 4, 3

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from prove.history import Event, History, LogTruncated, ProcessStarts, Start
+from prove.history import Event, History, LogTruncated, ProcessStarts, Start, since
 from prove.oracle.lineage import Epoch
 from prove.oracle.replication import starts_of
-from prove.oracle.verdicts import since as release_since
 
 COMMITS_ALONE_UNTIL = 3, 7
 """Before this release an ISR of one commits, whatever min.insync.replicas is."""
@@ -78,7 +77,7 @@ def committed_by_followers(history: History, lineage: list[Epoch]) -> Iterator[t
         fewer = to is not None and to < max(start.high_watermark, start.offset)
         if not more and not fewer:
             continue
-        alone = not release_since(history.release.version, *COMMITS_ALONE_UNTIL)
+        alone = not since(history.release.version, *COMMITS_ALONE_UNTIL)
         found = []
         for epoch in lineage:
             if epoch.partition != start.partition or not one.since < epoch.leader_epoch <= start.leader_epoch:

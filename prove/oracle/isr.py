@@ -20,10 +20,11 @@ from prove.history import (
     Query,
     Record,
     Start,
+    since,
 )
 from prove.oracle.metadata_image import MADE, Image, asked, changes, images, is_active, of_change, records
 from prove.oracle.replication import answered_fetches, roles, starts
-from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place, since
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place
 
 
 def unregistered(image: Image, member: IsrMember) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prove.history import UPDATE_METADATA, Control, Event, History, IsrLine, ProcessStarts, SettingPrinted
-from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, Judged, since
+from prove.history import UPDATE_METADATA, Control, Event, History, IsrLine, ProcessStarts, SettingPrinted, since
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, Judged
 
 JUST_MS = 1000
 SOON_MS = 30_000

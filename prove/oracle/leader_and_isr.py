@@ -14,10 +14,11 @@ from prove.history import (
     State,
     Stop,
     TopicPartition,
+    since,
 )
 from prove.oracle.broker_memory import Memory, controls, partitions
 from prove.oracle.topics_of_name import identity_at, is_deleted
-from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
 def li01(history: History) -> Judged:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query
+from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query, since
 from prove.oracle.broker_memory import replayed
 from prove.oracle.replication import starts_of
-from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, since
+from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 BEFORE_EPOCH: Final = (3, 6, 56)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import NO_LEADER, Decision, History, State
+from prove.history import NO_LEADER, Decision, History, State, since
 from prove.oracle.metadata_image import changes
 from prove.oracle.replication import PartitionEpoch, starts, starts_of
-from prove.oracle.verdicts import since
 
 CLEAN = "clean"
 UNCLEAN = "unclean"

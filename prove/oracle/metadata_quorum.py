@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from prove.history import FETCH, History, RaftRequest, RaftTransition, Record
-from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place, since
+from prove.history import FETCH, History, RaftRequest, RaftTransition, Record, since
+from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 BEGIN = "BEGIN_QUORUM_EPOCH"
 PARKED_MS = 100

@@ -48,10 +48,6 @@ def key_of_leader_epoch(_: int | None, row: Mapping[str, Any]) -> Key:
     return row["topic_id"], row["topic"], row["partition"], row["leader_epoch"]
 
 
-def since(version: str, *parts: int) -> bool:
-    return tuple(int(part) for part in version.split(".")) >= parts
-
-
 def key_of_epoch_at_broker(_: int | None, row: Mapping[str, Any]) -> Key:
     """The same, where the subject is a leader epoch of a partition at a broker."""
     return row["node"], row["partition"], row["leader_epoch"]

@@ -15,8 +15,8 @@ from prove.history import (
     Query,
     RecordsDeleted,
     Release,
+    since,
 )
-from prove.rendering.lines import since
 from prove.rendering.request_log import NO_ID, completed
 
 METADATA_BY_ID: Final = 10
@@ -115,7 +115,7 @@ def group_offset(event: GroupOffset, release: Release) -> str:
     if event.api == OFFSET_COMMIT:
         if event.leader_epoch is not None:
             asked["committedLeaderEpoch"] = event.leader_epoch
-        generation = "generationIdOrMemberEpoch" if since(release, 3, 6) else "generationId"
+        generation = "generationIdOrMemberEpoch" if since(release.version, 3, 6) else "generationId"
         request = {"groupId": event.group_id, generation: 1, "memberId": f"{event.client_id}-5f0c"}
         if event.version >= 7:
             request["groupInstanceId"] = None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from prove.history import AlterPartition, BrokerRegistration, Heartbeat, LiveBrokersLine, Release
-from prove.rendering.lines import since
+from prove.history import AlterPartition, BrokerRegistration, Heartbeat, LiveBrokersLine, Release, since
 from prove.rendering.request_log import KRAFT_RELEASE, completed
 
 
 def alter_partition(event: AlterPartition, release: Release) -> str:
     """The line of an AlterPartition. Up to 3.1 it is called AlterIsr, and some fields have other names."""
-    renamed = since(release, 3, 2)
+    renamed = since(release.version, 3, 2)
     version_of = "partitionEpoch" if renamed else "currentIsrVersion"
     members: dict[str, Any] = (
         {"newIsrWithEpochs": [{"brokerId": m.broker_id, "brokerEpoch": m.broker_epoch} for m in event.new_isr]}

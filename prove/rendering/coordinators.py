@@ -28,7 +28,7 @@ from prove.coordination import (
     Syncs,
     WritesMarkers,
 )
-from prove.history import Release
+from prove.history import Release, since
 
 Json = dict[str, Any]
 BATCHED = 4
@@ -104,7 +104,7 @@ def _coded_partitions(ones: Iterable[tuple[int, int]], code: str = "errorCode") 
 
 
 def _adds_partitions(event: AddsPartitions, release: Release) -> tuple[Json, Json]:
-    since_3_5 = tuple(int(part) for part in release.version.split(".")) >= (3, 5)
+    since_3_5 = since(release.version, 3, 5)
     results, code = ("resultsByPartition", "partitionErrorCode") if since_3_5 else ("results", "errorCode")
     answered = [
         {"name": topic, results: _coded_partitions(ones, code)} for topic, ones in _by_topic(event.codes).items()
@@ -188,7 +188,7 @@ def _commits(event: Commits, release: Release) -> tuple[Json, Json]:
         producer = {"transactionalId": "pay", "groupId": event.group_id, "producerId": 1000, "producerEpoch": 3}
         request = producer | member | {"groupInstanceId": event.group_instance_id}
     else:
-        since_3_6 = tuple(int(part) for part in release.version.split(".")) >= (3, 6)
+        since_3_6 = since(release.version, 3, 6)
         if since_3_6:
             member["generationIdOrMemberEpoch"] = member.pop("generationId")
         request = _sender(event, 7) | member

@@ -46,6 +46,7 @@ from prove.history import (
     Started,
     StrayFound,
     StrayRenamed,
+    since,
 )
 from prove.rendering.client_log import client_line
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query, records_deleted
@@ -53,7 +54,7 @@ from prove.rendering.control_requests import control_request
 from prove.rendering.controller_requests import alter_partition, heartbeat, live_brokers, registration
 from prove.rendering.coordinators import request_and_response
 from prove.rendering.fetch_sessions import session_fetch
-from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged, since
+from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged
 from prove.rendering.metadata_log import record_lines
 from prove.rendering.quorum import raft_request, raft_transition
 from prove.rendering.request_log import KRAFT_RELEASE, completed
@@ -133,14 +134,16 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
                 SERVER,
                 event.at,
                 "INFO",
-                isr_reset(event, with_epochs=since(release, 3, 5)),
+                isr_reset(event, with_epochs=since(release.version, 3, 5)),
                 "kafka.cluster.Partition",
                 event.id,
             )
         case LogTruncated():
             yield logged(SERVER, event.at, "INFO", log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
         case HighWatermarkLowered():
-            text, logger = high_watermark_lowered(event, unified=since(release, 3, 1), bracketed=since(release, 3, 5))
+            text, logger = high_watermark_lowered(
+                event, unified=since(release.version, 3, 1), bracketed=since(release.version, 3, 5)
+            )
             yield logged(SERVER, event.at, "WARN", text, logger, event.id)
         case IsrLine():
             version = tuple(int(part) for part in release.version.split("."))
@@ -165,7 +168,7 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case RecordsDeleted():
             yield Line(REQUESTS, event.at, records_deleted(event, release), event.id)
         case LogStartRaised():
-            text, logger = log_start_raised(event, unified=since(release, 3, 1))
+            text, logger = log_start_raised(event, unified=since(release.version, 3, 1))
             yield logged(SERVER, event.at, "INFO", text, logger, event.id)
         case ClientLine():
             yield client_line(event)

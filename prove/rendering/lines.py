@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from prove.history import Release
-
 STATE_CHANGE: Final = "state-change.log"
 REQUESTS: Final = "kafka-request.log"
 SERVER: Final = "server.log"
@@ -34,8 +32,3 @@ def logged(file: str, at: int, level: str, text: str, logger: str, own: int | No
 def printed_time(at: int) -> str:
     """A time of log4j's pattern, in UTC."""
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S,") + f"{at % 1000:03d}"
-
-
-def since(release: Release, *version: int) -> bool:
-    """Whether the release is this version or a later one."""
-    return tuple(int(part) for part in release.version.split(".")) >= version

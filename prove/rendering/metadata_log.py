@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from prove.history import CopiedRecord, Record, Release
-from prove.rendering.lines import METADATA, Line, since
+from prove.history import CopiedRecord, Record, Release, since
+from prove.rendering.lines import METADATA, Line
 from prove.rendering.quorum import CONTROL_RECORDS, control_record
 
 
@@ -27,7 +27,7 @@ def record_lines(event: Record, release: Release) -> Iterator[Line]:
         )  # fmt: skip
     data = {name: value for name, value in event.data.items() if not name.startswith("__")}
     if event.kind in CONTROL_RECORDS:
-        yield Line(METADATA, event.at, control_record(event, data, with_leader=since(release, 4, 1)), event.id)
+        yield Line(METADATA, event.at, control_record(event, data, with_leader=since(release.version, 4, 1)), event.id)
         return
     payload = json.dumps({"type": event.kind, "version": event.version, "data": data}, separators=(",", ":"))
     yield Line(

@@ -16,8 +16,9 @@ from prove.history import (
     Release,
     StrayFound,
     StrayRenamed,
+    since,
 )
-from prove.rendering.lines import SERVER, Line, logged, since
+from prove.rendering.lines import SERVER, Line, logged
 
 APP_INFO: Final = "org.apache.kafka.common.utils.AppInfoParser"
 
@@ -161,8 +162,8 @@ _IN_FETCHER: Final = (RESET_TO_START, RESET_TO_END)
 def log_line(event: LogLine, release: Release) -> Line:
     """A line of LeaderEpochFileCache, Log or UnifiedLog, LogManager, Partition, or ReplicaFetcherThread."""
     name = f"{event.topic}-{event.partition}"
-    log = "UnifiedLog" if since(release, 3, 1) else "Log"
-    brackets = "[]" if since(release, 4, 1) else "()"
+    log = "UnifiedLog" if since(release.version, 3, 1) else "Log"
+    brackets = "[]" if since(release.version, 4, 1) else "()"
     entry = f"EpochEntry{brackets[0]}epoch={event.epoch}, startOffset={event.offset}{brackets[1]}"
     size = f"Cache now contains {event.entries} entries."
     text = {
@@ -212,7 +213,9 @@ def stray_found(event: StrayFound, release: Release) -> Line:
         f" {event.node}.",
         "no id": f"The topicId does not exist in {log}, treat it as a stray log",
     }[event.reason]  # fmt: skip
-    logger = "kafka.log.LogManager$" if since(release, 3, 7) else "kafka.server.metadata.BrokerMetadataPublisher$"
+    logger = (
+        "kafka.log.LogManager$" if since(release.version, 3, 7) else "kafka.server.metadata.BrokerMetadataPublisher$"
+    )
     return logged(SERVER, event.at, "INFO", text, logger, event.id)
 
 
@@ -221,6 +224,6 @@ def stray_renamed(event: StrayRenamed, release: Release) -> Line:
     name = f"{event.topic}-{event.partition}"
     folder = f"/var/kafka/{name}.{'0' * 31}4"
     level, text = "INFO", f"Log for partition {name} is renamed to {folder}-delete and is scheduled for deletion"
-    if since(release, 3, 7):
+    if since(release.version, 3, 7):
         level, text = "WARN", f"Log in /var/kafka/{name} marked stray and renamed to {folder}-stray"
     return logged(SERVER, event.at, level, text, "kafka.log.LogManager", event.id)

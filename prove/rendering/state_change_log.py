@@ -15,8 +15,9 @@ from prove.history import (
     Start,
     State,
     Stop,
+    since,
 )
-from prove.rendering.lines import STATE_CHANGE, Line, logged, since
+from prove.rendering.lines import STATE_CHANGE, Line, logged
 from prove.rendering.request_log import NO_ID
 
 
@@ -62,7 +63,7 @@ def _handling(event: Control, release: Release) -> Iterator[tuple[str, str]]:
         yield from _stops(event)
     else:
         yield from _becomes(event, release)
-    if event.api == LEADER_AND_ISR and since(release, 2, 7):
+    if event.api == LEADER_AND_ISR and since(release.version, 2, 7):
         yield "INFO", f"Finished LeaderAndIsr request in {event.finished - event.handled}ms {count}"
 
 
@@ -142,10 +143,10 @@ def replica_start(start: Start, release: Release) -> str:
     name, isr = f"{start.topic}-{start.partition}", ",".join(map(str, start.isr))
     leader = "None" if start.previous_leader is None else f"Some({start.previous_leader})"
     before = f"Previous leader epoch was {start.previous_epoch}."
-    if since(release, 3, 6):
+    if since(release.version, 3, 6):
         before = f"Previous leader {leader} and previous leader epoch was {start.previous_epoch}."
     begins = f"starts at leader epoch {start.leader_epoch} from offset {start.offset} with"
-    if start.leads and since(release, 3, 3):
+    if start.leads and since(release.version, 3, 3):
         topic_id = f"Some({start.topic_id})" if start.topic_id else "None"
         return (
             f"Leader {name} with topic id {topic_id} {begins} partition epoch {start.partition_epoch}, high watermark"
@@ -153,9 +154,9 @@ def replica_start(start: Start, release: Release) -> str:
         )
     if start.leads:
         return f"Leader {name} {begins} high watermark {start.high_watermark} ISR [{isr}] addingReplicas [] removingReplicas []. {before}"
-    if not since(release, 3, 3):
+    if not since(release.version, 3, 3):
         return f"Follower {name} {begins} high watermark {start.high_watermark}. {before}"
-    if since(release, 3, 6):  # it prints what it has just assigned
+    if since(release.version, 3, 6):  # it prints what it has just assigned
         before = f"Previous leader Some({start.leader}) and previous leader epoch was {start.leader_epoch}."
     return (
         f"Follower {name} {begins} partition epoch {start.partition_epoch} and high watermark {start.high_watermark}."
@@ -168,12 +169,12 @@ def decision(event: Decision, release: Release) -> Line:
     state = event.state
     assert state is not None
     isr = ", ".join(map(str, state.isr))
-    if since(release, 3, 6):
+    if since(release.version, 3, 6):
         members = ", ".join(f"BrokerState(brokerId={member}, brokerEpoch=-1)" for member in state.isr)
         rest = (
             f"isrWithBrokerEpoch=List({members}), leaderRecoveryState=RECOVERED, partitionEpoch={state.partition_epoch}"
         )
-    elif since(release, 3, 3):
+    elif since(release.version, 3, 3):
         rest = f"isr=List({isr}), leaderRecoveryState=RECOVERED, partitionEpoch={state.partition_epoch}"
     else:
         rest = f"isr=List({isr}), zkVersion={state.partition_epoch}"

@@ -20,7 +20,7 @@ from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_EPOCH
 from epochaudit.kafka.releases import LAST_STEP, MAJOR, MINOR, PROTOCOL, protocol
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
-from epochaudit.replay.state.log_gaps import request_log_gaps
+from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.partition_states import RECORD, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -415,9 +415,8 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     not_begun = sessions.where(F.col("first") > 0).select(*_PROCESS, F.lit(True).alias("session_not_begun")).distinct()
     joined = rows.join(F.broadcast(not_begun), list(_PROCESS), "left")
     joined = joined.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
-    start_ms = F.coalesce("start_ms", F.lit(0))
-    gap = F.exists("gaps", lambda g: (g["until_ms"] > start_ms) & (g["from_ms"] < F.col("time_ms")))
-    missing = F.coalesce("session_not_begun", F.lit(False)) | F.coalesce(gap, F.lit(False))
+    gap = gap_between(F.coalesce("start_ms", F.lit(0)), F.col("time_ms"))
+    missing = F.coalesce("session_not_begun", F.lit(False)) | gap
     return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms")
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.state.incarnations import METADATA_TOPIC
+from epochaudit.replay.state.processes import process_starts
 
 APPENDED: Final = "EPOCH_CACHE_APPENDED"
 CONFLICT: Final = "EPOCH_CACHE_CONFLICT"
@@ -78,9 +79,8 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     since = Window.partitionBy(*cache, "removals", "run").orderBy("file_order", "byte_offset", "line_in_split")
     before = F.last(appended, ignorenulls=True).over(since.rowsBetween(Window.unboundedPreceding, -1))
     rows = rows.withColumn("before", before).where(event_type.isin(*ENTRIES))
-    starts = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
-    rows = rows.join(F.broadcast(starts.agg(F.collect_set("time_ms").alias("starts"))), ["cluster", "node"], "left")
-    restarted = F.exists("starts", lambda at: (at > F.col("before.time_ms")) & (at <= F.col("time_ms")))
+    rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
+    restarted = F.exists("process_starts", lambda at: (at > F.col("before.time_ms")) & (at <= F.col("time_ms")))
     return rows.withColumns(
         {
             "restarted": F.coalesce(restarted, F.lit(False)),
@@ -95,7 +95,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
             "correlation_id": F.lit(None).cast("int"),
         }
-    ).drop("starts", "removals", "of_file", "reason", "run")
+    ).drop("process_starts", "removals", "of_file", "reason", "run")
 
 
 def _replaces() -> Column:

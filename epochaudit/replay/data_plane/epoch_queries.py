@@ -24,6 +24,7 @@ from epochaudit.replay.state.incarnations import (
     with_identity,
 )
 from epochaudit.replay.state.places import of_last, then_by_place
+from epochaudit.replay.state.processes import process_starts
 
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
@@ -88,9 +89,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
         F.broadcast(known), ["cluster", "topic_key", "partition"], "left"
     )
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
-    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
-    process_starts = starting.agg(F.collect_set("time_ms").alias("process_starts"))
-    rows = rows.join(F.broadcast(process_starts), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
     return _with_log_start(_with_lineage(rows)).drop(
         "topic_key",
         "starts",

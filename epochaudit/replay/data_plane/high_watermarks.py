@@ -18,6 +18,7 @@ from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epo
 from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
+from epochaudit.replay.state.processes import process_starts
 
 SPAN_MS: Final = 10_000
 
@@ -161,9 +162,7 @@ def _spans(events: DataFrame) -> DataFrame:
 
 def _with_process(spans: DataFrame, events: DataFrame) -> DataFrame:
     """Adds process, counted from 0 on each node: a new process begins with the high watermark of its checkpoint."""
-    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
-    starts = starting.agg(F.collect_set("time_ms").alias("process_starts"))
     begun = F.filter("process_starts", lambda at: at <= F.coalesce("line.time_ms", "low_ms"))
-    joined = spans.join(F.broadcast(starts), ["cluster", "node"], "left")
+    joined = spans.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
     joined = joined.withColumn("process", F.coalesce(F.size(begun), F.lit(0)))
     return with_identity(joined, topic_incarnations(events)).drop("process_starts")

@@ -104,7 +104,7 @@ def share_states(events: DataFrame) -> DataFrame:
     }
     found = found.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
     missing = {
-        f"requests_missing_since_{which}": gap_between(F.col(name), F.col("request_ref"))
+        f"requests_missing_since_{which}": gap_between(F.col(name)["time_ms"], F.col("request_ref.time_ms"))
         for which, name in since.items()
     }
     return found.withColumns({**returned, **missing}).drop("returns", "gaps", "first_ms")

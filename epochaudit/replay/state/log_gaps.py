@@ -43,10 +43,13 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
 
 
-def gap_between(earlier: Column, later: Column) -> Column:
-    """Whether files of the request log are missing between two lines of a node. earlier, later: their references. Needs: gaps."""
-    gap = F.exists("gaps", lambda g: (g["until_ms"] > earlier["time_ms"]) & (g["from_ms"] < later["time_ms"]))
-    return F.coalesce(gap, F.lit(False))
+def gap_between(from_ms: Column, until_ms: Column) -> Column:
+    """Whether files of a node's request log are missing between these times of its host, or after its end. Needs: gaps."""
+    return F.coalesce(F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms)), F.lit(False))
+
+
+def _overlaps(gap: Column, from_ms: Column, until_ms: Column) -> Column:
+    return (gap["until_ms"] > from_ms) & (gap["from_ms"] < until_ms)
 
 
 def request_logs(events: DataFrame) -> DataFrame:
@@ -62,7 +65,7 @@ def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
     """
 
     def lacks(gap: Column) -> Column:
-        return (gap["until_ms"] < FOREVER) & (gap["until_ms"] > from_ms) & (gap["from_ms"] < until_ms)
+        return (gap["until_ms"] < FOREVER) & _overlaps(gap, from_ms, until_ms)
 
     whole = F.exists(
         "request_logs",

@@ -16,6 +16,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.releases import releases
 from epochaudit.spark.memo import checkpointed
 
@@ -120,14 +121,12 @@ def _replica_lines(events: DataFrame) -> DataFrame:
         F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason",
         ref().alias("own_ref"),
     )  # fmt: skip
-    starting = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
-    processes = starting.agg(F.collect_set("time_ms").alias("process_starts"))
     rows = (
         lines.unionByName(_received(events, lines))
         .unionByName(log_lines, allowMissingColumns=True)
         .where(F.col("time_ms").isNotNull())
     )
-    rows = rows.join(F.broadcast(processes), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
     begun = F.size(F.filter("process_starts", lambda at: at <= F.col("time_ms")))
     return rows.withColumn("process", F.greatest(begun, F.lit(0))).drop("process_starts")
 

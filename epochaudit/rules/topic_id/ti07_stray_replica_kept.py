@@ -29,9 +29,8 @@ class StrayReplicaKept(Rule):
 
     ## What is allowed
     A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. If the lines of
-    starting replicas are missing, nothing tells whether it was, and a replica of which only the assignment was taken away is
-    not judged. ZooKeeper
-    controllers never send FULL (KIP-516 planned it): their brokers are not judged.
+    starting replicas are missing, the evidence does not show whether it was: a replica whose topic still exists is then
+    unverifiable. ZooKeeper controllers never send FULL (KIP-516 planned it): their brokers are not judged.
 
     ## What to do
     Stop the broker, move the replica's folder out of the log directory, and start it; keep the folder until you know

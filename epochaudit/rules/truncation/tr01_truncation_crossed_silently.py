@@ -114,19 +114,15 @@ class TruncationCrossedSilently(Rule):
                 observed="the client noticed before it fetched on: by {detected}",
                 because=(_HELD, "leader epoch {crossed_epoch} starts at offset {divergence_offset}"),
             ),
-            unverifiable(
-                crossed & col("shared_client_id"),
-                SHARED,
-                expected=_VALIDATION,
-                observed=_FETCHED,
-                because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
-            ),
-            unverifiable(
-                crossed & col("requests_missing"),
-                REQUESTS_MISSING,
-                expected=_VALIDATION,
-                observed=_FETCHED,
-                because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
+            *(
+                unverifiable(
+                    crossed & col(name),
+                    reason,
+                    expected=_VALIDATION,
+                    observed=_FETCHED,
+                    because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
+                )
+                for name, reason in (("shared_client_id", SHARED), ("requests_missing", REQUESTS_MISSING))
             ),
             exposed(crossed & could_validate & col("may_be_reset"), RESET, because=reset),
             violation(crossed & could_validate),
