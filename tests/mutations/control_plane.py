@@ -298,12 +298,13 @@ def request_for_former_incarnation_obeyed(copy: Copy) -> Place:
     return place_of_request(request)
 
 
-@mutation("TI-01", STALE, also=("LD-04",), fetches=False)
+@mutation("TI-01", STALE, fetches=False)
 def other_topic_id_accepted(copy: Copy) -> Place:
     """A LeaderAndIsr of the former topic of the same name is answered 0 instead of 103.
 
-    LD-04: it names a leader for the former topic's last leader epoch, in which the controller had stated that there is none.
-    The replica does not start in the epoch of the former topic, else all that follows would disagree with it.
+    It names a leader for the former topic's last leader epoch, in which the controller had stated that there is none: not
+    LD-04, as the controller's line has no topic id. The replica does not start in the epoch of the former topic, else all
+    that follows would disagree with it.
     """
     request = list(leader_and_isr(copy, INCONSISTENT_TOPIC_ID))[-1]
     for line in copy.lines(STATE_CHANGE_LOG, rf"received: {request.asked['topicStates'][0]['topicId']}", request.node):
