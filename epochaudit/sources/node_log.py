@@ -63,6 +63,9 @@ class NodeLog:
         self._decoder_of_last_dated: Line = self._primary
         self._several_loggers = False
         self._scanner = compiled.scanner_for(file, sink.of("request_log")) if sink.compiled else None
+        self._answers = None if self._scanner is None else self._scanner.answers()
+        if self._requests.acknowledged is not None:
+            self._requests.acknowledged.scanned = self._answers
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
@@ -106,6 +109,10 @@ class NodeLog:
             events, ignored = scanner.take_counts(self.counts)
             tally[EVENT] += events
             tally[IGNORED] += ignored
+            if self._requests.acknowledged is not None:
+                self._requests.acknowledged.make_rows()
+            elif self._answers is not None:
+                self._answers.clear()
         return tally[EVENT], tally[IGNORED], tally[QUARANTINED]
 
     def _scans(self) -> bool:

@@ -89,7 +89,7 @@ def json_request(api: str, version: int, request: object, response: object, **mo
     completed = {
         "isForwarded": False,
         "requestHeader": {
-            "requestApiKey": 1 if api == "FETCH" else 99, "requestApiVersion": version, "correlationId": 7, "clientId": "c",
+            "requestApiKey": {"FETCH": 1, "PRODUCE": 0}.get(api, 99), "requestApiVersion": version, "correlationId": 7, "clientId": "c",
             "requestApiKeyName": api,
         },
         "request": request,

@@ -192,7 +192,8 @@ def _reason(known: KnownApi, version: int, time_ms: int | None) -> str:
 class RequestLogDecoder(RequestLog):
     """Decodes completed requests into the rows of schemas/events.toml; counts requests by API.
 
-    Clock: line order is the order of completion; arrival_ms is time_ms less the total time.
+    Clock: line order is the order of completion; arrival_ms is time_ms less the total time. acknowledged: takes answers to
+    Produce; None if they are not wanted.
     """
 
     kind: ClassVar[str] = "request-log-json"
@@ -209,11 +210,12 @@ class RequestLogDecoder(RequestLog):
         self._fetch = self._apis.get(FETCH)
         self.counts = RequestCounts()
         self._requests = self.counts.requests
+        self.acknowledged: AcknowledgedRuns | None = None
         if sink.wanted.has(produce.API.name):
-            runs, api = AcknowledgedRuns(self.counts, sink.edges), produce.API
-            sink.register("acknowledged", runs)
+            api, self.acknowledged = produce.API, AcknowledgedRuns(self.counts, sink.edges)
+            sink.register("acknowledged", self.acknowledged)
             self._apis[api.name] = KnownApi(
-                api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, runs.add
+                api.name, api.highest_version, api.has_code(), api.decoder().decode, api.rows, self.acknowledged.add
             )
 
     def decode(

@@ -58,6 +58,8 @@ _END: Final = re.compile(
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
 _RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
 
+LONGEST_MS: Final = 1e12  # as envelope.Milliseconds
+
 EVENT, IGNORED, QUARANTINED = LineOutcome  # as plain names: they are looked up for each line
 
 
@@ -221,6 +223,8 @@ class TextRequestLogDecoder(RequestLog):
         software, software_version = self._ending(text[end:])
         if time_ms is None:
             raise Unreadable("no readable timestamp")
+        if not -(2**31) <= int(correlation_id) < 2**31 or float(total) > LONGEST_MS:
+            raise Unreadable("a number is out of its range")
         common = (
             byte_offset, line_in_split, time_ms, known.version,
             int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.request_log import acknowledged_runs
 from epochaudit.sources.request_log import json as request_log
-from epochaudit.sources.request_log.acknowledged_runs import COLUMNS, FOLDED_MS, AcknowledgedRuns
+from epochaudit.sources.request_log.acknowledged_runs import FOLDED_MS, AcknowledgedRuns
+from epochaudit.sources.scan import ranges
+from epochaudit.sources.scan.datasource import decoded
+from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.sink import NO_EDGES, Edges, LineOutcome, RequestCounts, RowSink
 from tests.sources.decoding import decode, json_request
 
+T0 = 1_795_234_680_000  # 2026-11-21 04:18
 ID = "9gDNO0PzRlKeeIAaGyFvow"
+ENDING = {
+    "throttleTimeMs": 0, "responseQueueTimeMs": 0.25, "sendTimeMs": 0.125,
+    "securityProtocol": "PLAINTEXT", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT",
+    "clientInformation": {"softwareName": "apache-kafka-java", "softwareVersion": "4.1.2"},
+}  # fmt: skip
 SHOWN = ("partition", "acks", "base_offsets")
 
 
@@ -47,7 +60,7 @@ def produced(
         for index, code, base in answers
     ]
     response = {"responses": [{**topic, "partitionResponses": answered}], "throttleTimeMs": 0}
-    text = json_request("PRODUCE", version, {**request, **more}, "" if acks == 0 else response)
+    text = json_request("PRODUCE", version, {**request, **more}, "" if acks == 0 else response, **ENDING)
     return text.replace("04:18:07,602", f"04:18:{at_ms // 1000:02},{at_ms % 1000:03}")
 
 
@@ -105,9 +118,11 @@ def test_version_13_names_topics_by_id() -> None:
 
 def test_partitions_and_error_codes_are_counted() -> None:
     file = CaptureFile("log", "log", "request-log-json", "c", 0)
-    decoder = request_log.RequestLogDecoder(file, RowSink(file, 0))
+    sink = RowSink(file, 0)
+    decoder = request_log.RequestLogDecoder(file, sink)
     for line in (produced((0, 0, 5), (1, 6, -1)), produced((0, 0, 5), (1, 0, 5), acks=0)):
         assert decoder.line(line.encode(), 0, 1) == LineOutcome.EVENT
+    sink.finish()
     assert decoder.counts.requests == {"PRODUCE": 2}
     assert decoder.counts.partition_rows == {"PRODUCE": 4}
     assert decoder.counts.error_codes == {"PRODUCE:0": 1, "PRODUCE:6": 1}
@@ -134,7 +149,7 @@ def acknowledged(answers: list[tuple[int, int, int, int]], edges: Edges | None) 
         common = (100 * line, line, time_ms, 11, line, "producer", "a", None, None, float(waited_ms))
         runs.add(common, [(0, "t", None, partition, -1, None, base, 0)])
     runs.finish()
-    return [dict(zip(COLUMNS, row, strict=True)) for row in runs.rows]
+    return pa.table(runs.columns()).to_pylist() if runs else []
 
 
 def rising(steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int, int]]:
@@ -175,3 +190,47 @@ def test_folded_rows_stand_for_runs_between_which_nothing_changed(
 def test_runs_of_a_minute_are_one_row_if_folded() -> None:
     answers = [(second * 1_000, 1, 0, second) for second in range(100)]
     assert [row["run_rows"] for row in acknowledged(answers, NO_EDGES)] == [60, 40]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3_000),
+            st.lists(
+                st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 0, 6]), st.integers(-1, 9)), min_size=1, max_size=3
+            ),
+            st.sampled_from([-1, -1, 1, 0]),
+            st.sampled_from(["as Kafka prints it", "as Kafka prints it", "escaped", "by topic id"]),
+        ),
+        max_size=25,
+    ),
+    st.integers(1, 8),
+    st.sampled_from(
+        [None, NO_EDGES, Edges(everywhere=[T0 + 9_000], by_partition={("t", 1): [T0 + 20_500]}, margin_ms=7)]
+    ),
+)
+def test_rows_are_the_same_whoever_reads_the_lines_and_however_many_at_once(
+    requests: list[tuple[int, list[tuple[int, int, int]], int, str]], at_once: int, edges: Edges | None
+) -> None:
+    at_ms, lines = 0, []
+    for after_ms, answers, acks, how in requests:
+        at_ms = min(at_ms + after_ms, 59_000)
+        topic = {"topicId": ID} if how == "by topic id" else None
+        line = produced(*answers, acks=acks, at_ms=at_ms, version=13 if topic else 11, topic=topic)
+        lines.append(line.replace('"transactionalId"', ' "transactionalId"') if how == "escaped" else line)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    with tempfile.NamedTemporaryFile() as log:
+        log.write(data)
+        log.flush()
+        part = ByteRange(CaptureFile("log", log.name, "request-log-json", "c", len(data), 1, "request_log"), 0, 0, None)
+        whole = pa.Table.from_batches(decoded(part, edges=edges))
+        with (
+            patch.object(acknowledged_runs, "AT_ONCE", at_once),
+            patch.object(acknowledged_runs, "SCANNED_AT_ONCE", at_once),
+            patch.object(ranges, "PIECE", 2_000),
+        ):
+            parts = [pa.Table.from_batches(decoded(part, edges=edges, by_compiled_code=by)) for by in (False, True)]
+    in_order = [("row_kind", "ascending"), ("byte_offset", "ascending"), ("partition_row", "ascending")]
+    for table in parts:
+        assert table.sort_by(in_order).to_pylist() == whole.sort_by(in_order).to_pylist()

@@ -322,9 +322,11 @@ def test_produce_is_counted_with_its_partitions_and_their_errors() -> None:
     verbose = line("PRODUCE", 7, "{acks=1,timeout=8000,partitionSizes=[t.0-0=78,t.0-1=8,t.1-0=7,t.1-1=9]}", answered)
     unanswered = line("PRODUCE", 7, "{acks=0,timeout=8000,numPartitions=1}", "")
     of_sizes = line("PRODUCE", 7, "{acks=0,timeout=8000,partitionSizes=[t.0-0=78,t.0-1=8]}", "")
-    decoder = text_request_log.TextRequestLogDecoder(*place())
+    file, sink = place()
+    decoder = text_request_log.TextRequestLogDecoder(file, sink)
     for text in (quiet, verbose, unanswered, of_sizes):
         assert decoder.line(text.encode(), 0, 1) == LineOutcome.EVENT
+    sink.finish()
     codes = [f"PRODUCE:{code}" for code in re.findall(r"error_code=(\d+)", answered)]
     assert decoder.counts.requests == {"PRODUCE": 4}
     assert decoder.counts.partition_rows == {"PRODUCE": 4 + 4 + 1 + 2}

@@ -1,8 +1,9 @@
 """Scans large request logs with compiled code: nearly all of their lines have a few shapes.
 
-The scanner makes rows of Fetches. Of text logs it also makes rows of the other frequent and large APIs, counts requests
-without rows, and notes the places of the rest for the decoder. It takes a line only if it is printed exactly as Kafka
-prints it in the stock layout; the decoder reads every other line. The rows are the same with and without the scanner.
+The scanner makes rows of Fetches, and in JSON of the answers to Produce. Of text logs it also makes rows of the other frequent
+and large APIs, counts requests without rows, and notes the places of the rest for the decoder. It takes a line only if it is
+printed exactly as Kafka prints it in the stock layout; the decoder reads every other line. The rows are the same with and without
+the scanner.
 """
 
 from __future__ import annotations

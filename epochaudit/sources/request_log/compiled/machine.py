@@ -27,6 +27,7 @@ REGISTERS: Final = (
     "total_time_us", "request_queue_time_us", "local_time_us", "remote_time_us", "request_error_code",
     "replica_id", "replica_epoch", "isolation_level", "session_id", "session_epoch", "answered_session_id",
     "controller_id", "controller_epoch", "broker_epoch", "live_brokers", "size of live_brokers",
+    "acks", "transactional_id", "size of transactional_id",
     "topic", "size of topic", "topic_id", "size of topic_id",
     "partition_row", "partition", "in_request", "in_response", "forgotten",
     "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset",
@@ -35,7 +36,7 @@ REGISTERS: Final = (
     "partition_controller_epoch", "leader", "leader_epoch", "partition_epoch", "isr", "size of isr",
     "replicas", "size of replicas", "adding_replicas", "size of adding_replicas",
     "removing_replicas", "size of removing_replicas", "offline_replicas", "size of offline_replicas", "is_new",
-    "response_leader", "response_leader_epoch", "response_isr", "size of response_isr",
+    "response_leader", "response_leader_epoch", "response_isr", "size of response_isr", "base_offset",
     "unread", "size of unread", "broker_id", "api", "treatment", "table", "table's end", "header_end",
 )  # fmt: skip
 """The registers, by the columns that they fill. A string or list has two: its start in the text, and its size.
@@ -45,7 +46,7 @@ line is treated, and take the values of lines without rows.
 """
 STRINGS: Final = (
     "client_id", "connection", "software_name", "software_version", "topic", "topic_id", "live_brokers", "isr",
-    "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr",
+    "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr", "transactional_id",
 )  # fmt: skip
 REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
 TOPIC: Final = REGISTER["topic"]  # registers from here on differ by partition
@@ -112,13 +113,14 @@ class Kind(IntEnum):
 
 
 class Treatment(IntEnum):
-    """Treatment of an API's lines. ROWS: they become rows. COUNT: they are counted. NOTE: their place and time are noted
-    for the decoder.
+    """Treatment of an API's lines. ROWS: they become rows. ANSWERS: each answered partition becomes a row. COUNT: they are
+    counted. NOTE: their place and time are noted for the decoder.
     """
 
     ROWS = 0
     COUNT = 1
     NOTE = 2
+    ANSWERS = 3
 
 
 class Note(IntEnum):
@@ -250,7 +252,7 @@ _LITERAL, _SIZE, _KIND, _NEXT, _ELSE, _REGISTER, _LOW, _HIGH, _CHILD, _RESET, _R
     _MINUTE, _FIRST_WORD, _MIDDLE_WORD, _LAST_WORD,
 ) = map(int, State)  # fmt: skip
 _ENDED, _OTHER, _UNKNOWN_MINUTE, _FULL, _NO_ROOM_FOR_NOTES, _LATE, _UNFOLDED = map(int, Stop)
-_AS_ROWS, _COUNTED, _NOTED = map(int, Treatment)
+_AS_ROWS, _COUNTED, _NOTED, _ANSWERS = map(int, Treatment)
 _NOTED_START, _NOTED_HEADER_END, _NOTED_END, _NOTED_LINE, _NOTED_TIME = map(int, Note)
 _WORD, _NAME, _ADDRESS = map(int, Characters)
 
@@ -1282,6 +1284,23 @@ def _write_rows(
 
 
 @compiled
+def _write_answers(
+    text: int, registers: Array, parts: Array, partition_count: int, rows: Array, row: int, characters: Array, ends: Array
+) -> int:  # fmt: skip
+    """Write a row for each partition in a line's response. Returns the next row; -1 without space."""
+    first = row
+    for partition in range(partition_count):
+        if parts[partition, _IN_RESPONSE - TOPIC] == 1:
+            for number in range(TOPIC, registers[_TABLE_END]):
+                registers[number] = parts[partition, number - TOPIC]
+            registers[PARTITION] = row - first
+            if not _write_row(text, registers, rows, row, characters, ends):
+                return -1
+            row += 1
+    return row
+
+
+@compiled
 def _in_time(state: Array, time: int) -> bool:
     """Advance the clock as LogClock.read does; False if LogClock must read the line itself."""
     if time < state[_LATEST] - _LATE_MS:
@@ -1368,7 +1387,7 @@ def scan(
                 start, header_end = at - text, registers[_HEADER_END]
                 _write_note(notes[state[_NOTES]], start, after - 1 - text, header_end, state[_LINE], time)
             else:
-                if not _join_answers(text, registers, parts, partition_count):
+                if registers[_TREATMENT] == _AS_ROWS and not _join_answers(text, registers, parts, partition_count):
                     return _OTHER
                 registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
                 registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
@@ -1383,18 +1402,23 @@ def scan(
                         return _UNFOLDED
                 elif row + partition_count >= rows.shape[2]:
                     return _FULL
-                row = _write_rows(
-                    text,
-                    registers,
-                    parts,
-                    partition_count,
-                    rows[table],
-                    row,
-                    characters[table],
-                    ends[table],
-                    folded,
-                    folds,
-                )
+                if registers[_TREATMENT] == _ANSWERS:
+                    row = _write_answers(
+                        text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
+                    )
+                else:
+                    row = _write_rows(
+                        text,
+                        registers,
+                        parts,
+                        partition_count,
+                        rows[table],
+                        row,
+                        characters[table],
+                        ends[table],
+                        folded,
+                        folds,
+                    )
                 if row < 0:
                     return _FULL
                 if folds:

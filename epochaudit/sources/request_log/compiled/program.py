@@ -16,6 +16,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.sources.request_log.apis import produce
+from epochaudit.sources.request_log.apis.envelope import Api
 from epochaudit.sources.request_log.compiled.machine import (
     FETCH_END,
     PARTITION,
@@ -49,6 +51,16 @@ JSON_RESPONSE: Final = (
     "records_size_in_bytes|record_set_size_in_bytes]] node_endpoints:16+[node_id host$ port rack$]"
 )
 """Fetch in JSON, in the notation of text_grammar/schemas.py; fields that not all versions print may be absent."""
+JSON_PRODUCE_REQUEST: Final = (
+    "transactional_id$:3+ acks timeout_ms "
+    "topic_data[topic_id$:13+ name$:0-12 partition_data[index records_size_in_bytes]]"
+)  # fmt: skip
+JSON_PRODUCE_RESPONSE: Final = (
+    "responses[topic_id$:13+ name$:0-12 partition_responses[index error_code base_offset log_append_time_ms:2+ "
+    "log_start_offset:5+ record_errors:8+[batch_index batch_index_error_message$] error_message$:8+ "
+    "current_leader:10+(leader_id leader_epoch)]] throttle_time_ms:1+ node_endpoints:10+[node_id host$ port rack$]"
+)
+"""Produce in JSON. The decoder reads a line without a response (acks=0)."""
 UNREAD_APIS: Final = (
     "API_VERSIONS", "FIND_COORDINATOR", "HEARTBEAT", "JOIN_GROUP", "SYNC_GROUP", "LEAVE_GROUP", "DESCRIBE_GROUPS",
     "LIST_GROUPS", "DELETE_GROUPS", "OFFSET_DELETE", "SASL_HANDSHAKE", "SASL_AUTHENTICATE", "DELETE_RECORDS",
@@ -62,7 +74,7 @@ UNREAD_APIS: Final = (
 """The other APIs of Kafka 1.0 to 2.7 (org.apache.kafka.common.protocol.ApiKeys), which are only counted."""
 
 AS_ROWS: Final = (FETCH, "METADATA", "UPDATE_METADATA", "LEADER_AND_ISR")
-"""APIs whose requests as text become rows here, in the order of their tables; in JSON only the first."""
+"""APIs whose requests as text become rows here, in the order of their tables."""
 _READ: Final[Mapping[str, Mapping[str, str]]] = {
     "request": {
         name: name
@@ -75,6 +87,8 @@ _READ: Final[Mapping[str, Mapping[str, str]]] = {
             "controller_epoch",
             "broker_epoch",
             "live_brokers",
+            "acks",
+            "transactional_id",
         )
     },
     "replica_state": {"replica_id": "replica_id", "replica_epoch": "replica_epoch"},
@@ -99,6 +113,7 @@ _READ: Final[Mapping[str, Mapping[str, str]]] = {
         "offline_replicas": "offline_replicas",
         "is_new": "is_new",
         "partition": "partition",
+        "index": "partition",
         "current_leader_epoch": "current_leader_epoch",
         "fetch_offset": "fetch_offset",
         "last_fetched_epoch": "last_fetched_epoch",
@@ -115,7 +130,9 @@ _READ: Final[Mapping[str, Mapping[str, str]]] = {
         "offline_replicas": "offline_replicas",
         "partition_index": "partition",
         "partition": "partition",
+        "index": "partition",
         "error_code": "error_code",
+        "base_offset": "base_offset",
         "high_watermark": "high_watermark",
         "last_stable_offset": "last_stable_offset",
         "log_start_offset": "log_start_offset",
@@ -129,7 +146,7 @@ _READ: Final[Mapping[str, Mapping[str, str]]] = {
 """struct -> field -> register. Other fields are skipped."""
 _STRUCTS: Final = {  # by list
     "topics": "topic", "forgotten_topics_data": "topic", "responses": "topic", "topic_states": "topic",
-    "ungrouped_partition_states": "asked", "partition_errors": "answered", "live_brokers": "broker",
+    "topic_data": "topic", "ungrouped_partition_states": "asked", "partition_errors": "answered", "live_brokers": "broker",
 }  # fmt: skip
 _RESET: Final = frozenset(
     {"topic", "asked", "answered"}
@@ -144,16 +161,19 @@ _UNREAD_TIMES: Final = ("throttleTime", "responseQueueTime", "sendTime")
 _ABORTED: Final = "producer_id first_offset"
 _HIGHEST_VERSION: Final = 99_999
 _LONGEST: Final = 10**18  # smaller integers have too few digits to overflow
+_AS_LARGE_AS: Final = {"answered_session_id": "session_id", "base_offset": "log_start_offset"}  # registers of no column
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program. apis: names by number. start: the text of all lines after the level. roots: first fields of versions.
+    """A program. apis: names by number, first those whose requests become rows, in the order of their tables.
 
+    tables: the number of these. start: the text of all lines after the level. roots: first fields of versions.
     fields: a row each, see machine.Column; the first is `start`. literals: words of eight bytes, and masks of their bits.
     """
 
     apis: tuple[str, ...]
+    tables: int
     start: bytes
     roots: Array
     fields: Array
@@ -181,7 +201,7 @@ def _integer(literal: str, register: str) -> _Row:
     """An integer that fits the column of its register."""
     if register == "unread":
         return _Row(literal, Kind.INTEGER)
-    column = SCAN.field("session_id" if register == "answered_session_id" else register)
+    column = SCAN.field(_AS_LARGE_AS.get(register, register))
     highest = 2 ** (column.type.bit_width - 1) - 1 if pa.types.is_integer(column.type) else _LONGEST
     return _Row(literal, Kind.INTEGER, register, (-highest - 1, highest))
 
@@ -234,10 +254,10 @@ class _Tables:
         """Lines continue at this field after `start`."""
         self.fields[0][Column.NEXT] = first
 
-    def program(self, apis: Sequence[str]) -> Program:
+    def program(self, apis: Sequence[str], tables: int) -> Program:
         """The finished program."""
         literals = np.array([self.words, self.masks], np.uint64)
-        return Program(tuple(apis), self.start, np.array(self.roots), np.array(self.fields), literals)
+        return Program(tuple(apis), tables, self.start, np.array(self.roots), np.array(self.fields), literals)
 
 
 class _Structs:
@@ -365,17 +385,33 @@ _ENDING: Final[Sequence[_Step]] = (
 @cache
 def json_program() -> Program:
     """The program of the request log in JSON."""
-    tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":1,')
-    structs = _Structs(tables)
-    request = structs.of("request", parsed(JSON_REQUEST))
-    response = structs.of("response", parsed(JSON_RESPONSE))
+    tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":')
+    fetches = _rows_of_json(tables, APIS[FETCH], JSON_REQUEST, JSON_RESPONSE, FETCH_END)
+    answers = _rows_of_json(tables, produce.API, JSON_PRODUCE_REQUEST, JSON_PRODUCE_RESPONSE, UNREAD)
+    apis = (
+        (1, FETCH, Treatment.ROWS, fetches, FETCH_END),
+        (0, produce.API.name, Treatment.ANSWERS, answers, UNREAD),
+    )
+    keys = [
+        [_Row(f"{key},", Kind.API, bounds=(number, treatment), child=root, resets=(number, end))]
+        for number, (key, _, treatment, root, end) in enumerate(apis)
+    ]
+    tables.begin_with(tables.run([(keys, False)]))
+    return tables.program([name for _, name, *_ in apis], len(apis))
+
+
+def _rows_of_json(tables: _Tables, api: Api, request: str, response: str, end: int) -> int:
+    """The root of an API whose requests become rows. end: of the registers that they fill."""
+    structs = _Structs(tables, end=end)
+    asked = structs.of("request", parsed(request))
+    answered = structs.of("response", parsed(response))
     root = tables.run([
         ([[_integer(',"correlationId":', "correlation_id")]], False),
         _step(',"clientId":', Kind.QUOTED, "client_id"),
-        _step(',"requestApiKeyName":"FETCH"'),
+        _step(f',"requestApiKeyName":"{api.name}"'),
         ([[_Row(f',"requestApiVersionDeprecated":{deprecated}')] for deprecated in ("false", "true")], True),
-        _step('},"request":', Kind.OBJECT, child=request),
-        _step(',"response":', Kind.OBJECT, child=response),
+        _step('},"request":', Kind.OBJECT, child=asked),
+        _step(',"response":', Kind.OBJECT, child=answered),
         _step(',"connection":', Kind.QUOTED, "connection"),
         *(_step(f',"{name}Ms":', Kind.MILLISECONDS, register) for name, register in _TIMES.items()),
         *(_step(f',"{name}Ms":', Kind.DECIMAL) for name in _UNREAD_TIMES),
@@ -386,9 +422,7 @@ def json_program() -> Program:
         *(([[_Row(f',"{name}":', Kind.DECIMAL)]], True) for name in ("temporaryMemoryBytes", "messageConversionsTime")),
         _step("} (kafka.request.logger)", Kind.LINE_END),
     ])  # fmt: skip
-    versions = [root] * (APIS[FETCH].highest_version + 1)
-    tables.begin_with(tables.run([tables.version('"requestApiVersion":', versions)]))
-    return tables.program([FETCH])
+    return tables.run([tables.version('"requestApiVersion":', [root] * (api.highest_version + 1))])
 
 
 @cache
@@ -410,7 +444,7 @@ def text_program() -> Program:
         for number, (api, (treatment, root)) in enumerate(known.items())
     ]
     tables.begin_with(tables.run([(names, False)]))
-    return tables.program(list(known))
+    return tables.program(list(known), len(AS_ROWS))
 
 
 def _flexible(api: str) -> int:

@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.sources.request_log.acknowledged_runs import ANSWERS
+from epochaudit.sources.request_log.apis.produce import API as PRODUCE
 from epochaudit.sources.request_log.compiled.machine import (
     FETCH_END,
     FETCH_STRINGS,
@@ -30,7 +32,7 @@ from epochaudit.sources.request_log.compiled.machine import (
     partition_key,
     scan,
 )
-from epochaudit.sources.request_log.compiled.program import AS_ROWS, Program, json_program, text_program
+from epochaudit.sources.request_log.compiled.program import Program, json_program, text_program
 from epochaudit.sources.request_log.json import APIS, FETCH
 from epochaudit.sources.sink import NO_EDGES, Columns, Edges, RequestCounts, RowSink
 
@@ -76,13 +78,17 @@ def of_text(sink: RowSink) -> RequestScanner:
 
 
 class RequestScanner:
-    """Reads the lines of a file's range that are printed as Kafka prints them. Its rows go to the sink."""
+    """Reads the lines of a file's range that are printed as Kafka prints them. Its rows go to the sink, but for
+    those of answers to Produce.
+    """
 
     def __init__(self, program: Program, sink: RowSink) -> None:
         self._program, self._clock = program, sink.clock
-        tables = sum(api in AS_ROWS for api in program.apis)
+        tables = program.tables
         self._runs = _INACTIVE if sink.edges is None else Runs(sink.edges)
-        for number, api in enumerate(AS_ROWS[:tables]):
+        for number, api in enumerate(program.apis[:tables]):
+            if api == PRODUCE.name:
+                continue
             if api == FETCH and sink.edges is not None:
                 sink.register(f"scanned {api}", FoldedRows(self, number, api, sink.wanted.schema(), self._runs))
             else:
@@ -159,6 +165,11 @@ class RequestScanner:
         self._state[_CLOCK_TIME] = time_ms
         return True
 
+    def answers(self) -> ScannedAnswers | None:
+        """The answers to Produce that have been scanned and not been cleared; None if the decoder reads all of these lines."""
+        apis = self._program.apis[: self._program.tables]
+        return ScannedAnswers(self, apis.index(PRODUCE.name)) if PRODUCE.name in apis else None
+
     def take_counts(self, counts: RequestCounts) -> tuple[int, int]:
         """Add the lines scanned since the last call to `counts`; returns the numbers of lines with and without rows."""
         requests = self._counts.tolist()
@@ -210,18 +221,19 @@ class ScannedRows:
 
     def columns(self) -> Columns:
         """The requested columns that the rows fill."""
-        table = self._table
-        return self._filled(
-            self._scanner.rows[table], self._scanner.characters[table], self._scanner.ends[table], len(self)
-        )
+        return {**self._of_table(), "event_type": pa.repeat(self._event_type, len(self))}
+
+    def _of_table(self) -> Columns:
+        """The columns that the scanner's table fills."""
+        scanner, table = self._scanner, self._table
+        return self._filled(scanner.rows[table], scanner.characters[table], scanner.ends[table], len(self))
 
     def _filled(self, rows: Array, characters: Array, ends: Array, count: int) -> Columns:
         """rows: a row per register. characters, ends: a row per column of strings."""
-        filled: Columns = {
+        return {
             name: _column(rows[REGISTER[name]], characters, ends, name, kind, count)
             for name, kind in self._columns.items()
         }
-        return {**filled, "event_type": pa.repeat(self._event_type, count)}
 
     def halves(self) -> None:
         """None: the scanner takes only values that fit their columns."""
@@ -230,6 +242,18 @@ class ScannedRows:
         """byte_offset and line_in_split of the first row."""
         first = self._scanner.rows[self._table, :, 0]
         return first[REGISTER["byte_offset"]].item(), first[REGISTER["line_in_split"]].item()
+
+
+class ScannedAnswers(ScannedRows):
+    """The scanned answers to Produce, for AcknowledgedRuns."""
+
+    def __init__(self, scanner: RequestScanner, table: int) -> None:
+        self._scanner, self._table = scanner, table
+        self._columns = {column.name: column.type for column in ANSWERS}
+
+    def table(self) -> pa.Table:
+        """The answers."""
+        return pa.table(self._of_table(), ANSWERS)
 
 
 class FoldedRows(ScannedRows):
@@ -258,6 +282,7 @@ class FoldedRows(ScannedRows):
         order = pa.array(np.lexsort((row_of_line, at)))
         filled = self._filled(rows.T, self._runs.texts, self._runs.ends, count)
         filled |= {"run_rows": _integers(rows[:, -2], pa.int32()), "run_arrival_ms": _integers(rows[:, -1], pa.int64())}
+        filled["event_type"] = pa.repeat(self._event_type, count)
         return {name: column.take(order) for name, column in filled.items()}
 
     def place(self) -> tuple[object, object]:
