@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.peers import adopt_orphans, wait_for_orphans
+from benchmarks.process_tree import measured
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
@@ -112,17 +109,11 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
     sys.stdout.write(json.dumps({"rows": rows, "judged": report.judged, "findings": len(report.findings)}) + "\n")
 
 
-def measured(folder: Path, location: Path, night_ms: int, option: str) -> Mapping[str, Any]:
-    """The CPU and wall seconds of one night, with what it printed. Needs `adopt_orphans`."""
-    started, before = time.monotonic(), os.times()
-    command = [sys.executable, __file__, "--run", str(folder), str(location), str(night_ms), option]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, env=environment)
-    wall = time.monotonic() - started
-    wait_for_orphans()
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {"cpu": cpu, "wall": wall, **json.loads(ran.stdout.splitlines()[-1])}
+def night_of(folder: Path, location: Path, night_ms: int, option: str) -> Mapping[str, Any]:
+    """The CPU and wall seconds of one night, with what it printed."""
+    command = [sys.executable, "-m", "benchmarks.nights", "--run", str(folder), str(location), str(night_ms), option]
+    spent = measured(command, cwd=ROOT)
+    return {"cpu": spent.cpu_seconds, "wall": spent.wall_seconds, **json.loads(spent.output.splitlines()[-1])}
 
 
 def main() -> None:
@@ -136,7 +127,6 @@ def main() -> None:
         folder, location, night_ms, option = asked.run
         run(folder, location, int(night_ms), option)
         return
-    adopt_orphans()
     logs, untils, night_ms = nights_of(asked.capture, asked.nights)
     options = OPTIONS[:1] if asked.settled else OPTIONS
     print(
@@ -151,7 +141,7 @@ def main() -> None:
             deliver(asked.capture, folder, logs, until)
             cells = []
             for option in options:
-                result = measured(folder, Path(temporary) / option.replace(" ", "-"), night_ms, option)
+                result = night_of(folder, Path(temporary) / option.replace(" ", "-"), night_ms, option)
                 cells.append(
                     f"{result['cpu']:.0f}, {result['wall']:.0f}, {result['rows']:,}, {result['judged']:,}, {result['findings']}"
                 )

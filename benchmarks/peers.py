@@ -1,36 +1,33 @@
 """What a skilled user would write instead, beside the audit: three checks on the raw logs of a cluster.
 
-    python benchmarks/peers.py CAPTURE...        (of one cluster each, JSON request logs; see amplify.py)
+    python -m benchmarks.peers CAPTURE...        (of one cluster each, JSON request logs; see amplify.py)
 
 The checks: a StopReplica accepted with an older leader epoch than the broker had installed, an accepted ISR with a broker
 that was not live, a consumer's first fetch of a leader epoch above the offset where that epoch starts. The scripts are as
 good as scripts are: they trust times of two hosts, know no sessions, no restarts, no exceptions, and show no evidence.
 On KRaft clusters, which send no UpdateMetadata, their second check takes all brokers for dead.
 The audit judges all rules. The smallest Spark program, in an audit's session, shows how fast the machine is.
-The table has CPU seconds with those of child processes, wall seconds and the most memory that the process and its children
-had resident; of several captures also the CPU seconds that one more gigabyte takes.
+The table has CPU seconds of all processes, wall seconds and the most memory that they had resident; of several captures also
+the CPU seconds that one more gigabyte takes.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.process_tree import measured
 
 ROOT: Final = Path(__file__).parent.parent
 STARTS: Final = re.compile(
@@ -39,8 +36,6 @@ STARTS: Final = re.compile(
 )
 MARK: Final = "Completed request:"
 APIS: Final = ("STOP_REPLICA", "ALTER_PARTITION", "UPDATE_METADATA", "FETCH")
-SAMPLE_SECONDS: Final = 0.2
-PR_SET_CHILD_SUBREAPER: Final = 36  # of Linux's prctl
 NEVER: Final = (float("inf"), 0)
 
 Counts = tuple[int, int, int]
@@ -400,62 +395,6 @@ CONTENDERS: Final[Mapping[str, Callable[[Path], Counts]]] = {
 }
 
 
-def descendants(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            yield int(child)
-            yield from descendants(int(child))
-
-
-def resident(pid: int) -> int:
-    """Resident bytes of a process and its descendants."""
-    total = 0
-    for one in (pid, *descendants(pid)):
-        try:
-            total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except OSError:
-            continue
-    return total
-
-
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, as the JVM's does: only a parent gets a process's CPU time."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def wait_for_orphans() -> None:
-    with suppress(ChildProcessError):
-        while True:
-            os.wait()
-
-
-def measured(name: str, capture: Path) -> dict[str, Any]:
-    """One contender on one capture, in a process of its own. Needs `adopt_orphans`."""
-    started, before = time.monotonic(), os.times()
-    command = [sys.executable, __file__, "--run", name, str(capture)]
-    ran = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    peak, done = [0], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(SAMPLE_SECONDS):
-            try:
-                peak[0] = max(peak[0], resident(ran.pid))
-            except OSError:
-                continue
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    output, _ = ran.communicate()
-    done.set()
-    watcher.join()
-    wall = time.monotonic() - started
-    wait_for_orphans()
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    counts = json.loads(output.splitlines()[-1]) if ran.returncode == 0 else None
-    return {"cpu": cpu, "wall": wall, "peak": peak[0] / 1e6, "counts": counts}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("captures", nargs="*", type=Path)
@@ -467,14 +406,16 @@ def main() -> None:
         return
     lines = ["| what | MB | CPU s | wall s | peak MB | found |", "|---|---|---|---|---|---|"]
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    adopt_orphans()
     for capture in asked.captures:
         size = sum(file.stat().st_size for file in capture.rglob("*") if file.is_file()) / 1e6
         for name in CONTENDERS:
-            result = measured(name, capture.resolve())
-            points[name].append((size, result["cpu"]))
+            spent = measured(
+                [sys.executable, "-m", "benchmarks.peers", "--run", name, str(capture.resolve())], cwd=ROOT
+            )
+            counts = json.loads(spent.output.splitlines()[-1]) if spent.exit_code == 0 else None
+            points[name].append((size, spent.cpu_seconds))
             lines.append(
-                f"| {name} | {size:.0f} | {result['cpu']:.1f} | {result['wall']:.1f} | {result['peak']:.0f} | {result['counts']} |"
+                f"| {name} | {size:.0f} | {spent.cpu_seconds:.1f} | {spent.wall_seconds:.1f} | {spent.peak_bytes / 1e6:.0f} | {counts} |"
             )
     if len(asked.captures) > 1:
         lines += ["", "| what | CPU s per further GB |", "|---|---|"]

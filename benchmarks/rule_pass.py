@@ -1,6 +1,6 @@
 """Cost of evaluating the rules beside reading: CPU seconds of both, and the memory of the processes, as a capture grows.
 
-    python benchmarks/rule_pass.py [--capture zk-healthy-3.9] [--consumers 1 10 100] [--topics 20]
+    python -m benchmarks.rule_pass [--capture zk-healthy-3.9] [--consumers 1 10 100] [--topics 20]
 
 A bundled capture is made bigger (`amplify.py`): so many topics and consumers for each of its own. Planning costs the same
 whatever the size; the rest grows with it.
@@ -9,20 +9,21 @@ whatever the size; the rest grows with it.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
-from amplify import amplify
-
+from benchmarks.amplify import amplify
+from benchmarks.process_tree import ProcessTree, descendants
 from epochaudit.pipeline import audit, plain_bytes_of, reading
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.spark.session import session
 
-CAPTURES: Final = Path(__file__).parent.parent / "tests" / "captures"
+ROOT: Final = Path(__file__).resolve().parent.parent
+CAPTURES: Final = ROOT / "tests" / "captures"
 MEGABYTE: Final = 1e6
 
 
@@ -38,25 +39,36 @@ def main() -> None:
         return
     print(f"{'MB':>7} {'rows':>10} {'reading':>9} {'rules':>9} {'ratio':>6} {'JVM MB':>7} {'worker MB':>9}", flush=True)
     for consumers in given.consumers:  # each in a process of its own: Spark starts anew
-        command = [sys.executable, __file__, "--capture", given.capture, "--topics", str(given.topics), "--one"]
-        ran = subprocess.run([*command, "--consumers", str(consumers)], check=True, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.rule_pass",
+            "--capture",
+            given.capture,
+            "--topics",
+            str(given.topics),
+            "--one",
+        ]
+        ran = subprocess.run(
+            [*command, "--consumers", str(consumers)], check=True, capture_output=True, text=True, cwd=ROOT
+        )
         print(ran.stdout, end="", flush=True)
 
 
 def measure(name: str, topics: int, consumers: int) -> None:
     """Read the capture twice: alone, and with all rules. The difference is the cost of the rules."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ProcessTree() as tree:
         amplify(str(CAPTURES / f"{name}.tar.xz"), Path(folder) / name, topics, consumers)
         capture = discover(str(Path(folder) / name))
         size = plain_bytes_of([capture])
         spark = session(plain_bytes=size)
         small = discover(str(CAPTURES / f"{name}.tar.xz"))
         reading(spark, [small]).events.count()  # so that classes and workers are there
-        before = cpu_seconds()
+        before = tree.cpu_seconds() + time.process_time()
         rows = reading(spark, [capture]).events.count()
-        between = cpu_seconds()
+        between = tree.cpu_seconds() + time.process_time()
         audit(spark, capture)
-        alone, both = between - before, cpu_seconds() - between
+        alone, both = between - before, tree.cpu_seconds() + time.process_time() - between
         jvm, worker = peaks()
         rules = both - alone
         print(
@@ -65,29 +77,10 @@ def measure(name: str, topics: int, consumers: int) -> None:
         spark.stop()
 
 
-def processes() -> dict[int, list[str]]:
-    """This process and its descendants: the fields of /proc/<pid>/stat after the name."""
-    found: dict[int, list[str]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            found[int(stat.parent.name)] = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-    ours = {os.getpid()}
-    while more := {pid for pid, fields in found.items() if int(fields[1]) in ours} - ours:
-        ours |= more
-    return {pid: found[pid] for pid in ours}
-
-
-def cpu_seconds() -> float:
-    """CPU time of all processes and of those that they waited for."""
-    return sum(sum(map(int, fields[11:15])) for fields in processes().values()) / os.sysconf("SC_CLK_TCK")
-
-
 def peaks() -> tuple[float, float]:
     """Peak resident megabytes of the JVM, and of the largest Python worker."""
     largest = {"java": 0.0, "python": 0.0}
-    for pid in processes().keys() - {os.getpid()}:
+    for pid in descendants():
         try:
             status = Path(f"/proc/{pid}/status").read_text()
         except OSError:  # it has ended

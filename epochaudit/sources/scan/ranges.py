@@ -28,7 +28,7 @@ BLOCK: Final = 256 * MEBIBYTE
 Runs of like rows end at the edges of ranges. Of 1.8 GB of a busy cluster, where a broker writes 64 MiB in 36 seconds, ranges of 64 MiB
 leave 1 of 25 rows, of 256 MiB 1 of 31. One range takes two seconds to decode.
 """
-LARGEST_BUNDLE: Final = 32 * MEBIBYTE
+LARGEST_BUNDLE: Final = BLOCK  # more would not be smaller: most ranges are as large
 SMALLEST_BUNDLE: Final = 4 * MEBIBYTE
 FEWEST_TASKS: Final = 2
 PIECE: Final = MEBIBYTE

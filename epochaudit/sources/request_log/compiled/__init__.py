@@ -38,6 +38,11 @@ def pays(cost: float) -> bool:
     return cost >= ENOUGH or _scanners.cache_info().currsize > 0
 
 
+def load() -> None:
+    """Load the compiled code now, so that processes that are forked have it."""
+    _scanners()
+
+
 def scanner_for(file: CaptureFile, sink: RowSink) -> RequestScanner | None:
     """The scanner for a file, which puts rows into the sink; None if there is none."""
     made = _scanners().get(file.kind) if scans(file) else None

@@ -1005,7 +1005,7 @@ def _flags(registers: Array) -> int:
     return 2 * is_first + has_records  # type: ignore[no-any-return]
 
 
-@compiled
+@cast(Callable[[Function], Function], njit(cache=True, **_OPTIONS))
 def partition_key(text: int, registers: Array) -> int:
     """A hash of the row's topic, by its id if there is one, and partition."""
     topic = TOPIC if registers[_TOPIC_ID] == NONE else _TOPIC_ID

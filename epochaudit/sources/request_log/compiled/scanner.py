@@ -60,6 +60,7 @@ def load() -> None:
     text, rows, notes = np.zeros(PADDING, np.uint8), np.zeros((1, 1, 1), np.int64), np.zeros((1, 1), np.int64)
     characters, ends = np.zeros((1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.int32)
     runs = Runs()
+    _partition_key("", 0)
     scan(
         text, 0, program.roots, program.fields, program.literals, np.zeros(len(State), np.int64),
         none, notes, none, none, rows, characters, ends, none, notes, runs.folded,
