@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any, Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +28,10 @@ ANSWERS: Final = pa.schema(
 )
 """One row per partition that a response lists, and per partition of a request without a response, whose error_code is null."""
 LINE_ORDER: Final = [("byte_offset", "ascending"), ("partition_row", "ascending")]
+ROW: Final = frozenset({*ANSWERS.names}) - {BASE_OFFSET.name, "error_code"}
+KEY: Final = ("topic", "topic_id", "partition")
+ZERO, ONE, NO_NUMBER = pa.scalar(0, pa.int64()), pa.scalar(1, pa.int64()), pa.scalar(None, pa.int64())
+LARGEST: Final = 1 << 62
 SUBJECT: Final = ("connection", "client_id", "topic", "topic_id", "partition", "acks", "transactional_id")
 SPAN_MS: Final = 1_000
 """The longest run. A run counts for the newest leader epoch in it, and leaders may change every few seconds."""
@@ -37,8 +41,6 @@ AT_ONCE: Final = 1 << 15
 """Answers of which rows are made together, if there are more than such as may still go on."""
 SCANNED_AT_ONCE: Final = 3_000
 """Answers that compiled code leaves in its space, which all of its rows share."""
-
-Array = np.ndarray[Any, Any]
 
 
 class Scanned(Protocol):
@@ -119,20 +121,17 @@ class AcknowledgedRuns:
         answers = self._answers()
         if not len(answers):
             return
-        spans = _stretches(_integers(answers, "time_ms") // SPAN_MS)
-        minutes = spans
-        if self._edges is not None:
-            minutes = _stretches(_integers(answers, "time_ms") // FOLDED_MS)
-        end = len(answers) if finished else int(np.searchsorted(minutes, minutes[-1]))
+        spans = _changes(_quotient(answers["time_ms"], SPAN_MS))
+        minutes = spans if self._edges is None else _changes(_quotient(answers["time_ms"], FOLDED_MS))
+        end = len(answers) if finished else pc.index(minutes, minutes[-1]).as_py()
         self._open = answers.slice(end)
         self._count(answers.slice(0, end))
-        acknowledged = _acknowledged(answers)[:end]
-        if not acknowledged.any():
-            return
-        at = np.flatnonzero(acknowledged)
-        runs = _Runs(answers.take(pa.array(at)), spans[at], minutes[at])
-        begins = np.ones(len(runs.starts), bool) if self._edges is None else self._begins(runs, self._edges)
-        self._rows.append(runs.rows(begins))
+        answers = answers.append_column("span", spans).append_column("minute", minutes).slice(0, end)
+        served = pc.fill_null(pc.equal(answers["error_code"], pa.scalar(int(Errors.NONE))), False)
+        answers = answers.filter(pc.and_(served, pc.greater_equal(answers[BASE_OFFSET.name], ZERO)))
+        if len(answers):
+            runs = _Runs(answers)
+            self._rows.append(runs.rows(None if self._edges is None else self._begins(runs, self._edges)))
 
     def _answers(self) -> pa.Table:
         """All answers that are not rows yet, in the order of their lines."""
@@ -157,19 +156,15 @@ class AcknowledgedRuns:
         for entry in pc.value_counts(answers["error_code"].combine_chunks().drop_null()).to_pylist():
             self._counts.error_codes[f"{API.name}:{entry['values']}"] += entry["counts"]
 
-    def _begins(self, runs: _Runs, edges: Edges) -> Array:
+    def _begins(self, runs: _Runs, edges: Edges) -> list[bool]:
         """Of each run, whether it begins a row: after an edge of its partition, and unless base offsets rise."""
         margin_ms = max(0, edges.margin_ms)
-        begins = runs.alone()
-        groups = np.flatnonzero(runs.group_begins)
-        from_ms = np.minimum.reduceat(runs.arrivals, groups) - margin_ms
-        until_ms = np.maximum.reduceat(runs.times, groups) + margin_ms
-        group_ends = np.append(groups[1:], len(begins))
-        for topic, partition, of_key in runs.keys(groups):
+        begins = runs.begins()
+        for first, end, topic, partition, from_ms, until_ms in runs.groups():
             times = self._times_of(edges, topic, partition)
-            first = np.searchsorted(times, from_ms[of_key])
-            for group in of_key[first < np.searchsorted(times, until_ms[of_key], "right")]:
-                _begin_after_edges(runs, begins, times, margin_ms, groups[group], group_ends[group])
+            at = bisect_left(times, from_ms - margin_ms)
+            if at < len(times) and times[at] <= until_ms + margin_ms:
+                _begin_after_edges(runs, begins, times, margin_ms, first, end)
         return begins
 
     def _times_of(self, edges: Edges, topic: str, partition: int) -> list[int]:
@@ -183,107 +178,126 @@ class AcknowledgedRuns:
 class _Runs:
     """The runs of answers, in order of subject and time.
 
-    answers: acknowledged, in the order of their lines. spans, minutes: numbers of each answer's SPAN_MS and FOLDED_MS. starts: where
-    runs begin in `order`, the answers by subject. arrivals: the earliest of each run. times: of the last answer of each. group_begins:
-    whether a run is the first of its subject and minute.
+    answers: acknowledged, in the order of their lines, with span and minute, the numbers of their SPAN_MS and FOLDED_MS.
     """
 
-    def __init__(self, answers: pa.Table, spans: Array, minutes: Array) -> None:
-        self._answers = answers
+    def __init__(self, answers: pa.Table) -> None:
         subjects = _numbered(answers, SUBJECT)
-        self.order = np.argsort(subjects, kind="stable")
-        self._offsets = _integers(answers, BASE_OFFSET.name)[self.order]
-        by_subject = subjects[self.order]
-        begins = _differs(by_subject) | _differs(spans[self.order])
-        begins[1:] |= self._offsets[1:] <= self._offsets[:-1]
-        self.starts = np.flatnonzero(begins)
-        self._ends = np.append(self.starts[1:], len(begins))
-        self.arrivals = np.minimum.reduceat(_integers(answers, "arrival_ms")[self.order], self.starts)
-        self.times = _integers(answers, "time_ms")[self.order][self._ends - 1]
-        self.group_begins = _differs(by_subject[self.starts]) | _differs(minutes[self.order][self.starts])
+        order = pc.sort_indices(subjects)  # stable
+        self._answers = answers.append_column("subject", subjects).take(order).combine_chunks()
+        offsets = self._answers[BASE_OFFSET.name].combine_chunks()
+        falls = pc.less_equal(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
+        begins = _any(_differs(self._answers["subject"]), _differs(self._answers["span"]), _true_first(falls))
+        answers = self._answers.append_column("run", _numbers(begins))
+        offset = BASE_OFFSET.name
+        of_run = [("arrival_ms", "min"), ("time_ms", "last"), ("subject", "first"), ("minute", "first")]
+        of_run += [(offset, which) for which in ("first", "last", "count")]
+        self._runs = answers.group_by("run", use_threads=False).aggregate(of_run)
+        counts = self._runs[f"{offset}_count"].combine_chunks()
+        self._starts = pc.subtract(pc.cumulative_sum(counts), counts)
+        self.arrivals: list[int] = self._runs["arrival_ms_min"].to_pylist()
+        self.times: list[int] = self._runs["time_ms_last"].to_pylist()
 
-    def alone(self) -> Array:
-        """Of each run, whether it is not in one row with the run before whatever the edges: offsets do not rise from run to run."""
-        begins = self.group_begins.copy()
-        begins[1:] |= self._offsets[self._ends[:-1] - 1] >= self._offsets[self.starts[1:]]
+    def begins(self) -> list[bool]:
+        """Of each run, whether it is not in one row with the run before whatever the edges: base offsets do not rise to it, or it is of
+        another subject or minute.
+        """
+        count, offset = len(self._runs), BASE_OFFSET.name
+        before, first = self._runs[f"{offset}_last"].slice(0, count - 1), self._runs[f"{offset}_first"].slice(1)
+        falls = _true_first(pc.greater_equal(before, first))
+        begins: list[bool] = _any(self._begins_group(), falls).to_pylist()
         return begins
 
-    def keys(self, groups: Array) -> Iterable[tuple[str, int, Array]]:
-        """(topic id, or else name, partition, which of the groups are of it)."""
-        of_groups = self._answers.take(pa.array(self.order[self.starts[groups]])).combine_chunks()
-        numbers = _numbered(of_groups, ("topic", "topic_id", "partition"))
-        order = np.argsort(numbers, kind="stable")
-        firsts = np.flatnonzero(_differs(numbers[order]))
-        for of_key in np.split(order, firsts[1:]):
-            topic, topic_id, partition = (
-                of_groups[name][of_key[0]].as_py() for name in ("topic", "topic_id", "partition")
-            )
-            yield topic_id or topic or "", partition, of_key
+    def _begins_group(self) -> pa.Array:
+        return _any(_differs(self._runs["subject_first"]), _differs(self._runs["minute_first"]))
 
-    def rows(self, begins: Array) -> pa.Table:
-        """A row for the runs from each that begins one to the next."""
-        firsts = np.flatnonzero(begins)
-        counts = np.diff(np.append(firsts, len(begins)))
-        starts, ends = self.starts[firsts], self._ends[firsts + counts - 1]
-        rows = self._answers.take(pa.array(self.order[ends - 1])).drop_columns([BASE_OFFSET.name, "error_code"])
-        arrivals = np.minimum.reduceat(self.arrivals, firsts)
-        at = rows.column_names.index("arrival_ms")
-        offsets = pa.ListArray.from_arrays(
-            pa.array(np.append(starts, len(self._offsets)), pa.int32()), pa.array(self._offsets)
-        )
-        rows = rows.set_column(at, SCAN.field("arrival_ms"), pa.array(arrivals))
-        more = {
-            "base_offsets": offsets.cast(SCAN.field("base_offsets").type),
-            "run_rows": pa.array(counts, pa.int32(), mask=counts == 1),
-            "run_arrival_ms": pa.array(arrivals, mask=counts == 1),
-        }
-        for name, values in more.items():
-            rows = rows.append_column(SCAN.field(name), values)
+    def groups(self) -> Iterable[tuple[int, int, str, int, int, int]]:
+        """Of each subject and minute: its first run, the one after its last, topic id or else name, partition, the times of its runs."""
+        runs = self._runs.append_column("group", _numbers(self._begins_group())).append_column("start", self._starts)
+        times = [("arrival_ms_min", "min"), ("time_ms_last", "max"), ("run", "count"), ("start", "first")]
+        groups = runs.group_by("group", use_threads=False).aggregate(times)
+        keys = self._answers.select(KEY).take(groups["start_first"]).to_pylist()
+        first = 0
+        for group, key in zip(groups.to_pylist(), keys, strict=True):
+            end = first + group["run_count"]
+            topic = key["topic_id"] or key["topic"] or ""
+            yield first, end, topic, key["partition"], group["arrival_ms_min_min"], group["time_ms_last_max"]
+            first = end
+
+    def rows(self, begins: Sequence[bool] | None) -> pa.Table:
+        """A row for the runs from each that begins one to the next; None: for each run."""
+        own = pa.repeat(pa.scalar(True), len(self._runs)) if begins is None else pa.array(begins)
+        of_row = [("arrival_ms_min", "min"), (f"{BASE_OFFSET.name}_count", "sum"), ("run", "count")]
+        found = self._runs.append_column("row", _numbers(own)).group_by("row", use_threads=False).aggregate(of_row)
+        ends = pc.cumulative_sum(found[f"{BASE_OFFSET.name}_count_sum"].combine_chunks())
+        arrivals, counts = found["arrival_ms_min_min"].combine_chunks(), found["run_count"].combine_chunks()
+        several = pc.greater(counts, ONE)
+        starts = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+        base_offsets = pa.ListArray.from_arrays(starts, self._answers[BASE_OFFSET.name].combine_chunks())
+        rows = self._answers.take(pc.subtract(ends, ONE)).select([name for name in ANSWERS.names if name in ROW])
+        rows = rows.set_column(rows.column_names.index("arrival_ms"), SCAN.field("arrival_ms"), arrivals)
+        for name, values in (
+            ("base_offsets", base_offsets),
+            ("run_rows", pc.if_else(several, counts, NO_NUMBER)),
+            ("run_arrival_ms", pc.if_else(several, arrivals, NO_NUMBER)),
+        ):
+            rows = rows.append_column(SCAN.field(name), values.cast(SCAN.field(name).type))
         return rows.sort_by(LINE_ORDER)
 
 
-def _begin_after_edges(runs: _Runs, begins: Array, edges: Sequence[int], margin_ms: int, first: int, end: int) -> None:
+def _begin_after_edges(
+    runs: _Runs, begins: list[bool], edges: Sequence[int], margin_ms: int, first: int, end: int
+) -> None:
     """Let runs begin rows if the row before could include them only across an edge. first, end: of a subject's runs in a minute."""
-    arrival = int(runs.arrivals[first])
+    arrival = runs.arrivals[first]
     for run in range(first + 1, end):
-        arrival = min(arrival, int(runs.arrivals[run]))
+        arrival = min(arrival, runs.arrivals[run])
         at = bisect_left(edges, arrival - margin_ms)
-        begins[run] |= at < len(edges) and edges[at] <= runs.times[run] + margin_ms
+        begins[run] = begins[run] or (at < len(edges) and edges[at] <= runs.times[run] + margin_ms)
         if begins[run]:
-            arrival = int(runs.arrivals[run])
+            arrival = runs.arrivals[run]
 
 
-def _acknowledged(answers: pa.Table) -> Array:
-    served = _integers(answers, "error_code") == Errors.NONE
-    return np.asarray(served & (_integers(answers, BASE_OFFSET.name) >= 0))
+def _quotient(column: pa.ChunkedArray, divisor: int) -> pa.Array:
+    """Of times, how many whole spans of this length precede them. A clock before 1970 is none."""
+    return pc.divide(column.combine_chunks(), pa.scalar(divisor))
 
 
-def _integers(answers: pa.Table, name: str) -> Array:
-    """A column's integers, -1 for null."""
-    return np.asarray(answers[name].fill_null(-1).to_numpy())
-
-
-def _stretches(values: Array) -> Array:
-    """Of each value, the number of changes up to it."""
-    return np.asarray(np.cumsum(_differs(values)))
-
-
-def _differs(values: Array) -> Array:
+def _differs(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Of each value, whether it differs from the one before."""
-    differs = np.ones(len(values), bool)
-    differs[1:] = values[1:] != values[:-1]
-    return differs
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return _true_first(pc.not_equal(values.slice(1), values.slice(0, len(values) - 1)))
 
 
-def _numbered(rows: pa.Table, names: Iterable[str]) -> Array:
+def _true_first(others: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """True, and the others."""
+    values = others.combine_chunks() if isinstance(others, pa.ChunkedArray) else others
+    return pa.concat_arrays([pa.array([True]), values])
+
+
+def _any(*conditions: pa.Array) -> pa.Array:
+    return reduce(pc.or_, conditions)
+
+
+def _numbers(begins: pa.Array) -> pa.Array:
+    """Of each value, how many begin up to it."""
+    return pc.cumulative_sum(begins.cast(pa.int64()))
+
+
+def _changes(values: pa.Array) -> pa.Array:
+    """Of each value, the number of changes up to it."""
+    return _numbers(_differs(values))
+
+
+def _numbered(rows: pa.Table, names: Iterable[str]) -> pa.Array:
     """Equal numbers for rows with equal values in these columns."""
-    numbers, size = np.zeros(len(rows), np.int64), 1
+    numbers, size = pa.repeat(ZERO, len(rows)), 1
     for name in names:
         column = rows[name].combine_chunks().dictionary_encode()
-        own = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        size *= len(column.dictionary) + 1
-        if size >= 1 << 62:
-            numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-            size = (len(rows) + 1) * (len(column.dictionary) + 1)
-        numbers = numbers * (len(column.dictionary) + 1) + own
+        count = len(column.dictionary) + 1
+        if size * count >= LARGEST:
+            encoded = numbers.dictionary_encode()
+            numbers, size = encoded.indices.cast(pa.int64()), len(encoded.dictionary)
+        own = pc.add(pc.fill_null(column.indices.cast(pa.int64()), -1), ONE)
+        numbers, size = pc.add(pc.multiply(numbers, pa.scalar(count)), own), size * count
     return numbers
