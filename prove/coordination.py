@@ -21,6 +21,8 @@ INITIALIZE: Final = "INITIALIZE_SHARE_GROUP_STATE"
 READ: Final = "READ_SHARE_GROUP_STATE"
 WRITE: Final = "WRITE_SHARE_GROUP_STATE"
 DELETE: Final = "DELETE_SHARE_GROUP_STATE"
+SHARE_FETCH: Final = "SHARE_FETCH"
+SHARE_ACKNOWLEDGE: Final = "SHARE_ACKNOWLEDGE"
 
 NO_PRODUCER: Final = -1
 """Of a producer id, and of a producer epoch."""
@@ -164,3 +166,12 @@ class SharesState(Exchange):
     leader_epoch: int = -1
     state_epoch: int = -1
     answered_epoch: int = 0
+
+
+@dataclass
+class UsesShareSession(Exchange):
+    """A ShareFetch or ShareAcknowledge of a share group's member. session_epoch: 0 opens a session, -1 closes it."""
+
+    group_id: str = ""
+    member_id: str = ""
+    session_epoch: int = 0

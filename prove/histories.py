@@ -18,8 +18,10 @@ from prove.history import (
     LOGS_ON_DISK,
     PRODUCERS,
     RECREATED_TOPICS,
+    REPLICA_LOGS,
     SHARE_GROUPS,
     STRAY_REPLICAS,
+    TIERED_TOPICS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -35,8 +37,10 @@ from prove.simulators import (
     producers,
     raft_quorum,
     recreated_topics,
+    replica_logs,
     share_coordinators,
     stray_replicas,
+    tiered_topics,
     zookeeper_controller,
     zookeeper_data_plane,
     zookeeper_incidents,
@@ -49,7 +53,15 @@ KINDS: Final[tuple[str, ...]] = (
 COORDINATORS: Final = (PRODUCERS, GROUP_MEMBERS, SHARE_GROUPS)
 EVERY: Final = 5
 """Of so many seeds one is a history of coordinators."""
-SMALL: Final = (ISR_AT_ZOOKEEPER_CONTROLLER, RECREATED_TOPICS, EPOCH_CACHES, STRAY_REPLICAS, LOGS_ON_DISK)
+SMALL: Final = (
+    ISR_AT_ZOOKEEPER_CONTROLLER,
+    RECREATED_TOPICS,
+    EPOCH_CACHES,
+    STRAY_REPLICAS,
+    LOGS_ON_DISK,
+    REPLICA_LOGS,
+    TIERED_TOPICS,
+)
 EVERY_SMALL: Final = 7
 """Of so many of the other seeds one is a history of a small part of a cluster."""
 SIMULATORS: Final[dict[str, ModuleType]] = {
@@ -63,6 +75,8 @@ SIMULATORS: Final[dict[str, ModuleType]] = {
     FETCH_SESSIONS: fetch_sessions,
     EPOCH_CACHES: epoch_caches,
     LOGS_ON_DISK: logs_on_disk,
+    REPLICA_LOGS: replica_logs,
+    TIERED_TOPICS: tiered_topics,
     STRAY_REPLICAS: stray_replicas,
     RECREATED_TOPICS: recreated_topics,
     PRODUCERS: producers,

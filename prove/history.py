@@ -621,7 +621,10 @@ class CheckpointEntry(Event, OfPartition):
 
 @dataclass
 class BatchRun(Event, OfPartition):
-    """Batches of one leader epoch in a copied segment, from offset base to last. folder: of the replica. segment: its base offset."""
+    """Batches of one leader epoch in a copied segment, from offset base to last. folder: of the replica. segment: its base offset.
+
+    batch_records: of a batch, at most. content: batches with another content have another checksum.
+    """
 
     folder: str = ""
     topic: str = ""
@@ -630,6 +633,23 @@ class BatchRun(Event, OfPartition):
     epoch: int = 0
     base: int = 0
     last: int = 0
+    batch_records: int = 9
+    content: int = 0
+
+
+@dataclass
+class OffsetCheckpoint(Event):
+    """A copied replication-offset-checkpoint. high_watermarks: (topic, partition, high watermark) of each entry."""
+
+    high_watermarks: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass
+class PartitionMetadata(Event):
+    """A copied partition.metadata. folder: of the replica."""
+
+    folder: str = ""
+    topic_id: str = ""
 
 
 @dataclass
@@ -658,6 +678,8 @@ CONTROLLER_QUORUM: Final = "quorum"
 FETCH_SESSIONS: Final = "fetch sessions"
 STRAY_REPLICAS: Final = "stray replicas"
 LOGS_ON_DISK: Final = "logs on disk"
+REPLICA_LOGS: Final = "logs of replicas"
+TIERED_TOPICS: Final = "tiered topics"
 EPOCH_CACHES: Final = "epoch caches"
 RECREATED_TOPICS: Final = "recreated topics"
 PRODUCERS: Final = "producers"

@@ -18,8 +18,10 @@ from prove.history import (
     LOGS_ON_DISK,
     PRODUCERS,
     RECREATED_TOPICS,
+    REPLICA_LOGS,
     SHARE_GROUPS,
     STRAY_REPLICAS,
+    TIERED_TOPICS,
     ZOOKEEPER,
     ZOOKEEPER_DATA_PLANE,
     History,
@@ -53,7 +55,9 @@ from prove.oracle import (
     produce,
     producer_epoch,
     recreated_topic,
+    replica_logs,
     share_group,
+    share_session,
     stop_replica,
     stop_replica_sentinels,
     stray_replica,
@@ -225,6 +229,7 @@ GROUP_RULES: Final[dict[str, OracleRule]] = {
 SHARE_RULES: Final[dict[str, OracleRule]] = {
     "SH-01": OracleRule(share_group.sh01, key_of_fetch),
     "SH-02": OracleRule(share_group.sh02, key_of_fetch),
+    "SH-03": OracleRule(share_session.sh03),
 }
 RAFT_RULES: Final[dict[str, OracleRule]] = {
     "RA-01": OracleRule(metadata_quorum.ra01, key_of_request),
@@ -244,6 +249,8 @@ RECREATION_RULES: Final = {
 }
 CACHE_RULES: Final = {"EP-04": OracleRule(epoch_cache.ep04)}
 STRAY_RULES: Final = {"TI-07": OracleRule(stray_replica.ti07)}
+REPLICA_LOG_RULES: Final = {"EP-07": OracleRule(replica_logs.ep07, replica_logs.key_of_pair)}
+TIERED_RULES: Final = {"LS-04": OracleRule(log_start_offset.ls04, key_of_fetch)}
 DISK_RULES: Final = {"EP-08": OracleRule(logs_on_disk.ep08), "EP-09": OracleRule(logs_on_disk.ep09)}
 FENCES: Final = {rule: RULES[rule] for rule in ("FF-01", "FF-02", "LO-01", "LO-02", "OE-01", "OE-02")}
 OF_RECORDS: Final = ("BE-06", "FF-03", "HW-05", "IS-15")
@@ -262,6 +269,8 @@ RULES_OF: Final[Mapping[str, Mapping[str, OracleRule]]] = {
     FETCH_SESSIONS: SESSION_RULES,
     EPOCH_CACHES: CACHE_RULES,
     LOGS_ON_DISK: DISK_RULES,
+    REPLICA_LOGS: REPLICA_LOG_RULES,
+    TIERED_TOPICS: TIERED_RULES,
     STRAY_REPLICAS: STRAY_RULES,
     RECREATED_TOPICS: RECREATION_RULES,
     PRODUCERS: TRANSACTION_RULES,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from prove.history import History, RecordsDeleted
+from prove.history import History, Query, RecordsDeleted
 from prove.oracle.high_watermark import LATE_MS, Span, spans
 from prove.oracle.replication import Served
-from prove.oracle.verdicts import FENCED, PASS, VIOLATION, Judged, place
+from prove.oracle.verdicts import FENCED, PASS, VIOLATION, Judged, at, place
 
 OUT_OF_RANGE = 1
 TIMED_OUT = 7
+MOVED_TO_TIERED_STORAGE = 109
 
 
 def ls01(history: History) -> Judged:
@@ -42,3 +43,14 @@ def ls02(history: History) -> Judged:
             yield FENCED, place(event, event)
         elif event.error_code == 0:
             yield (VIOLATION if event.low_watermark < event.offset else PASS), place(event, event)
+
+
+def ls04(history: History) -> Judged:
+    """Only followers are answered that an offset is in tiered storage. Answers to one client for one partition are one subject."""
+    seen = set()
+    for event in history.events:
+        if isinstance(event, Query) and event.error_code == MOVED_TO_TIERED_STORAGE:
+            subject = (event.node, event.topic_id, event.partition, event.client_id, event.replica_id)
+            if subject not in seen:
+                yield (PASS if event.replica_id >= 0 else VIOLATION), at(event, None, event.partition)
+            seen.add(subject)

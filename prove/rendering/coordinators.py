@@ -11,6 +11,7 @@ from prove.coordination import (
     INIT_PRODUCER_ID,
     INITIALIZE,
     READ,
+    SHARE_FETCH,
     TXN_OFFSET_COMMIT,
     WRITE,
     AddsOffsets,
@@ -26,6 +27,7 @@ from prove.coordination import (
     OfProducer,
     SharesState,
     Syncs,
+    UsesShareSession,
     WritesMarkers,
 )
 from prove.history import Release, since
@@ -59,6 +61,8 @@ def request_and_response(event: Exchange, release: Release) -> tuple[Json, Json]
             return _commits(event, release)
         case SharesState():
             return _shares_state(event)
+        case UsesShareSession():
+            return _uses_share_session(event)
         case _:
             raise TypeError(event)
 
@@ -216,3 +220,12 @@ def _shares_state(event: SharesState) -> tuple[Json, Json]:
     topic = {"topicId": event.topic_id}
     request = {"groupId": event.group_id, "topics": [topic | {"partitions": [asked]}]}
     return request, {"results": [topic | {"partitions": [answered]}]}
+
+
+def _uses_share_session(event: UsesShareSession) -> tuple[Json, Json]:
+    request: Json = {"groupId": event.group_id, "memberId": event.member_id, "shareSessionEpoch": event.session_epoch}
+    response: Json = _coded(event) | {"errorMessage": None, "responses": [], "nodeEndpoints": []}
+    if event.api == SHARE_FETCH:
+        request |= {"maxWaitMs": 500, "minBytes": 1, "maxBytes": 52428800, "maxRecords": 500, "batchSize": 500}
+        response["acquisitionLockTimeoutMs"] = 0 if event.error_code else 30000
+    return request | {"topics": []} | ({"forgottenTopicsData": []} if event.api == SHARE_FETCH else {}), response

@@ -30,7 +30,9 @@ from prove.history import (
     LogStartRaised,
     LogTruncated,
     MetadataAnswer,
+    OffsetCheckpoint,
     PartitionCreated,
+    PartitionMetadata,
     ProcessStarts,
     Produced,
     Query,
@@ -197,6 +199,13 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
             for text in ("0", str(event.count)) if event.number == 0 else ():
                 yield Line(file, event.at, text)
             yield Line(file, event.at, f"{event.epoch} {event.offset}", event.id)
+        case OffsetCheckpoint():
+            entries = [f"{topic} {partition} {offset}" for topic, partition, offset in event.high_watermarks]
+            for text in ("0", str(len(entries)), *entries):
+                yield Line("replication-offset-checkpoint", event.at, text)
+        case PartitionMetadata():
+            for text in ("version: 0", f"topic_id: {event.topic_id}"):
+                yield Line(f"{event.folder}/partition.metadata", event.at, text)
         case LiveBrokersLine():
             text = f"[Controller id={event.node}] {live_brokers(event)}"
             yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)

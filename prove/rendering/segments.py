@@ -9,14 +9,11 @@ import google_crc32c
 
 from prove.history import BatchRun
 
-MOST_RECORDS = 9
-
 
 def batches(event: BatchRun) -> Iterator[bytes]:
     """The batches of a run."""
-    for base in range(event.base, event.last + 1, MOST_RECORDS):
-        count = min(MOST_RECORDS, event.last + 1 - base)
-        checked = pack(">hiqqqhii", 0, count - 1, 1_770_000_000_000, 1_770_000_000_000, -1, -1, -1, count) + bytes(
-            8 * count
-        )
+    for base in range(event.base, event.last + 1, event.batch_records):
+        count = min(event.batch_records, event.last + 1 - base)
+        checked = pack(">hiqqqhii", 0, count - 1, 1_770_000_000_000, 1_770_000_000_000, -1, -1, -1, count)
+        checked += pack(">q", event.content) * count
         yield pack(">qiiBI", base, len(checked) + 9, event.epoch, 2, google_crc32c.value(checked)) + checked

@@ -14,7 +14,9 @@ from typing import Final
 
 from prove.coordination import DELETE, INITIALIZE, READ, WRITE, SharesState
 from prove.history import SHARE_GROUPS, History, Release
-from prove.simulators.coordinator_cluster import CoordinatorCluster
+from prove.simulators import share_sessions
+from prove.simulators.coordinator_cluster import NODES, CoordinatorCluster
+from prove.simulators.share_sessions import ShareSessions
 
 TOPIC: Final = "__share_group_state"
 TOPIC_ID: Final = "sharedAAAAAAAAAAAAAAAA"
@@ -216,4 +218,16 @@ class ShareCluster(CoordinatorCluster):
 
 def simulate(name: str, release: Release, choices: Random, steps: int, *, faulty: bool) -> History:
     """A history of a cluster with share groups. faulty: breaches are planted."""
-    return ShareCluster(name, release, choices, faulty, chances=FAULTS).run(steps)
+    cluster = ShareCluster(name, release, choices, faulty, chances=FAULTS)
+    history = cluster.run(steps)
+    missing = choices.choice((0, 0, 0.05))
+    clocks = {node: cluster.clock(node) for node in NODES}
+    sessions = ShareSessions(choices, clocks, faulty and cluster.chance(0.3), one_connection=missing > 0)
+    first = max((event.id for event in history.events), default=0) + 1
+    for number, event in enumerate(sessions.run(4 * steps), first):
+        event.id = number
+        if choices.random() >= missing:
+            history.events.append(event)
+    if sessions.breaches:
+        history.faults.append(share_sessions.FAULT)
+    return history

@@ -28,9 +28,12 @@ from prove.simulators import (
     quorum_incidents,
     raft_quorum,
     recreated_topics,
+    replica_logs,
     replicating_cluster,
     share_coordinators,
+    share_sessions,
     stray_replicas,
+    tiered_topics,
     transactions,
     zookeeper_controller,
     zookeeper_data_plane,
@@ -47,7 +50,25 @@ pytestmark = pytest.mark.minutes
 
 HISTORIES = (
     *range(900_001, 900_049),
-    *(100036, 100037, 100048, 100053, 100062, 100071, 100105, 100162, 100232, 100292, 100831, 101478, 104651),
+    *(
+        100036,
+        100037,
+        100048,
+        100053,
+        100062,
+        100071,
+        100105,
+        100162,
+        100232,
+        100292,
+        100831,
+        101478,
+        104651,
+        900053,
+        900081,
+        900109,
+        900158,
+    ),
 )  # the last ones have subjects of rules that seldom have any
 STEPS = 12
 BREACHES = {"violation", "exposed"}
@@ -165,6 +186,7 @@ FOUND_BY = {
     "older leader reads or writes a share group's state": {"SH-01"},
     "older state epoch is accepted": {"SH-02"},
     "older state epoch is returned": {"SH-02"},
+    "share session epoch out of order is accepted": {"SH-03"},
     "dead replica accepted": {"IS-05"},
     "older epoch behind a newer one": {"EP-09"},
     "epoch missing from the checkpoint": {"EP-08"},
@@ -174,6 +196,9 @@ FOUND_BY = {
     "older entry is kept beside a newer one": {"EP-04"},
     "assignment below the latest entry": {"EP-04"},
     "checkpoint out of order": {"EP-04"},
+    "a replica has other bytes": {"EP-07"},
+    "an older epoch's records remain": {"EP-07"},
+    "consumer is sent to tiered storage": {"LS-04"},
 }
 """Planted breach -> the rules of which at least one reports it."""
 WITHOUT_RECORDS = {
@@ -212,9 +237,11 @@ PLANTED: dict[str, tuple[ModuleType, tuple[str, ...], set[str]]] = {
     ),
     "producers": (producers, tuple(transactions.FAULTS), set()),
     "groups": (group_members, tuple(group_members.FAULTS), set()),
-    "share groups": (share_coordinators, tuple(share_coordinators.FAULTS), set()),
+    "share groups": (share_coordinators, (*share_coordinators.FAULTS, share_sessions.FAULT), set()),
     "stray replicas": (stray_replicas, stray_replicas.FAULTS, set()),
     "logs on disk": (logs_on_disk, logs_on_disk.FAULTS, set()),
+    "replicas' logs": (replica_logs, replica_logs.FAULTS, set()),
+    "tiered topics": (tiered_topics, (tiered_topics.FAULT,), set()),
     "epoch caches": (epoch_caches, epoch_caches.FAULTS, set()),
     "recreated topics": (recreated_topics, (), {"CO-06", "TI-08", "TI-09"}),
     "ISR at a ZooKeeper controller": (zookeeper_controller, zookeeper_controller.FAULTS, set()),

@@ -40,7 +40,8 @@ def replica_logs(events: DataFrame) -> DataFrame:
                                     node's, null if the node has no leader-epoch-checkpoint
       truncated_since               a copy's leader-epoch-checkpoint has a later epoch at the offset or below: the log was truncated
                                     after it was copied, and before the checkpoint was
-      unclean                       an election after the lower of the epochs, up to the higher one, was unclean; null: unknown
+      unclean                       an election was unclean after which the records of one copy are not those of the other, see
+                                    `_with_election`; null: unknown
     """
     logs = _most_direct(log_segments(events))
     copies = _with_bounds(_copies(logs), events)
@@ -87,13 +88,28 @@ def _high_watermarks(events: DataFrame) -> DataFrame:
 
 
 def _copies(logs: DataFrame) -> DataFrame:
-    """One row per copy: first offset, end offset, topic_id, compacted, and the place of its first batches."""
-    return logs.groupBy(*COPY, "is_raw", "log_dir").agg(
-        F.min("batch_base_offset").alias("first"),
-        (F.max("batch_last_offset") + 1).alias("end"),
+    """One row per copy: first offset, end offset, topic_id, leader_epochs (of its batches), compacted, place of its first batches.
+
+    A segment that does not begin where the one before it ends shows compaction, too: the log cleaner removed batches at its boundary.
+    """
+    first, end = F.min("batch_base_offset"), F.max("batch_last_offset") + 1
+    of_file = logs.groupBy(*COPY, "is_raw", "log_dir", "file").agg(
+        first.alias("first"),
+        end.alias("end"),
         F.max("compacted").alias("compacted"),
         F.min("topic_id").alias("topic_id"),
-        F.min(F.struct("batch_base_offset", "own_ref"))["own_ref"].alias("ref"),
+        F.collect_set("leader_epoch").alias("leader_epochs"),
+        F.min(F.struct("batch_base_offset", "own_ref")).alias("begin"),
+    )
+    return of_file.groupBy(*COPY, "is_raw", "log_dir").agg(
+        F.min("first").alias("first"),
+        F.max("end").alias("end"),
+        (F.max("compacted") | (F.sum(F.col("end") - F.col("first")) < F.max("end") - F.min("first"))).alias(
+            "compacted"
+        ),
+        F.min("topic_id").alias("topic_id"),
+        F.array_distinct(F.flatten(F.collect_list("leader_epochs"))).alias("leader_epochs"),
+        F.min("begin")["own_ref"].alias("ref"),
     )
 
 
@@ -243,14 +259,27 @@ def _has_later_epoch(side: str) -> Column:
 
 
 def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds unclean: of the elections between the two leader epochs."""
+    """Adds unclean: of the elections after the lower of the two leader epochs.
+
+    Of the committed records of two copies, an unclean election gave up one. Either it led to the batch of the higher epoch, or it came
+    later and elected the broker of the lower epoch, whose next batches then are of that election's epoch or a later one. If the copy
+    has no later batches, any later election may be the one.
+    """
     low, high = F.least("one_epoch", "other_epoch"), F.greatest("one_epoch", "other_epoch")
     keyed = pairs.withColumn("topic_key", F.coalesce("topic_id", key_of_name(F.col("topic"))))
     epochs = epoch_starts(events).select("cluster", "topic_key", "partition", "epochs")
     keyed = keyed.join(epochs, ["cluster", "topic_key", "partition"], "left")
-    between = F.filter("epochs", lambda e: (e["leader_epoch"] > low) & (e["leader_epoch"] <= high))
+    of_lower = F.when(F.col("one_epoch") < F.col("other_epoch"), F.col("one_leader_epochs")).otherwise(
+        F.col("other_leader_epochs")
+    )
+    following = F.array_min(F.filter(of_lower, lambda epoch: epoch > low))
+    until = F.when(following.isNotNull(), F.greatest(high, following))
+    later = F.filter("epochs", lambda e: e["leader_epoch"] > low)
+    between = F.filter(later, lambda e: F.coalesce(e["leader_epoch"] <= until, F.lit(True)))
     led = F.filter(between, lambda e: F.coalesce(e["leader"], F.lit(0)) >= 0)
     unclean = F.exists(led, lambda e: e["election"] == UNCLEAN)
-    clean = (F.size(between) == high - low) & F.forall(led, lambda e: e["election"] == "clean")
+    last = F.greatest(until, high, F.array_max(between["leader_epoch"]))
+    clean = (F.size(between) == last - low) & F.forall(led, lambda e: e["election"] == "clean")
     known = F.when(low == high, F.lit(False)).when(unclean, F.lit(True)).when(clean, F.lit(False))
-    return keyed.withColumn("unclean", known).drop("epochs", "topic_key")
+    dropped = ("epochs", "topic_key", *(f"{side}_leader_epochs" for side in _SIDES))
+    return keyed.withColumn("unclean", known).drop(*dropped)

@@ -66,14 +66,18 @@ def share_sessions(events: DataFrame) -> DataFrame:
 
 
 def _with_previous(rows: DataFrame) -> DataFrame:
-    """Adds previous, the last request of the connection that may have changed the session, and number, the member's requests so far."""
+    """Adds previous, the last request of the connection that may have changed the session.
+
+    And number, the member's requests so far, and number_on_connection, those of them on the connection.
+    """
     so_far = Window.partitionBy(*_MEMBER).orderBy("at")
+    on_connection = Window.partitionBy(*_MEMBER, "connection").orderBy("at")
+    numbers = {"number": F.row_number().over(so_far), "number_on_connection": F.row_number().over(on_connection)}
     changes = ~F.coalesce(F.col("request_error_code").isin(*REFUSED), F.lit(False))
-    request = F.struct(*PLACE_OF_NODE, "session_epoch", "correlation_id", "request_error_code", "number")
-    earlier = Window.partitionBy(*_MEMBER, "connection").orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
-    return rows.withColumn("number", F.row_number().over(so_far)).withColumn(
-        "previous", F.last(F.when(changes, request), ignorenulls=True).over(earlier)
-    )
+    request = F.struct(*PLACE_OF_NODE, "session_epoch", "correlation_id", "request_error_code", *numbers)
+    earlier = on_connection.rowsBetween(Window.unboundedPreceding, -1)
+    previous = F.last(F.when(changes, request), ignorenulls=True).over(earlier)
+    return rows.withColumns(numbers).withColumn("previous", previous)
 
 
 def _with_order(rows: DataFrame) -> DataFrame:
@@ -82,7 +86,12 @@ def _with_order(rows: DataFrame) -> DataFrame:
     known = F.col("previous.request_error_code") == Errors.NONE
     following = F.when(before == _HIGHEST_EPOCH, F.lit(1)).when(before > FINAL_EPOCH, before + 1).otherwise(F.lit(-1))
     requests = F.col("correlation_id") - F.col("previous.correlation_id")
-    adjoining = requests == F.col("number") - F.col("previous.number")
+    adjoining = F.lit(True)
+    for number in (
+        "number",
+        "number_on_connection",
+    ):  # none is missing on the connection, and none lies between on another one
+        adjoining &= requests == F.col(number) - F.col(f"previous.{number}")
     accepted = F.col("request_error_code") == Errors.NONE
     order = (
         F.when(~accepted, F.lit(None).cast("string"))

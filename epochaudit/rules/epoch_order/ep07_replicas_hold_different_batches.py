@@ -39,9 +39,9 @@ class ReplicasHoldDifferentBatches(Rule):
     may be older than the log, so such a difference is unverifiable. The log cleaner rewrites batches on each replica
     separately: if either copy shows traces of that, only leader epochs are compared. Batches of one leader epoch in the
     middle of a log are compared 2048 offsets at a time; if one log ends within such a range, that rest is not compared.
-    Different batches after an unclean election are exposed, because such an election discards committed records of the
-    former leader. Folders of replicas that are deleted, moved or stray are ignored, and so are copies of two topics of one
-    name, distinguished by their ids.
+    Different batches after an unclean election are exposed, because such an election discards committed records: those of
+    the former leader, or, if it elects a broker that had led before, all that were written since. Folders of replicas that
+    are deleted, moved or stray are ignored, and so are copies of two topics of one name, distinguished by their ids.
 
     ## What to do
     Before the next change of leader, copy the partition's folder from both brokers: each may hold the only copy of a
@@ -98,11 +98,14 @@ class ReplicasHoldDifferentBatches(Rule):
             ),
             exposed(
                 col("unclean"),
-                because=(*self.because, "an unclean election between these leader epochs gave up committed records"),
+                because=(
+                    *self.because,
+                    "an unclean election after the lower of these leader epochs gave up committed records",
+                ),
             ),
             exposed(
                 col("unclean").isNull(),
-                "whether the elections between these leader epochs were clean is not in the evidence",
+                "whether the elections after the lower of these leader epochs were clean is not in the evidence",
             ),
             otherwise=violation(),
         )
