@@ -54,7 +54,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "|was copied from|was refused in the end|not certain|clocks cannot|clock relates|state no broker epoch|states who"
         "|restarted since|started anew|below metadata.version|of a type or version|at another coordinator|evidence ends"
         "|a follower or a consumer asked|on another disk|between log directories|between the copies"
-        "|segments were copied|beside the segment|another coordinator was asked|another broker led",
+        "|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
     ),
     (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer was told"),
     (

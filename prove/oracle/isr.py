@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prove.history import (
+    UPDATE_METADATA,
     AlterPartition,
     Control,
+    Decision,
     Elected,
     Event,
     History,
@@ -20,6 +22,7 @@ from prove.history import (
     Query,
     Record,
     Start,
+    State,
     since,
 )
 from prove.oracle.metadata_image import MADE, Image, asked, changes, images, is_active, of_change, records
@@ -341,13 +344,38 @@ def is05(history: History) -> Judged:
             verdict = FENCED if doubtful else UNVERIFIABLE
         elif views[0].live is None:
             verdict = UNVERIFIABLE
-        elif request.partition_epoch_after <= request.partition_epoch:
+        elif request.partition_epoch_after != request.partition_epoch + 1:
             verdict = PASS
         elif dead:
-            verdict = _accepted_dead(history, request)
+            verdict = UNVERIFIABLE if _held_before(history, request) else _accepted_dead(history, request)
         else:
             verdict = UNVERIFIABLE if doubtful else PASS
         yield verdict, at(request, None, request.partition)
+
+
+def _held_before(history: History, request: AlterPartition) -> bool:
+    """The controller had stated the state of its answer before, or had sent it to its own broker."""
+    after = request.partition, request.leader_epoch_after, request.partition_epoch_after
+    return after in _stated_before(history, request)
+
+
+def _stated_before(history: History, request: AlterPartition) -> Iterator[tuple[int, int, int]]:
+    """(partition, leader epoch, partition epoch) of the states in the controller's lines up to the answer to a request."""
+    for event in history.of(request.node):
+        if event.at > request.at:
+            continue
+        if isinstance(event, Decision) and event.state is not None:
+            yield event.state.partition, event.state.leader_epoch, event.state.partition_epoch
+        elif isinstance(event, Control) and event.api == UPDATE_METADATA:
+            for one in event.partitions:
+                if isinstance(one, State):
+                    yield one.partition, one.leader_epoch, one.partition_epoch
+        elif isinstance(event, AlterPartition) and (event.at, event.id) < (request.at, request.id) and _accepted(event):
+            yield event.partition, event.leader_epoch_after, event.partition_epoch_after
+
+
+def _accepted(request: AlterPartition) -> bool:
+    return not request.error_code and not request.partition_error
 
 
 def _accepted_dead(history: History, request: AlterPartition) -> str:

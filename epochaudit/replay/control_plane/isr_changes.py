@@ -99,6 +99,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
       ineligible_members   members that were ineligible at some such position, for any reason; ineligible_ref the record of the
                            first
       dead_*               (ZooKeeper) as in `live_brokers`
+      held_before          (ZooKeeper) the node had logged, answered or been sent the state of its answer before: nothing may have
+                           changed
       sender_release       Kafka release of the requesting leader as a number (3003000 for 3.3.0)
       sender_lines_recorded  that leader's lines about ISR changes are recorded
       isr_reset_recorded   one of them withdraws an ISR in this leader epoch after error code 107 or 55
@@ -114,6 +116,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
         .join(_states_by_partition(events), ["cluster", "identity", "partition"], "left")
         .transform(_timed)
         .transform(_with_candidate_states)
+        .transform(_with_held_before, events)
         .join(F.broadcast(_shutdown_requests(events)), ["cluster", "node"], "left")
         .transform(_with_members)
         .transform(_at_the_sender)
@@ -208,6 +211,31 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             & (~F.col("topic_known") | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))),
         }
     )
+
+
+def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds held_before.
+
+    A ZooKeeper controller answers a request for the ISR that it has, in an older partition epoch, too, and checks no member
+    (LeaderAndIsr.equalsAllowStalePartitionEpoch): a leader sends again what it got no answer to.
+    """
+    answer = ("response_leader_epoch", "response_partition_epoch")
+    of_answer = Window.partitionBy("cluster", "node", "identity", "partition", *answer, F.col("code") == Errors.NONE)
+    answered_before = F.row_number().over(of_answer.orderBy("time_ms", "file_order", "byte_offset")) > 1
+
+    def logged(state: Column) -> Column:
+        same = F.lit(True)
+        for name in answer:
+            same &= state[name.removeprefix("response_")] == F.col(name)
+        return same & (state["node"] == F.col("node")) & (state["time_ms"] <= F.col("time_ms"))
+
+    of_partition = [F.col(name.removeprefix("response_")).alias(name) for name in answer]
+    sent = of_types(events, "UPDATE_METADATA").where(F.col("partition").isNotNull())
+    sent = sent.groupBy("cluster", "node", "topic", "partition", *of_partition).agg(F.min("time_ms").alias("sent_ms"))
+    rows = rows.join(sent, ["cluster", "node", "topic", "partition", *answer], "left")
+    logged_before = F.coalesce(F.exists("states", logged), F.lit(False))
+    held_before = answered_before | logged_before | (F.col("sent_ms") <= F.col("time_ms"))
+    return rows.withColumn("held_before", F.col("zookeeper") & F.coalesce(held_before, F.lit(False))).drop("sent_ms")
 
 
 def _superseded_here() -> Column:

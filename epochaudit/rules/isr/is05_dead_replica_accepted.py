@@ -41,7 +41,8 @@ class DeadReplicaAccepted(Rule):
     and those about brokers shutting down.
 
     ## What is allowed
-    A request for the controller's current state is answered 0 before the members are checked, even if one has just died. A
+    A request for the controller's current state is answered 0 before the members are checked, even if one has just died, and
+    even if the request, which a leader sends again, has an older partition epoch. A change adds one to the request's. A
     broker that came or left during the request is unverifiable. The controller ignores the request's broker epochs.
     Controllers before 3.3 do not check: exposed.
 
@@ -72,7 +73,7 @@ class DeadReplicaAccepted(Rule):
         return col("zookeeper") & (col("request_error_code") == Errors.NONE) & reached & (F.size("isr") > 0)
 
     def verdict(self) -> tuple[Branch, ...]:
-        dead, unchanged = F.size("dead_members") > 0, col("response_partition_epoch") <= col("partition_epoch")
+        dead, unchanged = F.size("dead_members") > 0, col("response_partition_epoch") != col("partition_epoch") + 1
         refusal = "error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2) for ISR {isr} with dead or leaving {dead_members}"
         accepted = "answered {error_code}, with dead or leaving {dead_members} in the ISR"
         held = "by its own log, controller {node} held brokers {dead_members} for dead or shutting down"
@@ -102,6 +103,10 @@ class DeadReplicaAccepted(Rule):
                 unchanged,
                 expected="the controller already has ISR {isr}, or checks its members",
                 observed="answered {error_code}, and the partition epoch stays {response_partition_epoch}",
+            ),
+            unverifiable(
+                dead & col("held_before"),
+                "the controller may have had this ISR before, and then checks no member: the request was sent again",
             ),
             exposed(
                 dead & ~col("checks_eligibility"),
