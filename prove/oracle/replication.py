@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import FETCH, Control, Event, History, ProcessStarts, Query, Start, Started
+from prove.history import FETCH, Control, Event, History, LogStartRaised, ProcessStarts, Query, Start, Started
 
 PartitionEpoch = tuple[int, int]
 """(partition, leader epoch)."""
@@ -75,3 +75,13 @@ def starts(history: History) -> dict[PartitionEpoch, int]:
 def answered_fetches(history: History) -> Iterator[Served]:
     """Fetches that were answered without an error."""
     return (one for one in served(history, FETCH) if one.query.error_code == 0)
+
+
+def log_starts(history: History, answer: Query) -> Iterator[tuple[int, int]]:
+    """(event, log start offset) of each that the broker of an answer states of its partition, in lines and Fetch answers."""
+    for one in answered_fetches(history):
+        if (one.query.node, one.query.partition) == (answer.node, answer.partition):
+            yield one.query.id, one.query.log_start_offset
+    for event in history.of(answer.node):
+        if isinstance(event, LogStartRaised) and event.partition == answer.partition:
+            yield event.id, event.offset

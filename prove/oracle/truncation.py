@@ -9,7 +9,7 @@ from prove.history import FETCH, NO_LEADER, HighWatermarkLowered, History, LogTr
 from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
-from prove.oracle.replication import answered_fetches, served, started, starts, starts_of
+from prove.oracle.replication import answered_fetches, log_starts, served, started, starts, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 _Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
@@ -48,7 +48,9 @@ def tr04(history: History) -> Judged:
         nothing = epoch == query.epoch and end >= query.offset
         late = epoch < start.leader_epoch and end > max(start.offset, query.log_start_offset)
         # a leader without records of the epoch or an older one answers the start of its log
-        without = epoch == query.epoch and end <= query.log_start_offset
+        without = epoch == query.epoch and (
+            end <= query.log_start_offset or end in [start for _, start in log_starts(history, query)]
+        )
         early = end < begun.get((query.partition, epoch), 0) and not without
         wrong = epoch > query.epoch or nothing or late or early
         yield (VIOLATION if wrong else PASS), (query.id, None, query.partition)

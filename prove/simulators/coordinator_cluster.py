@@ -101,6 +101,13 @@ class CoordinatorCluster(QuorumCluster):
                 self._log(late)
         return event
 
+    def log_slow_answers(self) -> None:
+        """The rest of the slow answers are logged: the evidence ends after them."""
+        for due, late in sorted(self.slow, key=lambda one: one[0]):
+            self.now = max(self.now, due)
+            self._log(late)
+        self.slow.clear()
+
     def _log(self, event: Exchange) -> None:
         if event.node == CONTROLLER or self.nodes[event.node].up:
             event.id, event.at = self._next(), self.clock(event.node)

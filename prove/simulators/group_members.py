@@ -346,6 +346,7 @@ class GroupMemberCluster(GroupCluster):
             step()
             self.pass_time(*self.choices.choice(((10, 90), (10, 900), (1100, 2500), (1500, 4000))))
         self.end_history()
+        self.log_slow_answers()
         return self.history
 
 

@@ -224,6 +224,7 @@ class ProducerCluster(TransactionCluster):
             self.pass_time(*self.choices.choice(((10, 90), (10, 900), (1100, 2500), (1500, 4000))))
         self.complete()
         self.end_history()
+        self.log_slow_answers()
         return self.history
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 class Log:
     """A replica's log on disk. start: the log start offset. records: the leader epoch of each, also of deleted ones.
 
+    base: where its first segment begins: no older checkpoint of the log start offset counts (LogLoader).
+
     epochs: (leader epoch, start offset) of its epoch cache.
     """
 
@@ -17,6 +19,7 @@ class Log:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     high_watermark: int = 0
     start: int = 0
+    base: int = 0
 
     @property
     def end(self) -> int:
@@ -44,6 +47,7 @@ class Log:
         self.epochs = [entry for entry in self.epochs if entry[1] < end]
         self.high_watermark = min(self.high_watermark, end)
         self.start = min(self.start, end)
+        self.base = min(self.base, self.start)
 
     def raise_start(self, offset: int) -> None:
         """UnifiedLog.maybeIncrementLogStartOffset, LeaderEpochFileCache.truncateFromStart."""
@@ -55,7 +59,7 @@ class Log:
     def begin_at(self, leader: Log) -> None:
         """UnifiedLog.truncateFullyAndStartAt: an empty log that starts where the leader's does."""
         self.records, self.epochs = leader.records[: leader.start], []
-        self.start = self.high_watermark = leader.start
+        self.base = self.start = self.high_watermark = leader.start
 
     @property
     def epoch_of_start(self) -> int:

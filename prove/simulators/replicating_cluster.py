@@ -77,10 +77,12 @@ POSSIBLE_FAULTS: Final = 6
 """Of so many faults a history may have some: else the frequent ones would leave no room for the rare ones."""
 
 
+@dataclass
 class Held:
     """What a broker holds in memory of a partition.
 
-    ends, starts: as its leader, the log end and the log start offset of each follower that has fetched.
+    ends, starts, incarnations: as its leader, the log end and the log start offset of each follower that has fetched, and the broker
+    epoch of the incarnation that did.
     """
 
     leader_epoch: int = -1
@@ -91,6 +93,7 @@ class Held:
     start: int = 0
     ends: dict[int, int] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=dict)
+    incarnations: dict[int, int] = field(default_factory=dict)
     fenced: bool = False
 
 
@@ -158,8 +161,8 @@ class ReplicatingCluster(QuorumCluster):
     def recover(self, node: Node) -> None:
         """A replica begins with the high watermark and the log start offset of its checkpoints, which are older at times."""
         for log in node.logs.values():
-            if log.start and self.choices.random() < 0.25:
-                log.start = self.choices.randint(0, log.start)
+            if log.start > log.base and self.choices.random() < 0.25:
+                log.start = self.choices.randint(log.base, log.start)
             if self.choices.random() < 0.25:
                 log.high_watermark = self.choices.randint(log.start, log.high_watermark)
 
@@ -213,7 +216,7 @@ class ReplicatingCluster(QuorumCluster):
                 partition.partition_epoch, log.end, log.high_watermark, isr, held.leader_epoch, held.leader,
             )  # fmt: skip
             self.log(Started(self._next(), node.id, self.clock(node.id), start=start))
-            held.start, held.ends, held.starts, held.fenced = log.end, {}, {}, False
+            held.start, held.ends, held.starts, held.incarnations, held.fenced = log.end, {}, {}, {}, False
             if leads:
                 log.assign(partition.leader_epoch, log.end)
         held.leader_epoch, held.partition_epoch = partition.leader_epoch, partition.partition_epoch
@@ -332,6 +335,8 @@ class ReplicatingCluster(QuorumCluster):
             return
         query.records_size = 70 * (log.end - query.offset)
         held.ends[query.replica_id], held.starts[query.replica_id] = query.offset, query.replica_log_start
+        registration = self.registrations.get(query.replica_id)
+        held.incarnations[query.replica_id] = registration.broker_epoch if registration else -1
         members = [member for member in held.isr if member != leader.id]
         if query.replica_id in members and query.offset < log.end and self.takes("high watermark ahead of the ISR"):
             log.high_watermark = query.high_watermark = log.end
@@ -463,6 +468,7 @@ class ReplicatingCluster(QuorumCluster):
                 continue
             end = held.ends.get(member, -1)
             joins = end >= log.high_watermark and end >= held.start
+            joins = joins and held.incarnations.get(member) == registration.broker_epoch
             if not joins and 0 <= end < held.start and self.takes("joins below the epoch's start"):
                 joins = True
             if joins:

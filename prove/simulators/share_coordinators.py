@@ -213,6 +213,7 @@ class ShareCluster(CoordinatorCluster):
             self.choices.choices((self.act, self.disturb), (20, 1.5))[0]()
             self.pass_time(*self.choices.choice(((10, 90), (10, 900), (1100, 2500), (1500, 4000))))
         self.end_history()
+        self.log_slow_answers()
         return self.history
 
 

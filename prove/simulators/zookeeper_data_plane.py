@@ -145,7 +145,7 @@ class ZooKeeperDataPlane(DataPlaneCluster):
             leads, partition.topic, partition.number, partition.topic_id, partition.leader, partition.leader_epoch,
             partition.partition_epoch, log.end, log.high_watermark, tuple(partition.isr), held.leader_epoch, held.leader,
         )  # fmt: skip
-        held.start, held.ends, held.starts, held.fenced = log.end, {}, {}, False
+        held.start, held.ends, held.starts, held.incarnations, held.fenced = log.end, {}, {}, {}, False
         held.leader_epoch, held.partition_epoch = partition.leader_epoch, partition.partition_epoch
         held.leader, held.isr, held.replicas = partition.leader, tuple(partition.isr), tuple(partition.replicas)
         if leads:

@@ -59,9 +59,9 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
       latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
                        request came; latest_behind_after: and one below it, for a request that came after the answer; witness_ref
-    and of OffsetForLeaderEpoch, by the log start offsets that the broker stated
+    and, by the log start offsets that the broker stated
       log_start_reached  one of them is `offset`
-      log_start_after    the lowest that its process stated after the answer; log_start_ref
+      log_start_after    of OffsetForLeaderEpoch: the lowest that its process stated after the answer; log_start_ref
     """
     rows = of_types(events, *QUERIES).where(
         asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
@@ -133,7 +133,7 @@ def _latest_offsets(served: DataFrame) -> DataFrame:
 
 
 def _log_starts(events: DataFrame) -> DataFrame:
-    """One row per (cluster, node, topic_key, partition) with an OffsetForLeaderEpoch. log_starts: log start offsets of the node.
+    """One row per (cluster, node, topic_key, partition) that was asked for an epoch's end. log_starts: log start offsets of the node.
 
     Fetches are not shuffled: those of other partitions are dropped where they are read, the others are aggregated. Fetch 13+ names a
     topic by its id alone; OffsetForLeaderEpoch and log lines name it alone.
@@ -144,7 +144,10 @@ def _log_starts(events: DataFrame) -> DataFrame:
     ids = topic_incarnations(events).select("cluster", F.col("known_topic").alias("topic"), "topic_key")
     keys = asked.join(F.broadcast(ids), ["cluster", "topic"]).drop("topic")
     keys = keys.unionByName(asked.withColumn("topic_key", key_of_name(F.col("topic"))).drop("topic"))
-    keys = F.broadcast(keys.distinct())
+    diverging = of_types(events, BY_FETCH).where(F.col("diverging_end_offset") >= 0)
+    diverging = diverging.select("cluster", "node", "topic", "topic_id", "partition").distinct()
+    diverging = with_identity(diverging, topic_incarnations(events)).withColumn("topic_key", F.explode(topic_keys()))
+    keys = F.broadcast(keys.unionByName(diverging.select(*keys.columns)).distinct())
     answers = of_types(events, BY_FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
     answers = answers.withColumns({"topic_key": topic_key(), "ref": ref()}).join(keys, of_replica)
     answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
@@ -164,7 +167,8 @@ def _log_starts(events: DataFrame) -> DataFrame:
 def _with_log_start(rows: DataFrame) -> DataFrame:
     """Adds log_start_reached, log_start_after and log_start_ref. Needs: log_starts, process_starts."""
     asks_epoch = F.col("event_type") == BY_EPOCH
-    # Spark interprets lambdas, which is slow: only for OffsetForLeaderEpoch
+    ends = asks_epoch | ((F.col("event_type") == BY_FETCH) & (F.col("offset") >= 0))
+    # Spark interprets lambdas, which is slow: only for answers with the end of an epoch
     # a process that starts again may begin with an older checkpoint of its log start offset
 
     def starts_again(until_ms: Column) -> Column:
@@ -175,7 +179,7 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
     reached = F.exists("log_starts", lambda s: s["log_start_offset"] == F.col("offset"))
     return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
         {
-            "log_start_reached": F.coalesce(F.when(asks_epoch, reached), F.lit(False)),
+            "log_start_reached": F.coalesce(F.when(ends, reached), F.lit(False)),
             "log_start_after": F.col("later.log_start_offset"),
             "log_start_ref": F.col("later.ref"),
         }

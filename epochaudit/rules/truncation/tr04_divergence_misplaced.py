@@ -42,9 +42,9 @@ class DivergenceMisplaced(Rule):
     ## What is allowed
     A divergence that ends at the fetch offset or beyond, if its epoch is below the stated one: the new leader does not know
     an epoch without records, and the follower only removes it from its cache. This is routine after elections in quick
-    succession. An end at the start of the leader's log, if it is answered for the stated epoch itself: the leader has no
-    record of that epoch or an older one. The start of an epoch between the two is no bound, as in OE-03. Brokers that serve
-    as followers are not judged.
+    succession. An end at a start of the leader's log, if it is answered for the stated epoch itself: the leader has no
+    record of that epoch or an older one. A restart may have brought back an older log start offset since. The start of an
+    epoch between the two is no bound, as in OE-03. Brokers that serve as followers are not judged.
 
     ## What to do
     Keep all replicas running until the follower has caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of its
@@ -82,7 +82,8 @@ class DivergenceMisplaced(Rule):
         asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))
         own = col("judged_epoch")
         # LeaderEpochFileCache.endOffsetFor: below its first entry, any epoch ends where that entry starts, which is the log's start
-        without = (answered == asked) & F.coalesce(end <= col("log_start_offset"), F.lit(False))
+        begins = F.coalesce(end <= col("log_start_offset"), F.lit(False)) | col("log_start_reached")
+        without = (answered == asked) & begins
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
