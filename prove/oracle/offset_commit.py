@@ -74,7 +74,7 @@ def co03(history: History) -> Judged:
         newer, offset = max(before)
         start = begun.get((partition, newer))
         unclean = any(
-            one.partition == partition and epoch < one.leader_epoch <= newer and one.leader != NO_LEADER
+            one.partition == partition and epoch < one.leader_epoch and one.leader != NO_LEADER
             and one.election != CLEAN
             for one in lineage
         )  # fmt: skip

@@ -8,10 +8,12 @@ from random import Random
 from types import ModuleType
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from prove import healthy
 from prove.comparison import compare, compared, oracle_verdicts
 from prove.histories import RELEASES, history_of, simulated
 from prove.history import History
@@ -324,3 +326,22 @@ def test_a_seed_gives_the_same_files(tmp_path: Path) -> None:
     assert places[0] == places[1]
     files = [sorted(path for path in (tmp_path / name).rglob("*") if path.is_file()) for name in ("a", "b")]
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_healthy_histories_are_counted_and_have_no_violation() -> None:
+    result = CliRunner().invoke(healthy.main, ["tiered topics", "logs of replicas", "--histories", "20"])
+    assert result.exit_code == 0, result.output
+    kinds = [line.split(":")[0] for line in result.output.splitlines()]
+    assert kinds == ["tiered topics", "logs of replicas"]
+    assert CliRunner().invoke(healthy.main, ["untiered topics"]).exit_code == 2
+
+
+def test_a_violation_in_a_healthy_history_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(kind: str, seed: int, most_steps: int) -> History:
+        release = RELEASES["tiered topics 3.9.1"]
+        return tiered_topics.simulate(f"broken-{seed}", release, Random(seed), most_steps, faulty=True)  # noqa: S311
+
+    monkeypatch.setattr(healthy, "healthy", broken)
+    result = CliRunner().invoke(healthy.main, ["tiered topics", "--histories", "3"])
+    assert result.exit_code == 1
+    assert "LS-04 violation" in result.output

@@ -44,7 +44,8 @@ def commits(events: DataFrame) -> DataFrame:
       answered_epoch_start_recorded   the leader's line that starts answered_epoch is recorded
       newer_epoch, newer_offset, newer_ref   an earlier commit at the same coordinator, of a lower offset in a newer leader epoch;
                               null: none; newer_start, newer_start_ref: the start of that epoch
-      election_uncertain      an election after the committed leader epoch, up to newer_epoch, is unclean or unknown
+      election_uncertain      an election after the committed leader epoch is unclean or unknown: one after newer_epoch can restore the
+                              older history, too
     """
     entries = (
         _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY, "first", "last")).alias("entries"))
@@ -142,7 +143,6 @@ def _committed(rows: DataFrame) -> DataFrame:
         "epochs",
         lambda e: (
             (e["leader_epoch"] > epoch)
-            & (e["leader_epoch"] <= F.col("newer.epoch"))
             & (e["leader"] != NO_LEADER)
             & e["election"].isin("unclean", "unknown")
         ),
