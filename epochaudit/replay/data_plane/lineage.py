@@ -177,19 +177,21 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         F.coalesce("end.high_watermark", "end.loaded").alias("knew"), F.col("end.start_offset").alias("ended"),
         F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
         F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),
+        F.col("end.epoch_before").alias("before"),
     )  # fmt: skip
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     loaded = ends.where(named & F.col("is_leader") & (F.col("truncated_to") < F.col("loaded"))).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(LOADED).alias("kind"), F.col("loaded").alias("knew"), F.lit(None).cast("bigint").alias("ended"),
         "truncated_to", F.col("loaded_ref").alias("by"), "truncated_ref",
-        F.lit(False).alias("alone"),
+        F.lit(False).alias("alone"), F.lit(None).cast("int").alias("before"),
     )  # fmt: skip
     nowhere = F.lit(None).cast("bigint")
     checkpointed = checkpointed_ends(events).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(CHECKPOINTED).alias("kind"), F.col("high_watermark").alias("knew"), nowhere.alias("ended"), nowhere.alias("truncated_to"),
         F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"), F.lit(False).alias("alone"),
+        F.lit(None).cast("int").alias("before"),
     )  # fmt: skip
     known = stated.unionByName(loaded).unionByName(checkpointed)
     return epochs.join(_bounds(epochs, known), [*_KEY, "leader_epoch"], "left")
@@ -220,6 +222,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
     )
     alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("election").isin("clean", "unclean")
+    alone &= F.col("leader_epoch") > F.col("before")  # in an epoch before the line, the replica may have appended what it had by then
     ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
     reach = F.greatest("knew", ended)
     of_line = Window.partitionBy(*_KEY, "of", "by")
