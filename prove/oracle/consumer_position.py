@@ -129,6 +129,11 @@ class Subject:
         return max(self.resumed, default=NO_EPOCH)
 
     @property
+    def always_committed_with_epoch(self) -> bool:
+        """No coordinator answered with the offset and without a leader epoch: its answers have no order with Fetches of others."""
+        return min(self.resumed, default=NO_EPOCH) >= 0
+
+    @property
     def states_epochs(self) -> bool:
         """The consumer speaks versions with leader epochs."""
         return self.query.version >= EPOCHS_SINCE and self.query.current_leader_epoch >= 0
@@ -146,7 +151,7 @@ class Subject:
 def tr01(history: History) -> Judged:
     """A consumer does not go on beyond a truncation."""
     for one in subjects(history):
-        knows = one.states_epochs and (not one.resumed or one.committed_epoch >= 0) and not one.may_be_reset
+        knows = one.states_epochs and (not one.resumed or one.always_committed_with_epoch) and not one.may_be_reset
         if one.position_epoch is None:
             verdict = UNVERIFIABLE
         elif one.diverged is not None:
@@ -172,7 +177,7 @@ def tr02(history: History) -> Judged:
             and _before(other, one.leader_epoch, one.query)
             for other in one.of.others
         )  # fmt: skip
-        known = one.committed_epoch >= 0 and not one.of.reached(one.query.offset)
+        known = one.always_committed_with_epoch and not one.of.reached(one.query.offset)
         if one.detected or asked:
             yield PASS, one.key
         elif not known or one.shared or one.of.client[1][0] != JAVA:

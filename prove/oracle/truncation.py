@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from prove.history import FETCH, NO_LEADER, HighWatermarkLowered, History, LogTruncated, ProcessStarts, Query, Start
+from prove.history import (
+    FETCH,
+    NO_LEADER,
+    HighWatermarkLowered,
+    History,
+    LogStartRaised,
+    LogTruncated,
+    ProcessStarts,
+    Query,
+    Start,
+)
 from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
@@ -103,7 +113,8 @@ def tr09(history: History) -> Judged:
         own = [other for other in fetches if (other.partition, other.replica_id) == (partition, replica)]
         known = any(other.epoch >= 0 and other.current_leader_epoch < epoch for other in own)
         key = query.id, None, partition
-        if query.epoch >= 0 or _at_the_start(query) or _led_before(first, partition, replica, epoch, node):
+        empty = _at_the_start(query) or _began_above(history, query)
+        if query.epoch >= 0 or empty or _led_before(first, partition, replica, epoch, node):
             yield PASS, key
         else:
             yield (VIOLATION if known else UNVERIFIABLE), key
@@ -116,6 +127,14 @@ def _led_before(
     before = max((key[2] for key in first if key[:2] == (partition, replica) and key[2] < epoch), default=-1)
     query = first.get((partition, replica, before, node))
     return before == epoch - 1 and query is not None and (query.epoch >= 0 or _at_the_start(query))
+
+
+def _began_above(history: History, query: Query) -> bool:
+    """Whether the follower's log had begun at the offset or above, by its own lines: it has no leader epoch from before."""
+    return any(
+        isinstance(event, LogStartRaised) and event.partition == query.partition and event.offset >= query.offset
+        for event in history.of(query.replica_id)
+    )
 
 
 def _at_the_start(query: Query) -> bool:

@@ -141,11 +141,7 @@ def _committed(rows: DataFrame) -> DataFrame:
 
     doubtful = F.exists(
         "epochs",
-        lambda e: (
-            (e["leader_epoch"] > epoch)
-            & (e["leader"] != NO_LEADER)
-            & e["election"].isin("unclean", "unknown")
-        ),
+        lambda e: (e["leader_epoch"] > epoch) & (e["leader"] != NO_LEADER) & e["election"].isin("unclean", "unknown"),
     )
     started = _of_epoch(F.col("newer.epoch"))
     return rows.select(

@@ -43,6 +43,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     leader epoch. Fetches are aggregated where they are read, in buffers of a fixed width.
     Columns: the subject columns (node = the leader, correlation_id of the first Fetch), replica_id, ambiguous_name; of the first
     Fetch in the epoch fetch_offset, last_fetched_epoch, log_start_offset (the follower's), api_version, first_ref; and
+      log_began        the highest log start offset of the partition in the follower's own lines; null: none. A restart may bring back
+                       an older one, but no leader epoch below it
       compared         the follower's log was compared with the leader's: OffsetForLeaderEpoch was answered before in this epoch; or
                        the same broker led the previous epoch, where the follower's first Fetch stated its last epoch or had an
                        empty log
@@ -69,6 +71,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     key = ("cluster", "topic_key", "partition")
     rows = steps.withColumn("topic_key", topic_key()).join(F.broadcast(_epochs(events)), [*key, "leader_epoch"], "left")
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
+    rows = rows.join(F.broadcast(_log_starts(events)), [*key, "replica_id"], "left")
     history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_end_ms")
     rows = rows.join(F.broadcast(history), "cluster", "left")
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
@@ -81,7 +84,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
         F.col("first.last_fetched_epoch").alias("last_fetched_epoch"),
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
-        F.col("first.ref").alias("first_ref"), "epochs_known",
+        F.col("first.ref").alias("first_ref"), "epochs_known", "log_began",
         F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
         F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
@@ -91,6 +94,13 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip
+
+
+def _log_starts(events: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition, replica_id): log_began, see `follower_epochs`."""
+    rows = with_identity(of_types(events, "LOG_START_INCREMENTED"), topic_incarnations(events))
+    of_replica = ("cluster", topic_key().alias("topic_key"), "partition", F.col("node").alias("replica_id"))
+    return rows.groupBy(*of_replica).agg(F.max("offset").alias("log_began"))
 
 
 def _compared_before() -> Column:

@@ -222,7 +222,9 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
     )
     alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("election").isin("clean", "unclean")
-    alone &= F.col("leader_epoch") > F.col("before")  # in an epoch before the line, the replica may have appended what it had by then
+    alone &= F.col("leader_epoch") > F.col(
+        "before"
+    )  # in an epoch before the line, the replica may have appended what it had by then
     ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
     reach = F.greatest("knew", ended)
     of_line = Window.partitionBy(*_KEY, "of", "by")

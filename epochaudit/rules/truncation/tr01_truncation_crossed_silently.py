@@ -90,7 +90,7 @@ class TruncationCrossedSilently(Rule):
         return col("crossed_topic_recreation").isNull()  # within one topic; TI-09 judges the others
 
     def verdict(self) -> tuple[Branch, ...]:
-        could_validate = can_validate() & (~col("resumed") | col("position_epoch_stated"))
+        could_validate = can_validate() & (~col("resumed") | (col("lowest_offset_fetch_epoch") >= 0))
         crossed = col("crossed")
         reset = (*self.because[:4], RETURNED_BY_LIST_OFFSETS)
         return first_of(

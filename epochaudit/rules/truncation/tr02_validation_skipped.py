@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
@@ -86,7 +87,7 @@ class ValidationSkipped(Rule):
                 because=(position, FIRST),
             ),
             unverifiable(
-                ~col("position_epoch_stated") | col("reached_itself"),
+                ~F.coalesce(col("lowest_offset_fetch_epoch") >= 0, F.lit(False)) | col("reached_itself"),
                 "whether the client still knew the epoch of its position is not in the evidence: a seek forgets it",
                 **open_question,
             ),

@@ -34,11 +34,11 @@ class EpochBegunWithoutComparison(Rule):
     states one, at any leader.
 
     ## What is allowed
-    A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A leader that
-    also led the epoch before continues the log that the follower had compared with its own, or copied from the start: the
-    follower forgets its last epoch if an empty response of the epoch before arrives late. A log in the message format of
-    0.10 has no epochs, and its follower truncates to its high watermark. Fetches below version 9 state no leader epoch and
-    are no subjects.
+    A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A restart may
+    bring back an older log start offset, but no leader epochs from before the last one. A leader that also led the epoch
+    before continues the log that the follower had compared with its own, or copied from the start: the follower forgets its
+    last epoch if an empty response of the epoch before arrives late. A log in the message format of 0.10 has no epochs, and
+    its follower truncates to its high watermark. Fetches below version 9 state no leader epoch and are no subjects.
 
     ## What to do
     Audit the segments of follower and leader together (EP-07), and do not let the follower lead before. If they differ,
@@ -80,6 +80,12 @@ class EpochBegunWithoutComparison(Rule):
                 nothing,
                 expected="a comparison of the logs, if replica {replica_id} has records",
                 observed="its first Fetch is at offset {fetch_offset}, where its log begins",
+                because=(_LED,),
+            ),
+            passed(
+                col("fetch_offset") <= col("log_began"),
+                expected="a comparison of the logs, if replica {replica_id} has records",
+                observed="its first Fetch is at offset {fetch_offset}; its log had begun at {log_began}",
                 because=(_LED,),
             ),
             passed(
