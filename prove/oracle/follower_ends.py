@@ -82,7 +82,10 @@ def committed_by_followers(history: History, lineage: list[Epoch]) -> Iterator[t
         for epoch in lineage:
             if epoch.partition != start.partition or not one.since < epoch.leader_epoch <= start.leader_epoch:
                 continue
-            whole = alone and epoch.known and epoch.isr == (one.node,)
+            began_after = (
+                epoch.leader_epoch > one.before.leader_epoch
+            )  # before, it may have appended what it had by then
+            whole = alone and began_after and epoch.known and epoch.isr == (one.node,)
             reach = max(start.high_watermark, start.offset) if whole else start.high_watermark
             if epoch.start is not None and (to or 0) <= epoch.start < reach:
                 found.append((epoch.start, epoch.leader_epoch, reach))
