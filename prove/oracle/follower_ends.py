@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from prove.history import Event, History, LogTruncated, ProcessStarts, Start, since
+from prove.history import Event, History, LogStartRaised, LogTruncated, ProcessStarts, Start, since
 from prove.oracle.lineage import Epoch
 from prove.oracle.replication import starts_of
 
@@ -66,6 +66,13 @@ def _read(node: int, event: Event, process: int, replicas: dict[int, _Replica]) 
         replica.last, replica.process = start, process
 
 
+def log_starts_of(history: History, partition: int) -> set[int]:
+    """The log start offsets of a partition that brokers' lines state."""
+    return {
+        event.offset for event in history.events if isinstance(event, LogStartRaised) and event.partition == partition
+    }
+
+
 def committed_by_followers(history: History, lineage: list[Epoch]) -> Iterator[tuple[int, int, int, int]]:
     """(partition, leader epoch that begins below, epoch in which it was learned, offset), at most one of each stretch."""
     for one in stretches(history):
@@ -79,15 +86,16 @@ def committed_by_followers(history: History, lineage: list[Epoch]) -> Iterator[t
             continue
         alone = not since(history.release.version, *COMMITS_ALONE_UNTIL)
         found = []
+        # a leader answers the start of its log if it has no record of the epoch or an older one
+        lowest = 0 if to is None or to in log_starts_of(history, start.partition) else to
         for epoch in lineage:
             if epoch.partition != start.partition or not one.since < epoch.leader_epoch <= start.leader_epoch:
                 continue
-            began_after = (
-                epoch.leader_epoch > one.before.leader_epoch
-            )  # before, it may have appended what it had by then
+            # in an epoch before its line, it may have appended what it had by then
+            began_after = epoch.leader_epoch > one.before.leader_epoch
             whole = alone and began_after and epoch.known and epoch.isr == (one.node,)
             reach = max(start.high_watermark, start.offset) if whole else start.high_watermark
-            if epoch.start is not None and (to or 0) <= epoch.start < reach:
+            if epoch.start is not None and lowest <= epoch.start < reach:
                 found.append((epoch.start, epoch.leader_epoch, reach))
         if found:
             _, leader_epoch, reach = min(found)

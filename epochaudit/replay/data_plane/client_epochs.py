@@ -17,13 +17,13 @@ from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.data_plane.positions import consumer_histories
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.log_starts import log_starts
 
 SEEN: Final = "CLIENT_EPOCH_SEEN"
 IGNORED: Final = "CLIENT_EPOCH_IGNORED"
 TRUNCATED: Final = "CLIENT_TRUNCATION_DETECTED"
 OUT_OF_RANGE: Final = "CONSUMER_OUT_OF_RANGE"
 WENT_TO: Final = "CONSUMER_OFFSET_RESET"
-LOG_START_MOVED: Final = "LOG_START_INCREMENTED"
 LINES: Final = (SEEN, IGNORED, TRUNCATED, OUT_OF_RANGE)
 HINT_TAKEN: Final = "CLIENT_HINT_TAKEN"
 HINT_IGNORED: Final = "CLIENT_HINT_IGNORED"
@@ -103,7 +103,7 @@ def _lines(events: DataFrame) -> DataFrame:
     )
     diverged = F.array_min(F.transform(later, lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["start_ref"])))
     begun = F.filter("log_starts", lambda s: (s["offset"] == F.col("new_offset")) & (s["offset"] > F.col("position")))
-    rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "topic_key", "partition"], "left")
+    rows = rows.join(F.broadcast(log_starts(events)), ["cluster", "topic_key", "partition"], "left")
     read_in = F.concat(F.lit(", of leader epoch "), F.col("leader_epoch").cast("string"))
     went_to = F.concat(F.lit("it went to offset "), F.col("new_offset").cast("string"))
     return rows.withColumns({"diverged": diverged, "begun": F.get(begun, F.lit(0))}).select(
@@ -115,16 +115,6 @@ def _lines(events: DataFrame) -> DataFrame:
         F.col("diverged.leader_epoch").alias("diverged_epoch"), F.col("diverged.start_offset").alias("diverged_start"),
         F.col("diverged.start_ref").alias("diverged_ref"),
     )  # fmt: skip
-
-
-def _log_starts(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition). log_starts: the log start offsets that brokers' lines set."""
-    rows = of_types(events, LOG_START_MOVED).where(F.col("offset").isNotNull()).withColumn("own_ref", ref())
-    named = with_identity(rows, topic_incarnations(events)).withColumn("topic_key", topic_key())
-    begun = F.struct("offset", F.col("own_ref").alias("ref"))
-    return named.groupBy("cluster", "topic_key", "partition").agg(
-        F.array_sort(F.collect_list(begun)).alias("log_starts")
-    )
 
 
 def _hints(events: DataFrame) -> DataFrame:

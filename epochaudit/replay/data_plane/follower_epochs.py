@@ -17,6 +17,7 @@ from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, TO
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
 
 _CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
@@ -71,20 +72,22 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     key = ("cluster", "topic_key", "partition")
     rows = steps.withColumn("topic_key", topic_key()).join(F.broadcast(_epochs(events)), [*key, "leader_epoch"], "left")
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
-    rows = rows.join(F.broadcast(_log_starts(events)), [*key, "replica_id"], "left")
+    rows = rows.join(F.broadcast(log_starts(events)), list(key), "left")
     history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_end_ms")
     rows = rows.join(F.broadcast(history), "cluster", "left")
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
     recorded = F.col("recorded") & F.col("log_complete") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
     requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
+    own_log_starts = F.filter("log_starts", lambda s: s["node"] == F.col("replica_id"))["offset"]
     in_log, of_lines = F.coalesce(recorded, F.lit(False)), F.coalesce("recorded_isrs", no_isrs)
     return rows.withColumn("start", start).select(
         *_STEP, "ambiguous_name", none.cast("string").alias("client_id"), none.cast("string").alias("group_id"),
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
         F.col("first.last_fetched_epoch").alias("last_fetched_epoch"),
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
-        F.col("first.ref").alias("first_ref"), "epochs_known", "log_began",
+        F.col("first.ref").alias("first_ref"), "epochs_known",
+        F.array_max(own_log_starts).alias("log_began"),
         F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
         F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
@@ -94,13 +97,6 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip
-
-
-def _log_starts(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, replica_id): log_began, see `follower_epochs`."""
-    rows = with_identity(of_types(events, "LOG_START_INCREMENTED"), topic_incarnations(events))
-    of_replica = ("cluster", topic_key().alias("topic_key"), "partition", F.col("node").alias("replica_id"))
-    return rows.groupBy(*of_replica).agg(F.max("offset").alias("log_began"))
 
 
 def _compared_before() -> Column:

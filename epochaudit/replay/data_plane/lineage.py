@@ -18,6 +18,7 @@ from epochaudit.replay.state.filtered_logs import answering_nodes
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
 from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
+from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
 from epochaudit.spark.memo import checkpointed
@@ -194,7 +195,19 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         F.lit(None).cast("int").alias("before"),
     )  # fmt: skip
     known = stated.unionByName(loaded).unionByName(checkpointed)
-    return epochs.join(_bounds(epochs, known), [*_KEY, "leader_epoch"], "left")
+    return epochs.join(_bounds(epochs, _with_lowest_start(known, events)), [*_KEY, "leader_epoch"], "left")
+
+
+def _with_lowest_start(known: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds lowest_start: an epoch that removed the records starts there or above.
+
+    That is where the replica truncated its log, unless the leader's log began there: then it has no epoch from before, and answers the
+    start of its log (LeaderEpochFileCache.endOffsetFor).
+    """
+    known = known.join(F.broadcast(log_starts(events)), list(_KEY), "left")
+    at_start = F.coalesce(F.array_contains(F.col("log_starts")["offset"], F.col("truncated_to")), F.lit(False))
+    lowest = F.when(at_start, F.lit(0)).otherwise(F.coalesce("truncated_to", F.lit(0)))
+    return known.withColumn("lowest_start", lowest).drop("log_starts")
 
 
 def _may_have_lost(end: Column) -> Column:
@@ -209,7 +222,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     """One row per leader epoch that begins below an offset that a replica knew to be committed before. Adds before, an `_exposure`.
 
     Any epoch after the one of the replica's statement (since), up to the one in which it followed (until), may have removed the
-    records. If the replica truncated, the epoch starts at that offset or above. The epoch with the lowest start is where the
+    records. If the replica truncated, the epoch starts at lowest_start or above. The epoch with the lowest start is where the
     histories diverge. It must be the only candidate if the replica logs no line when it begins to follow (LOADED), or did not come
     back (CHECKPOINTED). For the latter the start of every epoch since must be known, too: the replica may have followed one of them,
     and truncated its log in the next.
@@ -229,7 +242,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     reach = F.greatest("knew", ended)
     of_line = Window.partitionBy(*_KEY, "of", "by")
     lost = candidates.withColumns({"reach": reach, "some_open": F.max("open").over(of_line)}).where(
-        (F.col("start_offset") < F.col("reach")) & (F.col("start_offset") >= F.coalesce("truncated_to", F.lit(0)))
+        (F.col("start_offset") < F.col("reach")) & (F.col("start_offset") >= F.col("lowest_start"))
     )
     first = of_line.orderBy("start_offset", "leader_epoch", "kind", "since", "until", "reach")
     lost = lost.withColumns({"rank": F.row_number().over(first), "possible": F.count("*").over(of_line)})
