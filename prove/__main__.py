@@ -15,7 +15,7 @@ import click
 
 from epochaudit.spark.session import SMALL_PLANS, session
 from prove.comparison import Comparison, by_rule, compare
-from prove.histories import history_of
+from prove.histories import SIMULATORS, history_of
 
 MOST_PRINTED: Final = 40
 
@@ -25,9 +25,20 @@ MOST_PRINTED: Final = 40
 @click.option("--seed", default=1, show_default=True, help="The first history's seed; the others count from it.")
 @click.option("--batch", default=1000, show_default=True, help="Histories per audit.")
 @click.option("--steps", default=14, show_default=True, help="The most steps that a history takes.")
+@click.option("--kind", type=click.Choice([*SIMULATORS]), help="Only this kind; by default the seed chooses.")
+@click.option("--healthy", is_flag=True, help="Plant no breaches; by default half of the histories may have some.")
 @click.option("--minutes", type=float, help="Begin no batch after this many minutes.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the figures here, as JSON, after each batch.")
-def main(histories: int, seed: int, batch: int, steps: int, minutes: float | None, output: Path | None) -> None:
+def main(
+    histories: int,
+    seed: int,
+    batch: int,
+    steps: int,
+    kind: str | None,
+    healthy: bool,
+    minutes: float | None,
+    output: Path | None,
+) -> None:
     """Compare epochaudit with the oracle on random histories. Exit code 1: they disagree."""
     total, begun = Comparison(), monotonic()
     faults: Counter[str] = Counter()
@@ -36,7 +47,7 @@ def main(histories: int, seed: int, batch: int, steps: int, minutes: float | Non
         for seeds in _batches(seed, histories, batch):
             if minutes is not None and monotonic() - begun > 60 * minutes:
                 break
-            made = [history_of(one, steps) for one in seeds]
+            made = [history_of(one, steps, kind=kind, faulty=False if healthy else None) for one in seeds]
             faults.update(fault for history in made for fault in history.faults)
             total.add(compare(spark, made, Path(folder) / "captures"))
             print(
@@ -47,8 +58,8 @@ def main(histories: int, seed: int, batch: int, steps: int, minutes: float | Non
             if output is not None:
                 output.write_text(json.dumps(_figures(total, faults, seed, steps), indent=2) + "\n")
     spark.stop()
-    for kind, count in sorted(_kinds(total).items()):
-        print(f"only {kind[2]} gives {kind[0]} {kind[1]}: {count}")
+    for key, count in sorted(_kinds(total).items()):
+        print(f"only {key[2]} gives {key[0]} {key[1]}: {count}")
     for one in total.disagreements[:MOST_PRINTED]:
         print(one)
     for rule, verdicts in by_rule(total.agreed).items():

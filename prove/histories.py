@@ -98,11 +98,11 @@ def simulated(name: str, release: Release, choices: Random, steps: int, *, fault
     return history
 
 
-def history_of(seed: int, most_steps: int, *, faulty: bool | None = None) -> History:
-    """The history of a seed. faulty: it may have breaches; by default half of them may."""
+def history_of(seed: int, most_steps: int, *, kind: str | None = None, faulty: bool | None = None) -> History:
+    """The history of a seed. kind: by default the seed chooses. faulty: it may have breaches; by default half of them may."""
     choices = Random(seed)
     others = KINDS if seed % EVERY_SMALL else SMALL
-    kind = choices.choice(others if seed % EVERY else COORDINATORS)
+    kind = kind or choices.choice(others if seed % EVERY else COORDINATORS)
     release = choices.choice(SIMULATORS[kind].RELEASES)
     steps = choices.randint(3, most_steps)
     return simulated(

@@ -35,8 +35,13 @@ def breach(history: History, topic: str) -> str:
 
 
 def _breach_by_lines(history: History, topic: str) -> str:
-    """The same without the metadata log: by the lines with which leaders began. The ISR is known if the states are adjacent."""
+    """The same without the metadata log: by the lines with which leaders began.
+
+    The ISR is known if the states are adjacent. Before a first line of an epoch above 0 another may have led.
+    """
     begun = _begun(history, topic)
+    if begun and begun[0].leader_epoch > 0:
+        return EXPOSED
     for last, start in pairwise(begun):
         adjacent = last.partition_epoch + 1 == start.partition_epoch
         if not adjacent or start.leader not in last.isr or len(last.isr) < 2:

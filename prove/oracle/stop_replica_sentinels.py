@@ -140,6 +140,20 @@ def _is_alive_afterwards(history: History, one: Stopped) -> bool:
     return same or not is_deleted(history, request.node, request.id, held)
 
 
+def _is_of_deleted(history: History, one: Received) -> bool:
+    """Its broker had received before that the topic is being deleted, or one of the name, if one of them states no topic id."""
+    return any(
+        other.deletes
+        and other.request.id < one.request.id
+        and _may_be_one_topic(other.state.topic_id, one.state.topic_id)
+        for other in _received(history, one.request.node, one.state.name)
+    )
+
+
+def _may_be_one_topic(id: str | None, other: str | None) -> bool:
+    return id is None or other is None or id == other
+
+
 def sr03(history: History) -> Judged:
     """-2 is for topics that are being deleted, and -1 from a controller that has sent the broker no leader epoch of the partition."""
     for one in _stopped(history):
@@ -155,12 +169,9 @@ def sr03(history: History) -> Judged:
             breach = EXPOSED if one.meets_successor else VIOLATION
             verdict = PASS if one.announced else breach if wrong else UNVERIFIABLE
         else:
-            by_request = one.held is not None and one.held.request.controller_epoch == epoch
-            published = one.published
-            by_metadata = (
-                published is not None and not published.deletes and published.request.controller_epoch == epoch
-            )
-            verdict = VIOLATION if by_request or by_metadata else UNVERIFIABLE
+            published = None if one.published is None or one.published.deletes else one.published
+            known = [sent for sent in (one.held, published) if sent is not None and not _is_of_deleted(history, sent)]
+            verdict = VIOLATION if any(sent.request.controller_epoch == epoch for sent in known) else UNVERIFIABLE
         yield verdict, place(one.request, one.stop)
 
 

@@ -298,9 +298,8 @@ class DataPlaneCluster(ReplicatingCluster):
         for stated in epochs:
             log = node.logs.get(partition.number)
             offset = log.start if log is not None and self.choices.random() < 0.9 else 0
-            if offset:
-                self.earliest_offset(node, partition, client, stated)
-            if self.fetch(node, partition, client, stated, offset).error_code:
+            refused = offset and self.earliest_offset(node, partition, client, stated).error_code
+            if refused or self.fetch(node, partition, client, stated, offset).error_code:
                 self.ask_metadata(node, client)
 
     def choice_of_client(self) -> Client:

@@ -57,7 +57,7 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 _REFERRED_COLUMNS: Final = (
     "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
     "topic_id", "known_topic_id",
-    "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests",
+    "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic",
 )  # fmt: skip
 
 # A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
@@ -121,7 +121,8 @@ def control(events: DataFrame) -> DataFrame:
       metadata_leader_epoch epoch that this process then had in its metadata cache, null if none; metadata_topic_id its topic id
       metadata_overlaps     that request had not finished when this one arrived, and only time orders the two
       last_update_metadata_controller_epoch  controller epoch of the last UpdateMetadata, if it gave the partition a leader
-                            epoch and is known to have come before; update_metadata_ref its event
+                            epoch and is known to have come before; update_metadata_ref its event. Neither this one nor
+                            accepted_controller_epoch is of a late duplicate about a topic whose deletion had been announced
       alive_*               the next LeaderAndIsr or UpdateMetadata that does not delete the topic, and is not itself older than a
                             LeaderAndIsr that this process had accepted for the topic
       highest_leader_epoch  of the accepted LeaderAndIsr and UpdateMetadata and the starts of the partition, in the whole capture
@@ -374,6 +375,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "names": _latest(
                 named | delete_accepted | log_deleted, F.struct(named.alias("named"), "topic_id"), _until(by_partition)
             ),
+            "of_deleted_topic": _names_deleted(F.collect_list(F.when(announced, F.struct("topic_id"))).over(before)),
         }
     ).withColumn("known_topic_id", F.when(F.col("names.named"), F.col("names.topic_id")))
     row = F.struct(*_REFERRED_COLUMNS, F.col("own_ref").alias("ref"))
@@ -402,6 +404,11 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns({**_held(), **_cached(), **_handled()})
     replaces = lai_accepted & (F.col("held_topic_id") != F.col("topic_id"))
     return rows.withColumn("restores_topic_id", _restores(_latest(replaces, F.struct("seq", "held_topic_id"), before)))
+
+
+def _names_deleted(announced: Column) -> Column:
+    """The deletion of the row's topic, or of one that may be it, had been announced: the row is a late duplicate."""
+    return F.exists(announced, lambda one: F.coalesce(one["topic_id"] == F.col("topic_id"), F.lit(True)))
 
 
 def _restores(replaced: Column) -> Column:
@@ -439,7 +446,9 @@ def _held() -> dict[str, Column]:
         "installed_topic_id": F.when(held, F.col("installed.known_topic_id")),
         "installed_ref": F.when(held, F.col("installed.ref")),
         "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
-        "accepted_controller_epoch": F.when(standing, F.col("accepted.controller_epoch")),
+        "accepted_controller_epoch": F.when(
+            standing & ~F.col("accepted.of_deleted_topic"), F.col("accepted.controller_epoch")
+        ),
         "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
         "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
@@ -472,7 +481,8 @@ def _cached() -> dict[str, Column]:
     cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
     announced = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), being_deleted)  # of the topic that it has
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
-    gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.coalesce(overlaps, F.lit(False))
+    gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.col("metadata.of_deleted_topic")
+    gave_epoch = gave_epoch & ~F.coalesce(overlaps, F.lit(False))
     return {
         "metadata_leader": F.col("metadata.leader"),
         "metadata_replicas": F.col("metadata.replicas"),

@@ -28,12 +28,21 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     """Adds coordinator_log, about this topic. Grain unchanged. Needs: cluster. Clock: leader epoch of the topic's partitions.
 
     kept: each recorded election of a leader was clean and from an ISR of several. lossy: one was unclean, or from an ISR of one, whose
-    disk need not hold all. unknown: neither is known of one, or nothing is recorded.
+    disk need not hold all. unknown: neither is known of one, or nothing is recorded. So it is if the first recorded leader begins an
+    epoch above 0: another may have led before.
     """
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
     alone = F.size("previous_isr") <= 1
     lossy = (F.col("election") == "unclean") | ((F.col("election") == "clean") & alone)
-    severity = F.when(~elected, F.lit(0)).when(lossy, F.lit(2)).when(F.col("election") == "clean", F.lit(0))
+    follows_unknown = (
+        F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0) & F.col("start_ref").isNotNull()
+    )
+    severity = (
+        F.when(follows_unknown, F.lit(1))
+        .when(~elected, F.lit(0))
+        .when(lossy, F.lit(2))
+        .when(F.col("election") == "clean", F.lit(0))
+    )
     worst = F.max(F.coalesce(severity, F.lit(1))).alias("worst")
     by_cluster = epochs_of(events).where(F.col("topic") == topic).groupBy("cluster").agg(worst)
     state = F.get(F.array(F.lit(KEPT), F.lit(UNKNOWN), F.lit(LOSSY)), F.col("worst"))
