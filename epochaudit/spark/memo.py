@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import wraps
 from threading import Lock
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.spark.session import storage_level
 
@@ -31,6 +31,7 @@ class _Slot:
 _TABLES: Final[WeakKeyDictionary[DataFrame, dict[str, _Slot]]] = WeakKeyDictionary()
 _ASKING: Final = Lock()
 _RETIRED: Final[list[DataFrame]] = []
+_REMOTE: Final[WeakSet[SparkSession]] = WeakSet()  # sessions of Spark Connect with checkpoints
 
 
 def checkpointed(table: Table) -> Table:
@@ -43,6 +44,8 @@ def checkpointed(table: Table) -> Table:
             slot = _TABLES.setdefault(events, {}).setdefault(name, _Slot())
         with slot.building:  # a table may be derived from others, but not from itself
             if slot.table is None:
+                if _is_remote(events.sparkSession):
+                    _REMOTE.add(events.sparkSession)
                 slot.table = table(events).localCheckpoint(eager=False, storageLevel=storage_level(events.sparkSession))
             return slot.table
 
@@ -58,17 +61,27 @@ def share(events: DataFrame, others: DataFrame) -> None:
 def unpersist(events: DataFrame) -> None:
     """Let Spark free the checkpoints of these events; call it after their frames have been computed.
 
-    Those of a Spark Connect session go with the next call, or at exit. Its client asks the server to remove a checkpoint in
+    Those of a Spark Connect session go with the next call, or with the session. Its client asks the server to remove a checkpoint in
     `__del__`. Inside the deallocation of a deep plan that request corrupts protobuf's memory, and the process aborts.
     By the next call the plans that read the checkpoints no longer exist, so that each `__del__` runs by itself.
     """
-    _free_retired()
+    while _RETIRED:
+        del _RETIRED[-1]
     tables = [slot.table for slot in _TABLES.pop(events, {}).values() if slot.table is not None]
-    if ".connect." in type(events).__module__:
+    if _is_remote(events.sparkSession):
         _RETIRED.extend(tables)
 
 
+def _is_remote(spark: SparkSession) -> bool:
+    return ".connect." in type(spark).__module__
+
+
 @atexit.register
-def _free_retired() -> None:
-    while _RETIRED:
-        del _RETIRED[-1]
+def _close_remote_sessions() -> None:
+    """Close the clients of Spark Connect, of which the server then frees all checkpoints.
+
+    The `__del__` of a checkpoint would otherwise ask the server while the interpreter ends. That request waits for a thread that can no
+    longer start, and the process never ends.
+    """
+    for spark in [*_REMOTE]:
+        spark.client.close()
