@@ -148,7 +148,7 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
     if report.late:
         more = f" and {len(report.late) - 1:,} more" if len(report.late) > 1 else ""
         reasons.append(
-            f"{report.late[0].path}{more} came late: what such a file tells from before {report.settled_until} was not judged; "
+            f"{report.late[0].path}{more} came late: its events before {report.settled_until} were not judged; "
             f"--rejudge {min(one.since for one in report.late)[:10]} judges it"
         )
     if open_ones := [one for one in truncations_of(report) if one.harmed is None]:

@@ -168,13 +168,13 @@ def _settled(page: Page, report: Report) -> None:
     if report.settled_until is None:
         return
     page.say(
-        (f"what the logs tell from before {report.settled_until} was judged by earlier runs, and is included", ""),
+        (f"events before {report.settled_until} were judged by earlier runs; their verdicts are included", ""),
         indent=2,
         hang=2,
     )
     for one in report.late[:SHOWN_MISSING]:
         page.say(
-            (f"{one.path} came later: what it tells from {one.since} until then was not judged", "bold yellow"),
+            (f"{one.path} came later: its events from {one.since} until then were not judged", "bold yellow"),
             indent=2,
             hang=2,
         )
