@@ -505,6 +505,18 @@ class Cluster:
         wait_for(f"{topic} is created", is_created, 60, pause=1)
         wait_for(f"{topic} has leaders", is_led, 30)
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic. Asked again if that fails: where the controller changes, KRaft up to 3.4 answers UnknownServerException."""
+        errors: list[str] = []
+
+        def is_deleted() -> bool:
+            error = self.admin(f"delete {topic}", may_fail=True).get("error")
+            if error is not None:
+                errors.append(error)
+            return error is None or (error == "UnknownTopicOrPartitionException" and len(errors) > 1)
+
+        wait_for(f"{topic} is deleted", is_deleted, 60, pause=1)
+
     def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
         """Leader (-1 if it has none), isr and replicas, as a broker knows them."""
         found: dict[str, Any] = self.admin(f"describe {topic}")["partitions"][partition]

@@ -173,7 +173,7 @@ class LostWrites:
 
 @dataclass(frozen=True)
 class LateFile:
-    """A log that came after the time of its events had been settled. since: its first event that was not judged, ISO 8601, as it prints it."""
+    """A log that came after its events had been settled. since: its first event that was not judged, ISO 8601, as printed."""
 
     cluster: str
     path: str

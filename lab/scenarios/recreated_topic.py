@@ -31,7 +31,7 @@ def recreated_topic(cluster: Cluster) -> Expected:
     old.stop()
     frozen.freeze()
     former = cluster.admin("describe sessions")["topic_id"]
-    cluster.admin("delete sessions")
+    cluster.delete("sessions")
     wait_for("sessions is gone", lambda: "error" in cluster.admin("describe sessions", may_fail=True), 30)
     cluster.create("sessions", replicas)
     cluster.note(f"topic id {former} is followed by {cluster.admin('describe sessions')['topic_id']}")

@@ -67,7 +67,7 @@ def soak(cluster: Cluster) -> Expected:
 
     def recreate() -> None:
         cluster.create("scratch", "1,2,3/2,3,1")
-        cluster.admin("delete scratch")
+        cluster.delete("scratch")
 
     def commit() -> None:
         random.choice(members).ask("commit")
