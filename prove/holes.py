@@ -15,6 +15,7 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from pyspark.sql import functions as F
 from epochaudit.findings.finding import BREACHES
 from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import capture_of, inspected
+from epochaudit.sources.files.capture import CaptureError
 from epochaudit.spark.session import SMALL_PLANS, session
 from prove.histories import history_of
 from prove.oracle.catalogue import RULES_OF
@@ -137,8 +139,14 @@ def histories(seeds: Sequence[int], folder: Path) -> dict[Path, Collection[str]]
 def found_in(
     spark: SparkSession, paths: Sequence[Path], verdicts: Collection[str] = BREACHES
 ) -> tuple[list[tuple[str, str, str]], int]:
-    """The findings with these verdicts of one audit of all copies, as copy, rule and what was observed, and how many subjects passed."""
-    captures = [capture_of(replace(inspected(str(path)), cluster=path.name)) for path in paths]
+    """The findings with these verdicts of one audit of all copies, as copy, rule and what was observed, and how many subjects passed.
+
+    A copy of which nothing is left that can be audited is passed over.
+    """
+    captures = []
+    for path in paths:
+        with suppress(CaptureError):
+            captures.append(capture_of(replace(inspected(str(path)), cluster=path.name)))
     audited = audit(spark, *captures)
     rows = audited.findings.where(F.col("verdict").isin(*verdicts)).collect()
     found = [(row["cluster"], row["rule"], row["observed"]) for row in rows]
