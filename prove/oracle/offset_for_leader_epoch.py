@@ -5,7 +5,7 @@ from __future__ import annotations
 from prove.history import OFFSET_FOR_LEADER_EPOCH, History, Query
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line
 from prove.oracle.lineage import epochs
-from prove.oracle.replication import log_starts, served, starts
+from prove.oracle.replication import began_at, log_starts, served, starts
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -57,8 +57,7 @@ def oe03(history: History) -> Judged:
 
 def _log_start_explains(history: History, answer: Query) -> str:
     """Whether an end that the lineage does not have is a start of the broker's log, as its lines and Fetch answers state it."""
-    stated = [*log_starts(history, answer)]
-    if any(start == answer.end_offset for _, start in stated):
+    if began_at(history, answer, answer.end_offset):
         return PASS
-    below = any(event > answer.id and start < answer.end_offset for event, start in stated)
+    below = any(event > answer.id and start < answer.end_offset for event, start in log_starts(history, answer))
     return VIOLATION if below else UNVERIFIABLE

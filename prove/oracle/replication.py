@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import FETCH, Control, Event, History, LogStartRaised, ProcessStarts, Query, Start, Started
+from prove.history import (
+    FETCH,
+    Control,
+    Event,
+    History,
+    LogStartRaised,
+    LogTruncated,
+    ProcessStarts,
+    Query,
+    Start,
+    Started,
+)
 
 PartitionEpoch = tuple[int, int]
 """(partition, leader epoch)."""
@@ -75,6 +86,19 @@ def starts(history: History) -> dict[PartitionEpoch, int]:
 def answered_fetches(history: History) -> Iterator[Served]:
     """Fetches that were answered without an error."""
     return (one for one in served(history, FETCH) if one.query.error_code == 0)
+
+
+def began_at(history: History, answer: Query, offset: int) -> bool:
+    """Whether the log of an answer's broker began at the offset at some time.
+
+    Its lines or Fetch answers state that, or it truncated the log to the offset when it began above.
+    """
+    stated = {start for _, start in log_starts(history, answer)}
+    cut = any(
+        isinstance(event, LogTruncated) and (event.partition, event.offset) == (answer.partition, offset)
+        for event in history.of(answer.node)
+    )
+    return offset in stated or (cut and max(stated, default=-1) > offset)
 
 
 def log_starts(history: History, answer: Query) -> Iterator[tuple[int, int]]:

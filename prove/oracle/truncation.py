@@ -19,7 +19,7 @@ from prove.history import (
 from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
-from prove.oracle.replication import answered_fetches, log_starts, served, started, starts, starts_of
+from prove.oracle.replication import answered_fetches, began_at, served, started, starts, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 _Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
@@ -58,9 +58,7 @@ def tr04(history: History) -> Judged:
         nothing = epoch == query.epoch and end >= query.offset
         late = epoch < start.leader_epoch and end > max(start.offset, query.log_start_offset)
         # a leader without records of the epoch or an older one answers the start of its log
-        without = epoch == query.epoch and (
-            end <= query.log_start_offset or end in [start for _, start in log_starts(history, query)]
-        )
+        without = epoch == query.epoch and (end <= query.log_start_offset or began_at(history, query, end))
         early = end < begun.get((query.partition, epoch), 0) and not without
         wrong = epoch > query.epoch or nothing or late or early
         yield (VIOLATION if wrong else PASS), (query.id, None, query.partition)

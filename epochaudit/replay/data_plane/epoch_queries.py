@@ -25,6 +25,7 @@ from epochaudit.replay.state.incarnations import (
 )
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.processes import process_starts
+from epochaudit.replay.state.replica_ends import TRUNCATIONS
 
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
@@ -60,7 +61,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
                        request came; latest_behind_after: and one below it, for a request that came after the answer; witness_ref
     and, by the log start offsets that the broker stated
-      log_start_reached  one of them is `offset`
+      log_start_reached  one of them is `offset`, or the broker truncated its log to `offset`, and one of them is above it
       log_start_after    of OffsetForLeaderEpoch: the lowest that its process stated after the answer; log_start_ref
     """
     rows = of_types(events, *QUERIES).where(
@@ -133,7 +134,10 @@ def _latest_offsets(served: DataFrame) -> DataFrame:
 
 
 def _log_starts(events: DataFrame) -> DataFrame:
-    """One row per (cluster, node, topic_key, partition) that was asked for an epoch's end. log_starts: log start offsets of the node.
+    """One row per (cluster, node, topic_key, partition) that was asked for an epoch's end.
+
+    log_starts: array of struct(log_start_offset, until_ms, ref, is_cut), log start offsets of the node; is_cut: an offset to which it
+    truncated its log, which is the log start offset if that was above it (UnifiedLog.truncateTo).
 
     Fetches are not shuffled: those of other partitions are dropped where they are read, the others are aggregated. Fetch 13+ names a
     topic by its id alone; OffsetForLeaderEpoch and log lines name it alone.
@@ -153,14 +157,15 @@ def _log_starts(events: DataFrame) -> DataFrame:
     answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
         F.max("arrival_ms").alias("until_ms"), *of_last(["ref"], then_by_place(F.col("arrival_ms")))
     )
-    lines = of_types(events, "LOG_START_INCREMENTED").withColumn("topic_key", topic_key()).join(keys, of_replica)
+    lines = of_types(events, "LOG_START_INCREMENTED", *TRUNCATIONS).withColumn("topic_key", topic_key())
+    lines = lines.where(F.col("offset").isNotNull()).join(keys, of_replica)
     lines = lines.select(
         "cluster", "node", "topic", "topic_id", "partition", F.col("offset").alias("log_start_offset"),
-        F.col("time_ms").alias("until_ms"), ref().alias("ref"),
+        F.col("time_ms").alias("until_ms"), ref().alias("ref"), F.col("event_type").isin(*TRUNCATIONS).alias("is_cut"),
     )  # fmt: skip
-    stated = with_identity(answers.unionByName(lines), topic_incarnations(events))
+    stated = with_identity(answers.withColumn("is_cut", F.lit(False)).unionByName(lines), topic_incarnations(events))
     stated = stated.withColumn("topic_key", F.explode(topic_keys()))
-    entry = F.struct("log_start_offset", "until_ms", "ref")
+    entry = F.struct("log_start_offset", "until_ms", "ref", "is_cut")
     return stated.groupBy(*of_replica).agg(F.collect_list(entry).alias("log_starts"))
 
 
@@ -175,8 +180,13 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
         again = F.exists("process_starts", lambda at: (at >= F.col("time_ms")) & (at <= until_ms))
         return F.coalesce(again, F.lit(False))
 
-    later = F.filter("log_starts", lambda s: (s["until_ms"] >= F.col("time_ms")) & ~starts_again(s["until_ms"]))
-    reached = F.exists("log_starts", lambda s: s["log_start_offset"] == F.col("offset"))
+    later = F.filter(
+        "log_starts", lambda s: ~s["is_cut"] & (s["until_ms"] >= F.col("time_ms")) & ~starts_again(s["until_ms"])
+    )
+    began_above = F.exists("log_starts", lambda s: ~s["is_cut"] & (s["log_start_offset"] > F.col("offset")))
+    reached = F.exists(
+        "log_starts", lambda s: (s["log_start_offset"] == F.col("offset")) & (~s["is_cut"] | began_above)
+    )
     return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
         {
             "log_start_reached": F.coalesce(F.when(ends, reached), F.lit(False)),
