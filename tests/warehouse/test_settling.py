@@ -68,7 +68,7 @@ def test_settled_days_are_included_and_not_judged_again(spark: SparkSession, put
     assert third.settled_until == "2026-11-08T04:00:00.000"
     assert (found(third), counts(third)) == (found(one), counts(one))
     assert [*third.known] == [first.findings[0].finding_id]
-    assert "was judged by earlier runs, and is included" in " ".join(text.render(third).split())
+    assert "were judged by earlier runs; their verdicts are included" in " ".join(text.render(third).split())
     assert document(third)["settled_until"] == third.settled_until
 
     # the findings that a report renders again are the same
