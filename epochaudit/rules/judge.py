@@ -73,7 +73,7 @@ class Judgement:
     """The verdicts of one frame's rules.
 
     rows: see `judge`. branches: those of each rule's verdict, in the order of `rules`. observation: the counts of all
-    branches, available once `rows` has been computed.
+    outcomes, available once `rows` has been computed.
     """
 
     rows: DataFrame
@@ -106,10 +106,10 @@ class Judgement:
         observed = iter(json.loads(self.observation.get.get(metric, "[]")))
         for rule, branches in zip(self.rules, self.branches, strict=True):
             counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
-            for branch, count in zip(branches, observed, strict=False):
-                counts[branch.verdict] += count
-                if branch.verdict == UNVERIFIABLE and branch.reason and count:
-                    reasons[branch.reason] += count
+            for (verdict, reason), count in zip(_outcomes(branches), observed, strict=False):
+                counts[verdict] += count
+                if reason and count:
+                    reasons[reason] += count
             yield Tally(rule.id, counts, reasons)
 
 
@@ -190,17 +190,28 @@ def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
 
 
 def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool, conditions: Sequence[str] = ()) -> str:
-    """The number of rows of each branch of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation.
+    """The number of rows of each of `_outcomes` of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation.
 
     conditions: of each rule, which of its subjects are counted; all, if there are none.
     """
     count = f"coalesce(sum(if({{}}, coalesce({RUN}.rows, 1), 0)), 0)" if has_runs else "count_if({})"
     counts = (
-        count.format(f"{_branch_column(n)} = {index}" + (f" and {conditions[n]}" if conditions else ""))
+        count.format(f"{_branch_column(n)} in ({indexes})" + (f" and {conditions[n]}" if conditions else ""))
         for n, of_rule in enumerate(branches)
-        for index in range(len(of_rule))
+        for indexes in _outcomes(of_rule).values()
     )
     return f"to_json(array({', '.join(counts)}))"
+
+
+def _outcomes(branches: Sequence[Branch]) -> dict[tuple[str, str | None], str]:
+    """(verdict, reason if it is unverifiable) -> the indexes of its branches, separated by commas.
+
+    Branches of one outcome are counted together: what an observation costs for each row grows with the square of its counts.
+    """
+    indexes: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for index, branch in enumerate(branches):
+        indexes[branch.verdict, branch.reason if branch.verdict == UNVERIFIABLE else None].append(str(index))
+    return {outcome: ", ".join(of_outcome) for outcome, of_outcome in indexes.items()}
 
 
 def _indexes(branches: Sequence[Branch], verdicts: Collection[str]) -> str:
