@@ -131,8 +131,7 @@ def histories(seeds: Sequence[int], folder: Path) -> dict[Path, Collection[str]]
         with TemporaryDirectory() as whole:
             write(history, Path(whole))
             with_holes(Path(whole), copy, HARMS[what], share, seed)
-        if any(path.stat().st_size for path in copy.rglob("*") if path.is_file()):
-            rules[copy] = RULES_OF[history.release.kind]
+        rules[copy] = RULES_OF[history.release.kind]
     return rules
 
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
-from epochaudit.spark.session import storage_level
+from epochaudit.spark.session import is_remote, storage_level
 
 Table = Callable[[DataFrame], DataFrame]
 
@@ -44,7 +44,7 @@ def checkpointed(table: Table) -> Table:
             slot = _TABLES.setdefault(events, {}).setdefault(name, _Slot())
         with slot.building:  # a table may be derived from others, but not from itself
             if slot.table is None:
-                if _is_remote(events.sparkSession):
+                if is_remote(events.sparkSession):
                     _REMOTE.add(events.sparkSession)
                 slot.table = table(events).localCheckpoint(eager=False, storageLevel=storage_level(events.sparkSession))
             return slot.table
@@ -68,12 +68,8 @@ def unpersist(events: DataFrame) -> None:
     while _RETIRED:
         del _RETIRED[-1]
     tables = [slot.table for slot in _TABLES.pop(events, {}).values() if slot.table is not None]
-    if _is_remote(events.sparkSession):
+    if is_remote(events.sparkSession):
         _RETIRED.extend(tables)
-
-
-def _is_remote(spark: SparkSession) -> bool:
-    return ".connect." in type(spark).__module__
 
 
 @atexit.register

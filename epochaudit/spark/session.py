@@ -172,10 +172,15 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """True for a session of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
 def on_this_machine(spark: SparkSession) -> bool:
     """True if executors are threads of a JVM that this process started: they share its files and end with it."""
-    is_remote = ".connect." in type(spark).__module__  # whose server may be on one machine, but that is not this one
-    return not is_remote and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
+    # the server of a remote session may be on one machine, but that is not this one
+    return not is_remote(spark) and (spark.conf.get("spark.master", "") or "").startswith(LOCAL_MASTER)
 
 
 def storage_level(spark: SparkSession) -> StorageLevel:
@@ -188,12 +193,12 @@ def storage_level(spark: SparkSession) -> StorageLevel:
 
 def ui_address(spark: SparkSession) -> str | None:
     """The address of Spark's UI; None if there is none."""
-    return None if ".connect." in type(spark).__module__ else spark.sparkContext.uiWebUrl
+    return None if is_remote(spark) else spark.sparkContext.uiWebUrl
 
 
 def name_jobs(spark: SparkSession, description: str) -> None:
     """Describe the jobs that this thread starts from now on, as Spark's UI shows them. Spark Connect has no such name."""
-    if ".connect." not in type(spark).__module__:
+    if not is_remote(spark):
         spark.sparkContext.setJobDescription(description)
 
 
