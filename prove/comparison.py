@@ -7,18 +7,25 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.pipeline import audit
 from epochaudit.sources.discovery.discovery import discover
 from prove.history import History, Verdict
-from prove.oracle.catalogue import rules_of, verdicts_of
+from prove.oracle.catalogue import OracleRule, rules_of, verdicts_of
 from prove.rendering.files import Places, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from epochaudit.rules.messages import MessageTemplates
+    from epochaudit.sources.files.capture import Capture
 
 SHOWN: Final = ("pass", "fenced", "unverifiable")
+COLUMNS: Final = (
+    "cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "node", "places"
+)  # fmt: skip
+"""Of VERDICT_ROW: what a verdict and its subject are read from."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +56,58 @@ class Comparison:
         self.disagreements += other.disagreements
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Histories as captures, whose files exist below a folder.
+
+    judged: history's name -> the rules that its release is judged by. places: history's name -> where its events' lines are.
+    """
+
+    captures: tuple[Capture, ...]
+    judged: Mapping[str, Mapping[str, OracleRule]]
+    places: Mapping[str, Places]
+
+    @classmethod
+    def write(cls, histories: Sequence[History], folder: Path) -> Recorded:
+        """Write the histories' files below the folder, in place of all that it had."""
+        shutil.rmtree(folder, ignore_errors=True)
+        places = {history.name: write(history, folder / history.name) for history in histories}
+        captures = tuple(discover(str(folder / history.name)) for history in histories)
+        return cls(captures, {history.name: rules_of(history) for history in histories}, places)
+
+    def verdicts(
+        self, rows: Iterable[Mapping[str, Any]], messages: Mapping[str, MessageTemplates]
+    ) -> dict[str, Counter[Verdict]]:
+        """History's name -> the verdicts in rows of epochaudit. rows: COLUMNS of VERDICT_ROW. messages: of their rules, by id."""
+        branches = {rule: [branch.verdict for branch in one.branches] for rule, one in messages.items()}
+        own = {rule: one.evidence[0][1] for rule, one in messages.items()}
+        found: dict[str, Counter[Verdict]] = {name: Counter() for name in self.judged}
+        for row in rows:
+            rule, history = row["rule"], row["cluster"]
+            if rule not in self.judged[history]:
+                continue
+            place = row["places"].get(own[rule])
+            event = self.places[history].get((place["file"], place["byte_offset"])) if place else None
+            key = self.judged[history][rule].key(event, row)
+            found[history][rule, branches[rule][row["branch"]], key] += 1
+        return found
+
+
+def rows_of(verdict_rows: DataFrame) -> list[dict[str, Any]]:
+    """The rows of `Recorded.verdicts`."""
+    rows: list[dict[str, Any]] = verdict_rows.select(*COLUMNS).toArrow().to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
 def product_verdicts(
     spark: SparkSession, histories: Sequence[History], folder: Path, rules: Collection[str]
 ) -> dict[str, Counter[Verdict]]:
     """History's name -> the verdicts of epochaudit over its files, which are written below the folder and removed again."""
-    shutil.rmtree(folder, ignore_errors=True)
-    places: dict[str, Places] = {}
-    captures = []
-    judged = {history.name: rules_of(history) for history in histories}
-    for history in histories:
-        places[history.name] = write(history, folder / history.name)
-        captures.append(discover(str(folder / history.name)))
-    audited = audit(spark, *captures, select=sorted(rules), show=SHOWN)
+    recorded = Recorded.write(histories, folder)
+    audited = audit(spark, *recorded.captures, select=sorted(rules), show=SHOWN)
     if audited.failures:
         raise RuntimeError(f"epochaudit could not compute {audited.failures}")
-    branches = {rule: [branch.verdict for branch in one.branches] for rule, one in audited.messages.items()}
-    own = {rule: one.evidence[0][1] for rule, one in audited.messages.items()}
-    found: dict[str, Counter[Verdict]] = {history.name: Counter() for history in histories}
-    columns = ("cluster", "rule", "branch", "topic", "partition", "leader_epoch", "topic_id", "node", "places")
-    for row in audited.verdict_rows.select(*columns).toArrow().to_pylist(maps_as_pydicts="strict"):
-        rule = row["rule"]
-        if rule not in judged[row["cluster"]]:
-            continue
-        place = row["places"].get(own[rule])
-        event = places[row["cluster"]].get((place["file"], place["byte_offset"])) if place else None
-        key = judged[row["cluster"]][rule].key(event, row)
-        found[row["cluster"]][rule, branches[rule][row["branch"]], key] += 1
+    found = recorded.verdicts(rows_of(audited.verdict_rows), audited.messages)
     quarantined = audited.quarantine.count()
     audited.release()
     spark.catalog.clearCache()

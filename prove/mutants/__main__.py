@@ -1,4 +1,4 @@
-"""python -m prove.mutants: change the source of rules and frames, and print the changes that no case notices."""
+"""python -m prove.mutants: change the source of rules and frames, and print the changes that no example notices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final
 
@@ -18,15 +19,20 @@ import click
 from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.spark.session import SMALL_PLANS, session
+from prove.histories import history_of
+from prove.mutants.examples import Cases, Histories
 from prove.mutants.explained import Explanation, Key, explanations, stale
 from prove.mutants.loading import ROOT, modules, path_of
 from prove.mutants.operators import Mutant, mutants_of
-from prove.mutants.testing import Bench, Outcome
+from prove.mutants.testing import Bench
 
 EXPLAINED: Final = "explained"
 BY_CASE: Final = "killed by a case"
+BY_HISTORY: Final = "killed by a history"
 BY_ERROR: Final = "killed by an error"
 SURVIVES: Final = "survives"
+FATES: Final = (BY_CASE, BY_HISTORY, BY_ERROR, EXPLAINED, SURVIVES)
+MOST_STEPS: Final = 20  # of a history
 SPARK_ERRORS: Final = "SQLQueryContextLogger"
 
 
@@ -38,10 +44,8 @@ class Score:
     survivors: list[Mutant] = field(default_factory=list)
     killed: set[Key] = field(default_factory=set)
 
-    def add(self, outcome: Outcome, explained: bool) -> str:
+    def add(self, mutant: Mutant, fate: str, explained: bool) -> str:
         """Count a mutant, and return what became of it."""
-        mutant = outcome.mutant
-        fate = BY_CASE if outcome.case is not None else BY_ERROR if outcome.error is not None else SURVIVES
         if fate != SURVIVES:
             self.killed.add(mutant.key)
         elif explained:
@@ -54,13 +58,20 @@ class Score:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1)
+@click.option("--histories", default=0, help="Judge those that no case notices on so many random histories, too.")
 @click.option("--sample", type=int, help="At most so many mutants of a module, chosen at random. Without: all.")
-@click.option("--seed", default=1, show_default=True, help="Of that choice.")
+@click.option("--seed", default=1, show_default=True, help="Of that choice; the first history's, too.")
 @click.option("--minutes", type=float, help="Begin no module after this many minutes.")
 @click.option("--killed", is_flag=True, help="Print killed and explained mutants, too.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the figures and survivors here, as JSON.")
 def main(
-    names: tuple[str, ...], sample: int | None, seed: int, minutes: float | None, killed: bool, output: Path | None
+    names: tuple[str, ...],
+    histories: int,
+    sample: int | None,
+    seed: int,
+    minutes: float | None,
+    killed: bool,
+    output: Path | None,
 ) -> None:
     """Mutate rules (SR-01), families (SR), folders (stop_replica), frames (fetches) or modules (held_epochs); all rules without NAMES.
 
@@ -70,18 +81,22 @@ def main(
     known, score, made, begun = explanations(), Score(), list[Mutant](), monotonic()
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS})
     logging.getLogger(SPARK_ERRORS).disabled = True  # mutants that fail
-    bench = Bench(spark)
-    for module in chosen:
-        if minutes is not None and monotonic() - begun > 60 * minutes:
-            print(f"no time for {module} and what follows", file=sys.stderr)
-            break
-        mutants = of_module(module)
-        made += mutants
-        for outcome in bench.outcomes(module, sampled(mutants, sample, seed)):
-            fate = score.add(outcome, outcome.mutant.key in known)
-            if killed or fate == SURVIVES:
-                print(f"{fate}: {outcome.mutant}", outcome.case or outcome.error or "", flush=True)
-        print(f"{module}: {score_line(score)}, {monotonic() - begun:.0f} s", file=sys.stderr)
+    with TemporaryDirectory(prefix="mutants-") as folder:
+        benches = {BY_CASE: Bench(Cases(spark))}
+        if histories:
+            made_up = [history_of(one, MOST_STEPS) for one in range(seed, seed + histories)]
+            benches[BY_HISTORY] = Bench(Histories(spark, made_up, Path(folder) / "captures"))
+        for module in chosen:
+            if minutes is not None and monotonic() - begun > 60 * minutes:
+                print(f"no time for {module} and what follows", file=sys.stderr)
+                break
+            mutants = of_module(module)
+            made += mutants
+            for mutant, fate, why in fates(benches, module, sampled(mutants, sample, seed)):
+                counted = score.add(mutant, fate, mutant.key in known)
+                if killed or counted == SURVIVES:
+                    print(f"{counted}: {mutant}", why, flush=True)
+            print(f"{module}: {score_line(score)}, {monotonic() - begun:.0f} s", file=sys.stderr)
     spark.stop()
     outdated = stale(known, made, score.killed)
     for explanation, why in outdated:
@@ -91,6 +106,23 @@ def main(
     if output is not None:
         output.write_text(json.dumps(figures(score), indent=2) + "\n")
     sys.exit(1 if score.survivors or outdated else 0)
+
+
+def fates(benches: Mapping[str, Bench], module: str, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, str, str]]:
+    """Each mutant with what became of it, and the example or the error. benches: fate -> what kills so; each has what the former left."""
+    alive = list(mutants)
+    for fate, bench in benches.items():
+        survivors = []
+        for outcome in bench.outcomes(module, alive):
+            if outcome.survives:
+                survivors.append(outcome.mutant)
+            elif outcome.example is not None:
+                yield outcome.mutant, fate, outcome.example
+            else:
+                yield outcome.mutant, BY_ERROR, outcome.error or ""
+        alive = survivors
+    for mutant in alive:
+        yield mutant, SURVIVES, ""
 
 
 def modules_of(names: Sequence[str]) -> list[str]:
@@ -131,7 +163,7 @@ def folder_of(path: str) -> str:
 def score_line(score: Score) -> str:
     """The sums of all folders."""
     total = sum(score.by_folder.values(), Counter[str]())
-    return ", ".join(f"{fate} {total[fate]}" for fate in (BY_CASE, BY_ERROR, EXPLAINED, SURVIVES))
+    return ", ".join(f"{fate} {total[fate]}" for fate in FATES)
 
 
 def described(explanation: Explanation) -> str:

@@ -1,56 +1,51 @@
-"""Judges the cases of rules with a mutant. It is killed if a case then has another verdict, reason or sentence, or if it fails."""
+"""Judges examples with a mutant. It is killed if one of them then has a wrong verdict, or if it fails."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
 from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.judge import judge
-from epochaudit.rules.messages import with_messages
 from epochaudit.rules.rule import VERDICTS, Rule
 from epochaudit.spark.memo import unpersist
+from prove.mutants.examples import Examples, labelled
 from prove.mutants.loading import Loaded, dependents, load, path_of
 from prove.mutants.operators import Mutant
-from tests.rules.case_files import Case, Expected
-from tests.rules.judging import CASES, agrees, events_of, given_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import DataFrame
+
+    from epochaudit.rules.judge import Judgement
+
 FRAMES_MODULE: Final = "epochaudit.replay.frames"
 _INFERRED_IDS: Final = "epochaudit.replay.state.inferred_topic_ids"
 _PER_PASS: Final = 30  # mutants of a rule that one query evaluates
-_NUMBER: Final = "~"  # in no rule id
 
 
 Death = tuple[str | None, str | None]
-"""The case that kills a mutant, or the error."""
+"""The example that kills a mutant, or the error."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: killed by a case, by an error, or by nothing."""
+    """What became of a mutant: killed by an example, by an error, or by nothing."""
 
     mutant: Mutant
-    case: str | None = None
+    example: str | None = None
     error: str | None = None
 
     @property
     def survives(self) -> bool:
-        """No case notices it."""
-        return self.case is None and self.error is None
-
-
-class NotGreenError(Exception):
-    """A case fails without a mutation: nothing can be learnt of mutants."""
+        """No example notices it."""
+        return self.example is None and self.error is None
 
 
 @dataclass(frozen=True)
@@ -62,16 +57,11 @@ class _Variant:
 
 
 class Bench:
-    """The cases' events and frames in one session, for all mutants."""
+    """Judges the same examples with all mutants, in one session."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        self._cases: dict[str, list[Case]] = defaultdict(list)
-        for case in CASES:
-            self._cases[case.rule].append(case)
+    def __init__(self, examples: Examples) -> None:
+        self._examples = examples
         self._frame_of = {rule.id: rule.frame for rule in catalogue()}
-        self._events: dict[str, DataFrame] = {}
-        self._frames: dict[str, DataFrame] = {}
 
     def outcomes(self, name: str, mutants: Sequence[Mutant]) -> Iterator[Outcome]:
         """What becomes of mutants of the module of that name. Raises NotGreenError."""
@@ -86,9 +76,8 @@ class Bench:
     # mutants of rules: all are evaluated over one frame
 
     def _of_rules(self, name: str, tree: ast.Module, mutants: Sequence[Mutant]) -> Iterator[Outcome]:
-        killed = self._killed_rules({"original": load(name, tree).rules()})
-        if killed:
-            raise NotGreenError(f"{name} without a mutation: {killed}")
+        for rule in load(name, tree).rules():
+            self._examples.expect(judge(self._rows(rule.id), [rule], VERDICTS))
         for first in range(0, len(mutants), _PER_PASS):
             some = mutants[first : first + _PER_PASS]
             found: dict[str, Outcome] = {}
@@ -98,13 +87,13 @@ class Bench:
                     variants[str(number)] = load(name, mutant.tree(tree)).rules()
                 except Exception as error:  # whatever the mutation causes
                     found[str(number)] = Outcome(mutant, error=_named(error))
-            for label, (case, failure) in self._killed_rules(variants).items():
-                found[label] = Outcome(some[int(label)], case, failure)
+            for label, (example, failure) in self._killed_rules(variants).items():
+                found[label] = Outcome(some[int(label)], example, failure)
             for number, mutant in enumerate(some):
                 yield found.get(str(number), Outcome(mutant))
 
     def _killed_rules(self, variants: Mapping[str, Sequence[Rule]]) -> dict[str, Death]:
-        """Label -> the case, or the error, that kills the mutant of that label. variants: label -> the mutant's rules."""
+        """Label -> the example, or the error, that kills the mutant of that label. variants: label -> the mutant's rules."""
         killed: dict[str, Death] = {}
         by_rule: dict[str, list[_Variant]] = defaultdict(list)
         for label, rules in variants.items():
@@ -119,119 +108,75 @@ class Bench:
         """The killed ones among variants of one rule. If the query fails, those of each half."""
         if not variants:
             return {}
-        cases = self._cases[rule_id]
         try:
-            rules = [_labelled(variant) for variant in variants]
-            names = [case.cluster for case in cases]
-            judgement = judge(self._frame(rule_id).where(F.col("cluster").isin(*names)), rules, VERDICTS)
-            rows = with_messages(judgement.rows, judgement.messages()).collect()
+            rules = [labelled(variant.rule, variant.label) for variant in variants]
+            noticed = self._examples.noticed(judge(self._rows(rule_id), rules, VERDICTS))
         except Exception as error:  # whatever the mutations cause
             if len(variants) == 1:
                 return {variants[0].label: (None, _named(error))}
             half = len(variants) // 2
             return self._judged(rule_id, variants[:half]) | self._judged(rule_id, variants[half:])
-        found = _by_variant(rows, cases)
-        killed: dict[str, Death] = {}
-        for variant in variants:
-            case = _failing(cases, found[variant.label])
-            if case is not None:
-                killed[variant.label] = (case, None)
-        return killed
+        return {label: (example, None) for label, example in noticed.items()}
 
-    def _frame(self, rule_id: str) -> DataFrame:
-        """The unmutated frame of a rule, over the cases of all its rules."""
-        frame = self._frame_of[rule_id]
-        if frame not in self._frames:
-            identified = _identified(Loaded({}), self._events_of(frame))
-            self._frames[frame] = FRAMES[frame].of(identified).localCheckpoint()
-            unpersist(identified)
-        return self._frames[frame]
+    def _rows(self, rule_id: str) -> DataFrame:
+        return self._examples.rows(self._frame_of[rule_id], rule_id)
 
     # mutants of frames: each has frames of its own
 
     def _of_frames(self, name: str, tree: ast.Module, mutants: Sequence[Mutant]) -> Iterator[Outcome]:
         frames = self._frames_that_read(name)
-        killed = self._killed_frame(load(name, tree), frames)
-        if killed != (None, None):
-            raise NotGreenError(f"{name} without a mutation: {killed}")
+        unmutated = load(name, tree)
+        for frame in frames:
+            with self._identified(unmutated, frame) as events:
+                self._examples.expect(_judgement(unmutated, frame, events))
         for mutant in mutants:
             try:
                 loaded = load(name, mutant.tree(tree))
             except Exception as error:  # whatever the mutation causes
                 yield Outcome(mutant, error=_named(error))
             else:
-                case, failure = self._killed_frame(loaded, frames)
-                if case is not None:  # the next mutant is likely to be killed by the same frame
-                    rule_id = case.partition(" ")[0]
-                    frames.sort(key=lambda frame: frame != self._frame_of[rule_id])
-                yield Outcome(mutant, case, failure)
+                killing, example, failure = self._killed_frame(loaded, frames)
+                if example is not None:  # the next mutant is likely to be killed by the same frame
+                    frames.sort(key=lambda frame: frame != killing)
+                yield Outcome(mutant, example, failure)
 
     def _frames_that_read(self, name: str) -> list[str]:
-        """The frames that the module makes, or is read by, those with the fewest cases first."""
+        """The frames that the module makes, or is read by, those with the fewest examples first."""
         reached = {name, *dependents(name)}
         frames = {self._frame_of[rule.id] for rule in catalogue()}
         read = [frame for frame in frames if FRAMES[frame].of.__module__ in reached]
         if name == _INFERRED_IDS:
             read = list(frames)
-        return sorted(read, key=lambda frame: (len(self._cases_of(frame)), frame))
+        return sorted(read, key=lambda frame: (self._examples.size(frame), frame))
 
-    def _killed_frame(self, loaded: Loaded, frames: Collection[str]) -> Death:
-        """The first case that fails with a mutant's frames, or the error."""
-        mutated = loaded.module(FRAMES_MODULE).FRAMES
-        fresh = {rule.id: rule for rule in loaded.rules()}
+    def _killed_frame(self, loaded: Loaded, frames: Sequence[str]) -> tuple[str | None, str | None, str | None]:
+        """The frame and the first example with a wrong verdict in a mutant's frames, or the error."""
         for frame in frames:
-            rules = [fresh.get(rule.id, rule) for rule in catalogue() if rule.frame == frame]
-            cases = self._cases_of(frame)
-            identified = None
             try:
-                identified = _identified(loaded, self._events_of(frame))
-                judgement = judge(mutated[frame].of(identified), rules, VERDICTS)
-                rows = with_messages(judgement.rows, judgement.messages()).collect()
+                with self._identified(loaded, frame) as events:
+                    noticed = self._examples.noticed(_judgement(loaded, frame, events))
             except Exception as error:  # whatever the mutation causes
-                return None, _named(error)
-            finally:
-                if identified is not None:
-                    unpersist(identified)
-            case = _failing(cases, _by_variant(rows, cases)[""])
-            if case is not None:
-                return case, None
-        return None, None
+                return frame, None, _named(error)
+            if noticed:
+                return frame, next(iter(noticed.values())), None
+        return None, None, None
 
-    def _cases_of(self, frame: str) -> list[Case]:
-        return [case for rule, cases in self._cases.items() if self._frame_of[rule] == frame for case in cases]
-
-    def _events_of(self, frame: str) -> DataFrame:
-        if frame not in self._events:
-            self._events[frame] = events_of(self._spark, self._cases_of(frame))
-        return self._events[frame]
+    @contextmanager
+    def _identified(self, loaded: Loaded, frame: str) -> Iterator[DataFrame]:
+        """The events with inferred topic ids: another DataFrame for each mutant, so that none reads the checkpoints of another."""
+        infer: Callable[[DataFrame], DataFrame] = loaded.module(_INFERRED_IDS).with_inferred_topic_ids
+        identified = infer(self._examples.events(frame).select("*"))
+        try:
+            yield identified
+        finally:
+            unpersist(identified)
 
 
-def _identified(loaded: Loaded, events: DataFrame) -> DataFrame:
-    """The events with inferred topic ids: another DataFrame for each mutant, so that none reads the checkpoints of another."""
-    infer: Callable[[DataFrame], DataFrame] = loaded.module(_INFERRED_IDS).with_inferred_topic_ids
-    return infer(events.select("*"))
-
-
-def _labelled(variant: _Variant) -> Rule:
-    """The rule with the mutant's label in its id, so that one pass judges several."""
-    vars(variant.rule)["id"] = f"{variant.rule.id.partition(_NUMBER)[0]}{_NUMBER}{variant.label}"
-    return variant.rule
-
-
-def _by_variant(rows: Sequence[Row], cases: Sequence[Case]) -> dict[str, dict[str, list[Expected]]]:
-    """Label -> case -> what the mutant gives; label "" of rules without one. Of other rules' cases nothing is compared."""
-    labels = {case.cluster: case for case in cases}
-    found: dict[str, dict[str, list[Expected]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        rule, _, label = row.rule.partition(_NUMBER)
-        case = labels[row.cluster]
-        if case.rule == rule:
-            found[label][case.cluster].append(given_verdict(rule, row, case.labels))
-    return found
-
-
-def _failing(cases: Sequence[Case], found: Mapping[str, list[Expected]]) -> str | None:
-    return next((case.cluster for case in cases if not agrees(case, found.get(case.cluster, []))), None)
+def _judgement(loaded: Loaded, frame: str, events: DataFrame) -> Judgement:
+    """All rules of a mutant's frame."""
+    fresh = {rule.id: rule for rule in loaded.rules()}
+    rules = [fresh.get(rule.id, rule) for rule in catalogue() if rule.frame == frame]
+    return judge(loaded.module(FRAMES_MODULE).FRAMES[frame].of(events), rules, VERDICTS)
 
 
 def _named(error: BaseException) -> str:

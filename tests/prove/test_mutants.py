@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from epochaudit.rules.rule import Rule
 from prove.mutants import operators
 from prove.mutants.__main__ import modules_of, of_module, sampled
+from prove.mutants.examples import Cases
 from prove.mutants.explained import FILE, ExplainedError, Explanation, explanations, stale
 from prove.mutants.loading import dependents, load, modules, path_of
 from prove.mutants.operators import Mutant, mutants_of
@@ -167,16 +168,18 @@ def test_cases_kill_mutants_of_a_rule(spark: SparkSession) -> None:
     broken = Mutant(**{**vars(always), "node": ast.parse("passed(no_such_name)", mode="eval").body})
     missing = Mutant(**{**vars(always), "node": ast.parse("passed(col('no_such_column'))", mode="eval").body})
     unchanged = Mutant(**{**vars(always), "node": at(always)})
-    results = list(Bench(spark).outcomes(LS_04, [dropped, broken, always, missing, unchanged]))
+    results = list(Bench(Cases(spark)).outcomes(LS_04, [dropped, broken, always, missing, unchanged]))
     assert [one.survives for one in results] == [False, False, False, False, True]
-    assert [(one.case or "").startswith("LS-04 ") for one in results] == [True, False, True, False, False]
+    assert [(one.example or "").startswith("LS-04 ") for one in results] == [True, False, True, False, False]
     assert "no_such_name" in (results[1].error or "")
     assert "no_such_column" in (results[3].error or "")
 
 
 def test_cases_kill_mutants_of_a_frame(spark: SparkSession) -> None:
     mutants = [one for one in of_module(TIERED_FETCHES) if one.operator == operators.STEP_DROPPED]
-    assert [(one.case or "").startswith("LS-04 ") for one in Bench(spark).outcomes(TIERED_FETCHES, mutants)] == [True]
+    assert [
+        (one.example or "").startswith("LS-04 ") for one in Bench(Cases(spark)).outcomes(TIERED_FETCHES, mutants)
+    ] == [True]
 
 
 def at(mutant: Mutant) -> ast.expr:

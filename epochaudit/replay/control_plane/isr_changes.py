@@ -38,6 +38,7 @@ from epochaudit.replay.state.incarnations import topic_incarnations, with_identi
 from epochaudit.replay.state.live_brokers import absent_members
 from epochaudit.replay.state.partition_states import CONTROLLER, RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
+from epochaudit.spark.columns import let
 
 EPOCHS_WERE_CURRENT: Final = (
     Errors.NONE, Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA, Errors.NEW_LEADER_ELECTED,
@@ -285,26 +286,61 @@ def _shutdown_requests(events: DataFrame) -> DataFrame:
     return by_incarnation.groupBy("cluster", "node").agg(F.collect_list(request).alias("shutdown_requests"))
 
 
-def _shutdown(broker_id: Column, states: Column) -> dict[str, Column]:
-    """A member's controlled shutdown by records and heartbeats, in the states that it can have had.
+def _member(broker_id: Column, sent: Column, states: Column) -> Column:
+    """A member in the states that it can have had. sent: the broker epoch that the request states."""
+    others = F.array_except(states["broker_epoch"], F.array(sent))
+    standings = F.array_distinct(F.transform(states, standing_of))
+    return let(
+        standings,
+        lambda known: F.struct(
+            broker_id.alias("broker_id"),
+            known.alias("standings"),
+            ((sent != NO_BROKER_EPOCH) & (F.size(others) > 0)).alias("maybe_other_epoch"),
+            ((sent != NO_BROKER_EPOCH) & ~F.array_contains(states["broker_epoch"], sent)).alias("other_epoch"),
+            F.try_element_at(states["ref"], F.lit(-1)).alias("ref"),
+            _shutdown(broker_id, F.array_distinct(states["broker_epoch"]), known).alias("shutdown"),
+        ),
+    )
 
-    From metadata.version 3.3-IV3 on, the controller writes the shutdown of a broker that registered since. A shutdown that it
+
+def _shutdown(broker_id: Column, broker_epochs: Column, standings: Column) -> Column:
+    """A member's controlled shutdown by records and heartbeats: struct(recorded, granted, wanted_ref).
+
+    recorded: records and heartbeats show whether it was leaving. granted: it was, and no record shows it. From
+    metadata.version 3.3-IV3 on, the controller writes the shutdown of a broker that registered since. A shutdown that it
     granted before has no record (ReplicationControlManager.handleBrokerInControlledShutdown).
     """
-    epochs, standings = F.array_distinct(states["broker_epoch"]), F.transform(states, standing_of)
-    registrations = F.filter(states_of(broker_id), lambda s: F.array_contains(epochs, s["broker_epoch"]))["since"]
-    recorded = F.coalesce(level_at(F.array_min(registrations)) >= MetadataVersion.IBP_3_3_IV3, F.lit(False))
-    only = F.when((F.size(epochs) == 1) & F.forall(standings, lambda s: s == ACTIVE), F.get(epochs, F.lit(0)))
-    own = F.filter("shutdown_requests", lambda r: (r["broker_id"] == broker_id) & (r["broker_epoch"] == only))
-    request = F.get(own, F.lit(0))
-    stays = (request["stayed_ms"] >= F.col("time_ms")) | (request["wanted_ms"] >= F.col("time_ms"))
-    leaves = ~recorded & (request["answered_ms"] < F.col("arrival_ms"))
     of_log = F.coalesce(F.forall(standings, lambda s: s.isin(FENCED, SHUTTING_DOWN, UNREGISTERED)), F.lit(False))
-    return {
-        "unrecorded_shutdown": F.coalesce(leaves, F.lit(False)),
-        "shutdown_recorded": of_log | recorded | F.coalesce(stays | leaves, F.lit(False)),
-        "wanted_ref": request["ref"],
-    }
+
+    def registered_at(epochs: Column) -> Column:
+        return F.array_min(
+            F.filter(states_of(broker_id), lambda s: F.array_contains(epochs, s["broker_epoch"]))["since"]
+        )
+
+    def asked(epochs: Column) -> Column:
+        only = F.when((F.size(epochs) == 1) & F.forall(standings, lambda s: s == ACTIVE), F.get(epochs, F.lit(0)))
+        own = let(
+            only,
+            lambda epoch: F.filter(
+                "shutdown_requests", lambda r: (r["broker_id"] == broker_id) & (r["broker_epoch"] == epoch)
+            ),
+        )
+        return F.get(own, F.lit(0))
+
+    def shutdown(recorded: Column, request: Column) -> Column:
+        stays = (request["stayed_ms"] >= F.col("time_ms")) | (request["wanted_ms"] >= F.col("time_ms"))
+        leaves = F.coalesce(~recorded & (request["answered_ms"] < F.col("arrival_ms")), F.lit(False))
+        return F.struct(
+            (of_log | recorded | F.coalesce(stays, F.lit(False)) | leaves).alias("recorded"),
+            leaves.alias("granted"),
+            request["ref"].alias("wanted_ref"),
+        )
+
+    def of_epochs(epochs: Column) -> Column:
+        recorded = F.coalesce(let(registered_at(epochs), level_at) >= MetadataVersion.IBP_3_3_IV3, F.lit(False))
+        return let(recorded, lambda known: let(asked(epochs), lambda request: shutdown(known, request)))
+
+    return let(broker_epochs, of_epochs)
 
 
 def _with_members(rows: DataFrame) -> DataFrame:
@@ -326,17 +362,8 @@ def _with_members(rows: DataFrame) -> DataFrame:
         return there & (untimed | ((state["since_ms"] <= to_ms) & (state["until_ms"] >= from_ms)))
 
     def member(broker_id: Column, index: Column) -> Column:
-        states = F.filter(states_of(broker_id), can_have_stood)
         sent = F.coalesce(F.get("isr_broker_epochs", index), F.lit(NO_BROKER_EPOCH))
-        others = F.array_except(states["broker_epoch"], F.array(sent))
-        return F.struct(
-            broker_id.alias("broker_id"),
-            F.array_distinct(F.transform(states, standing_of)).alias("standings"),
-            ((sent != NO_BROKER_EPOCH) & (F.size(others) > 0)).alias("maybe_other_epoch"),
-            ((sent != NO_BROKER_EPOCH) & ~F.array_contains(states["broker_epoch"], sent)).alias("other_epoch"),
-            F.try_element_at(states["ref"], F.lit(-1)).alias("ref"),
-            *(value.alias(name) for name, value in _shutdown(broker_id, states).items()),
-        )
+        return let(F.filter(states_of(broker_id), can_have_stood), lambda states: _member(broker_id, sent, states))
 
     rows = rows.withColumns(
         {"since": since, "until": until, "metadata_level": level_at(F.coalesce(since, F.lit(FOREVER)))}
@@ -371,7 +398,7 @@ def _standing() -> dict[str, Column]:
     shutting_down = F.filter("members", lambda m: ineligible(m) & at_times(m, SHUTTING_DOWN) & ~at_times(m, FENCED))
     unregistered = F.filter("members", lambda m: ineligible(m) & ~at_times(m, FENCED, SHUTTING_DOWN))
     stale = F.filter("members", lambda m: m["other_epoch"] & ~ineligible(m) & ~at_times(m, UNKNOWN))
-    leaving = F.filter("members", lambda m: m["unrecorded_shutdown"])
+    leaving = F.filter("members", lambda m: m["shutdown"]["granted"])
     named = F.filter("members", lambda m: at_times(m, *INELIGIBLE) | m["maybe_other_epoch"])
     return {
         "fenced_members": fenced["broker_id"],
@@ -383,8 +410,8 @@ def _standing() -> dict[str, Column]:
         "maybe_fenced": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
         "maybe_shutting_down": F.exists("members", lambda m: at_times(m, SHUTTING_DOWN, UNKNOWN)),
         "unrecorded_shutdowns": leaving["broker_id"],
-        "wanted_ref": F.try_element_at(leaving["wanted_ref"], F.lit(1)),
-        "shutdown_unknown": F.exists("members", lambda m: ~m["shutdown_recorded"]),
+        "wanted_ref": F.try_element_at(leaving["shutdown"]["wanted_ref"], F.lit(1)),
+        "shutdown_unknown": F.exists("members", lambda m: ~m["shutdown"]["recorded"]),
         "ineligible_members": named["broker_id"],
         "ineligible_ref": F.try_element_at(named["ref"], F.lit(1)),
     }

@@ -19,7 +19,6 @@ from epochaudit.replay.state.cluster_history import (
     ACTIVE,
     HISTORY_COLUMNS,
     INELIGIBLE,
-    LIVE,
     checks_eligibility,
     cluster_history,
     in_words,
@@ -194,20 +193,12 @@ def _member(broker_id: Column) -> Column:
     place = F.col("clock")
     current_states = F.filter(states_of(broker_id), lambda state: (state["since"] <= place) & (state["until"] > place))
     state = F.try_element_at(current_states, F.lit(1))
-    own = F.filter(  # registered again by the same incarnation, a broker stays fenced (ClusterControlManager.registerBroker)
-        states_of(broker_id), lambda other: (other["broker_epoch"] == state["broker_epoch"]) & (other["since"] <= place)
-    )
-    before = F.filter(
-        states_of(broker_id),
-        lambda other: (other["until"] == F.array_min(own["since"])) & other["standing"].isin(*LIVE),
-    )
-    superseded = F.exists(before, lambda other: other["broker_epoch"] < state["broker_epoch"])
     return F.struct(
         broker_id.alias("broker_id"),
         standing_of(state).alias("standing"),
         state["ref"].alias("ref"),
         state["since"].alias("since"),
-        (superseded & ~F.exists(own, lambda other: other["standing"].isin(*LIVE))).alias("superseded_live"),
+        F.coalesce(state["superseded_live"], F.lit(False)).alias("superseded_live"),
     )
 
 

@@ -57,7 +57,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
 
     Columns:
       brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
-                    broker_epoch, ref); positions since <= p < until
+                    broker_epoch, ref, superseded_live); positions since <= p < until. superseded_live: the incarnation
+                    superseded a live one, and has not been live itself
       levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
                     before the first record
       elr_levels    eligible.leader.replicas.version levels, likewise
@@ -134,7 +135,7 @@ _LOG_LINE_COLUMNS: Final = (
 )  # fmt: skip
 _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
-    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>>"
+    "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>,superseded_live:boolean>"
 )
 _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
@@ -259,22 +260,27 @@ def _broker_states(log: DataFrame) -> DataFrame:
     records = of_types(log, *BROKER_RECORDS)
     is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
     is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)
-    state = F.struct(
-        F.col("position").alias("since"),
-        F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
-        F.col("time_ms").alias("since_ms"),
-        F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
+    standing = (
         F.when(leaves, UNREGISTERED)
         .when(is_fenced, FENCED)
         .when(is_shutting_down, SHUTTING_DOWN)
         .when(~is_fenced, ACTIVE)
         .otherwise(UNKNOWN)
-        .alias("standing"),
+    )
+    states = records.withColumn("standing", standing)
+    states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch")).over(in_order))
+    state = F.struct(
+        F.col("position").alias("since"),
+        F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
+        F.col("time_ms").alias("since_ms"),
+        F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
+        "standing",
         "broker_epoch",
         ref().alias("ref"),
+        _superseded_live().alias("superseded_live"),
     )
     listed = (
-        records.select("cluster", "broker_id", state.alias("state"))
+        states.select("cluster", "broker_id", state.alias("state"))
         .groupBy("cluster", "broker_id")
         .agg(F.array_sort(F.collect_list("state")).alias("states"))
     )
@@ -283,6 +289,19 @@ def _broker_states(log: DataFrame) -> DataFrame:
     return listed.select(
         "cluster", F.struct("broker_id", F.concat(F.array(before), F.col("states")).alias("states")).alias("broker")
     )
+
+
+def _superseded_live() -> Column:
+    """See `cluster_history`. Registered again by the same incarnation, a broker stays fenced (ClusterControlManager.registerBroker)."""
+    of_epoch = (
+        Window.partitionBy("cluster", "broker_id", "broker_epoch")
+        .orderBy("position", "file", "byte_offset", "partition_row")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    before = F.first("before").over(of_epoch)
+    superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
+    has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
+    return F.coalesce(superseded & ~has_been_live, F.lit(False))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:
@@ -295,6 +314,7 @@ def never_registered(until: Column, until_ms: Column) -> Column:
         F.lit(WITHOUT_RECORD).alias("standing"),
         F.lit(None).cast("bigint").alias("broker_epoch"),
         no_ref().alias("ref"),
+        F.lit(False).alias("superseded_live"),
     )
 
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 Row = Mapping[str, Any]
+_CORRECTIONS: Final = (
+    "cluster string, file string, split int, corrections array<struct<after_ms: bigint, by_ms: bigint>>"
+)
 Node = tuple[str, int | None]
 Part = tuple[str, int]  # file and split
 
@@ -102,12 +106,17 @@ def _correction(
 
 def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> DataFrame:
     """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns."""
+    if not found_corrections:
+        return events
     from pyspark.sql import functions as F
 
-    def correction_ms(correction: Correction) -> Column:
-        here = (F.col("cluster") == correction.cluster) & (F.col("file") == correction.file)
-        later = (F.col("split") == correction.split) & (F.col("time_ms") > correction.after_ms)
-        return F.when(here & later, F.lit(correction.by_ms)).otherwise(F.lit(0))
-
-    by_ms = reduce(lambda left, right: left + right, map(correction_ms, found_corrections))
-    return events.withColumns({name: F.col(name) + by_ms for name in ("time_ms", "arrival_ms")})
+    of_range: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
+    for one in found_corrections:
+        of_range[one.cluster, one.file, one.split].append((one.after_ms, one.by_ms))
+    rows = [(*place, [{"after_ms": after, "by_ms": by} for after, by in steps]) for place, steps in of_range.items()]
+    steps = local_rows(events.sparkSession, rows, _CORRECTIONS)
+    passed = F.filter("corrections", lambda step: F.col("time_ms") > step["after_ms"])
+    by_ms = F.coalesce(F.aggregate(passed["by_ms"], F.lit(0).cast("bigint"), lambda sum, by: sum + by), F.lit(0))
+    joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left").withColumn("by_ms", by_ms)
+    times = {name: F.col(name) + F.col("by_ms") for name in ("time_ms", "arrival_ms")}
+    return joined.withColumns(times).select(*events.columns)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -18,6 +20,7 @@ _CACHE_SIZE: Final = 10_000
 
 LATE_MS: Final = 2_000  # how much later than younger lines a line may be written
 CERTAIN: Final = 20  # so many late lines prove that the clock was set back
+CERTAIN_BACK: Final = 5  # so many lines, each older than the one before, are not chance
 LAST_SECOND_MS: Final = 59_000  # of a minute
 HOUR_MS: Final = 3_600_000
 SUMMER_TIME_MS: Final = 1_200_000  # a step between this and an hour is the end of summer time after a gap
@@ -40,6 +43,15 @@ class _Step:
     lost: int
     printed: int
     lines: int = 0
+
+
+def newest_first(lines: Iterable[bytes]) -> bool:
+    """Whether dated lines go back in time, one after the other, as in what a log search exports."""
+    read = LogClock().printed
+    times = [time for line in lines if (time := read(line)) is not None]
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    back, forward = sum(step < 0 for step in steps), sum(step > 0 for step in steps)
+    return back >= CERTAIN_BACK and back > 9 * forward
 
 
 class LogClock:
@@ -66,7 +78,7 @@ class LogClock:
     def read(self, line: bytes) -> int | None:
         """The line's timestamp in milliseconds; None if it starts with none."""
         second, fraction = self._seconds.get(line[:21]), _FRACTIONS.get(line[21:25])
-        printed = self._printed(line) if second is None or fraction is None else second + fraction
+        printed = self.printed(line) if second is None or fraction is None else second + fraction
         if printed is None:
             return None
         time = printed + self._behind
@@ -82,7 +94,7 @@ class LogClock:
         """Milliseconds of `[YYYY-MM-DD HH:MM:`; None for other text and for a minute that has not sixty seconds."""
         cached = self._minutes.get(printed)
         if cached is None and _MINUTE.fullmatch(printed):
-            first, last = self._printed(printed + b"00,000"), self._printed(printed + b"59,000")
+            first, last = self.printed(printed + b"00,000"), self.printed(printed + b"59,000")
             if first is not None and last is not None and last - first == LAST_SECOND_MS:
                 if len(self._minutes) > _CACHE_SIZE:
                     self._minutes.clear()
@@ -135,7 +147,8 @@ class LogClock:
         self._latest = max(self._latest, time)
         return time
 
-    def _printed(self, line: bytes) -> int | None:
+    def printed(self, line: bytes) -> int | None:
+        """The line's timestamp as printed; None if it starts with none."""
         match = _TIMESTAMP.match(line)
         if not match:
             return None

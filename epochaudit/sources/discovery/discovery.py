@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from epochaudit.events.times import FOREVER
-from epochaudit.sources.clock.log_time import LogClock
+from epochaudit.sources.clock.log_time import LogClock, newest_first
 from epochaudit.sources.discovery.duplicates import BEGINNING, Candidate, duplicates
 from epochaudit.sources.discovery.identity import nodes_of
 from epochaudit.sources.discovery.manifest import FILE, Manifest, read_manifest
@@ -45,7 +45,7 @@ class FoundFile:
 
     beginning: its first plain bytes as recorded, at most 4 KiB; all of capture.toml. node_hints: ids, roles and end
     points. first_time_ms: time of the first dated line, FOREVER if there is none. cluster_id: from meta.properties.
-    zoned: its times have a zone.
+    zoned: its times have a zone. newest_first: its lines go back in time.
     """
 
     stored: Stored
@@ -57,6 +57,7 @@ class FoundFile:
     cluster_id: str | None
     layout: Layout
     zoned: bool
+    newest_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def discover(path: str) -> Capture:
     """The capture in a directory, a tar archive or a file: a local path or a URI. Reads the first 64 KiB of each file.
 
     Archives in it are read as directories. If one directory holds everything in an archive, it is the root. Raises
-    CaptureError if the path has no file of a known kind, files of two clusters, or an invalid capture.toml, and FormatError
-    for a plug-in's format that can't be used.
+    CaptureError if the path has no file of a known kind, files of two clusters, a file whose lines are newest first, or an invalid
+    capture.toml, and FormatError for a plug-in's format that can't be used.
     """
     return capture_of(inspected(path))
 
@@ -96,10 +97,15 @@ def inspected(path: str) -> Inspected:
 
 
 def capture_of(inspection: Inspected) -> Capture:
-    """The files with their nodes and order. Raises CaptureError if no file can be audited."""
+    """The files with their nodes and order. Raises CaptureError if no file can be audited, or the lines of one are newest first."""
     manifest, found, copies, cluster = inspection.manifest, inspection.files, inspection.copies, inspection.cluster
     if not any(BY_KIND[file.kind].sufficient for file in found):
         raise CaptureError(_nothing_known(inspection.root, found))
+    if backwards := [file.stored.path for file in found if file.newest_first]:
+        raise CaptureError(
+            f"{inspection.root}: the lines of {', '.join(backwards)} are newest first, as log searches export them; order them by time, "
+            "oldest first"
+        )
     nodes = nodes_of({file.stored.path: (file.kind, file.node_hints) for file in found})
     recorded = [
         _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
@@ -227,6 +233,7 @@ def _inspected(file: Stored, compression: str | None, recorded: bytes, pattern: 
         applied(known, known.cluster_id, head, file.path),
         layout if known.has_layout else STOCK,
         zoned,
+        known.has_layout and newest_first(head.split(b"\n")),
     )
 
 

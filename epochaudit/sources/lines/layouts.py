@@ -33,7 +33,6 @@ PATTERNS: Final = (
     "%d %p %m (%c) [%t]%n",
     "%d %p %m (%c)%n",
     "[%d] %p %m (%c) [%t]%n",
-    "[%d] %p [%t] %m (%c)%n",
     "%d %p [%t] %c: %m%n",
     "%d %p [%t] %c - %m%n",
     "%d %p [%t] %c:%L - %m%n",
@@ -46,11 +45,22 @@ PATTERNS: Final = (
     "%d %p [%c] %m%n",
 )
 """Conversion patterns to try. The one that matches most lines wins, the first of equal ones."""
+_WITH_THREADS: Final = ("[%d] %p [%t] %m (%c)%n", "%d %p [%t] %m (%c)%n")
+"""Tried first where `_name_threads`: the patterns without a thread match these lines, too."""
 
 _DATE: Final = rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
+_DATED: Final = re.compile(rb"\[?" + _DATE)
 _STOCK: Final = re.compile(rb"\[" + _DATE + rb"[,.]\d{3}\] [A-Z]+ ")
+_IN_BRACKETS: Final = re.compile(
+    rb"\[?" + _DATE + rb"(?:[,.]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]? +[A-Z]+ +\[([^\]\n]*)\] "
+)
+_IDENTITY: Final = re.compile(rb"=| on |^[A-Za-z ]+[ -]\d+$")
+"""What begins messages in brackets: `[Broker id=1]`, `[ReplicaFetcherManager on broker 1]`, `[Controller 4]`, `[KafkaApi-4]`."""
 _CRI: Final = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([FP])(?::\S*)? ?")
-_TIMESTAMPED: Final = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?=\[?\d{4}-\d\d-\d\d[ T]|\s|\{)")
+_TIMESTAMPED: Final = re.compile(
+    rb"(?:\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) |\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?\t)"
+    rb"(?=\[?\d{4}-\d\d-\d\d[ T]|\s|\{)"
+)
 _SYSLOG: Final = re.compile(
     rb"(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|1? ?\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30}) \S{1,255} [^\s:]{1,128}: "
 )
@@ -84,23 +94,32 @@ def layout_of(head: bytes, pattern: str | None = None) -> Layout:
     if len(lines) > 1:
         lines.pop()  # it may be incomplete
 
-    if pattern is None and any(_STOCK.match(line) for line in lines):
+    if pattern is None and any(_STOCK.match(line) for line in lines) and not _name_threads(lines):
         return STOCK
     best, most = STOCK, 0
     for envelope in (None, *_envelopes(lines)):
         unwrapped = Unwrapped(Layout(envelope))
         bare = [whole.text for line in lines if (whole := unwrapped.out_of_envelope(WholeLine(line)))]
-        for tried in (pattern,) if pattern else (JSON, *PATTERNS):
+        with_threads = _WITH_THREADS if _name_threads(bare) else ()
+        for tried in (pattern,) if pattern else (JSON, *with_threads, *PATTERNS):
             fitting = sum(1 for text in bare if _reader(tried)(text) is not None)
             if fitting > most:
                 best, most = Layout(envelope, None if envelope and tried == PATTERNS[0] else tried), fitting
     return best
 
 
+def _name_threads(lines: Sequence[bytes]) -> bool:
+    """Whether a thread is printed between level and message: nearly all dated lines have brackets there, few with what Kafka puts there."""
+    dated = [line for line in lines if _DATED.match(line)]
+    named = [match for line in dated if (match := _IN_BRACKETS.match(line)) and not _IDENTITY.search(match[1])]
+    return bool(dated) and 10 * len(named) >= 9 * len(dated)
+
+
 def plain(head: bytes, layout: Layout) -> tuple[bytes, bool]:
     """(the head in stock layout, whether its times had a zone and are now UTC)."""
     if layout == STOCK:
-        return head, False
+        is_text = b"\0" not in head
+        return head.replace(b"\r\n", b"\n") if is_text else head, False
     unwrapped = Unwrapped(layout)
     lines = [whole.text for line in head.split(b"\n") if (whole := unwrapped.line(line.rstrip(b"\r"))) is not None]
     return b"\n".join(lines), unwrapped.zoned

@@ -42,10 +42,11 @@ _DATE_BEGINS: Final = re.compile(rb"\[\d{1,4}(?:-|$)")
 
 
 def message_start(text: bytes) -> int:
-    """The index of the message in a dated line of the stock layout; 0 in any other line."""
+    """The index of the message in a dated line of the stock layout; 0 in any other line. The level may be padded."""
     if text[:1] != b"[" or text[_MESSAGE - 2 : _MESSAGE] != b"] ":
         return 0
-    return text.find(b" ", _MESSAGE) + 1
+    start = text.find(b" ", _MESSAGE) + 1
+    return start + 1 if start and text[start : start + 1] == b" " else start
 
 
 def looks_cut(text: bytes) -> bool:

@@ -55,6 +55,7 @@ _END: Final = re.compile(
     r"(?:,temporaryMemoryBytes:\d++)?(?:,messageConversionsTime:[-\d.E]++)?( *\([\w.$]++\))?\s*+",
     re.ASCII,
 )
+UNCLOSED: Final = "cut off before the logger"
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
 _RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
 
@@ -242,11 +243,11 @@ class TextRequestLogDecoder(RequestLog):
             raise Unreadable("cut off after the times, or ambiguous")
         name, version, logger = end.groups()
         if logger is None and self.prints_logger:
-            raise Unreadable("cut off before the logger")
+            raise Unreadable(UNCLOSED)
         if len(self._endings) > CACHED_ENDINGS:
             self._endings.clear()
         self._endings[text] = name, version
-        self.prints_logger = self.prints_logger or text.rstrip().endswith(")")
+        self.prints_logger = self.prints_logger or logger is not None
         return name, version
 
     def _of_header(self, text: str) -> tuple[DecodedApi | CountedApi, int]:

@@ -51,6 +51,7 @@ SETTINGS: Final = frozenset(
 """The settings that are read from config dumps and properties files."""
 
 _CONFIG_DUMP: Final = b"KafkaConfig values:"
+_CLOSING: Final = b" ("  # a dump's last line is its logger
 _UNPRINTED: Final = b"null"
 _NOWHERE: Final = b"\n"  # occurs in no line
 
@@ -144,7 +145,8 @@ class ServerLog(Log4jLines):
     def _undated(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
         if self._in_config_dump and text[:1] == b"\t":
             return self._setting(text, byte_offset, line)
-        self._in_config_dump = False
+        if text.startswith(_CLOSING):
+            self._in_config_dump = False
         return self._quarantine(text, byte_offset, line, fault(text)) if looks_cut(text) else LineOutcome.IGNORED
 
     def _setting(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:

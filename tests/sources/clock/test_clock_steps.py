@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from epochaudit.sources.clock.clock_steps import Correction, corrections
+import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections
 
 
 def part(file: str, *steps: tuple[int, int], split: int = 0, node: int = 1) -> dict[str, object]:
@@ -41,3 +44,23 @@ def test_two_steps_are_distinguished() -> None:
         Correction("c", "s", 0, 95_000, 5_000),
         Correction("c", "s", 0, 999_000, 1_000),
     ]
+
+
+@pytest.mark.spark
+def test_many_steps_are_one_join(spark: SparkSession) -> None:
+    events = spark.range(1000).selectExpr(
+        "'c' AS cluster", "'r' AS file", "CAST(id % 2 AS INT) AS split", "id AS time_ms", "id - 10 AS arrival_ms"
+    )
+    steps = [Correction("c", "r", 0, after, 5000) for after in range(0, 1000, 2)]
+    found = corrected(events, [*steps, Correction("c", "other", 0, -1, 500)])
+    assert found.columns == events.columns
+    # an even time is in range 0, and half of the times below it are steps
+    expected = {time + (0 if time % 2 else 5000 * (time // 2)) for time in range(1000)}
+    assert {(row.time_ms, row.arrival_ms) for row in found.collect()} == {(time, time - 10) for time in expected}
+    assert len(found._jdf.queryExecution().optimizedPlan().toString()) < 20_000
+
+
+@pytest.mark.spark
+def test_without_corrections_the_events_are_the_same(spark: SparkSession) -> None:
+    events = spark.range(1)
+    assert corrected(events, []) is events

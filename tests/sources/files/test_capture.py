@@ -381,3 +381,24 @@ def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
     assert isinstance(file, CaptureFile)
     with pytest.raises(KeyError):
         found.file("b")
+
+
+def test_lines_may_end_in_crlf(tmp_path: Path) -> None:
+    found = capture(
+        tmp_path, {"state.log": (STATE % 4).replace("\n", "\r\n"), "server.log": (SERVER % 4).replace("\n", "\r\n")}
+    )
+    assert {file.path: file.kind for file in found.files} == {
+        "state.log": "state-change-log",
+        "server.log": "server-log",
+    }
+
+
+def test_a_log_whose_lines_are_newest_first_is_named(tmp_path: Path) -> None:
+    hours = [request(hour) for hour in range(8)]
+    with pytest.raises(CaptureError, match=r"the lines of b/new\.log are newest first"):
+        capture(tmp_path, {"a/old.log": "".join(hours), "b/new.log": "".join(reversed(hours))})
+
+
+def test_a_log_that_goes_back_once_is_not_newest_first(tmp_path: Path) -> None:
+    hours = [request(hour) for hour in (5, 6, 7, 1, 2, 3, 4, 8)]
+    assert nodes(capture(tmp_path, {"a.log": "".join(hours)}))

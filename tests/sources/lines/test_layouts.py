@@ -107,6 +107,23 @@ LAYOUTS: dict[str, tuple[list[str], Layout]] = {
         laid_out(lambda p: f"{p[0]} {p[1]} {p[2]:5} [data-plane [1]] {p[4]} - {p[3]}"),
         Layout(None, "%d %p [%t] %c - %m%n"),
     ),
+    "thread between level and message": (
+        laid_out(lambda p: f"[{p[0]} {p[1]}] {p[2]} [data-plane-kafka-request-handler-{p[1][-1]}] {p[3]} ({p[4]})"),
+        Layout(None, "[%d] %p [%t] %m (%c)%n"),
+    ),
+    "thread between level and message, no brackets": (
+        laid_out(lambda p: f"{p[0]} {p[1]} {p[2]} [main] {p[3]} ({p[4]})"),
+        Layout(None, "%d %p [%t] %m (%c)%n"),
+    ),
+    "padded level": (
+        laid_out(
+            lambda p: (
+                f"[{p[0]} {p[1]}] {p[2]:5} {p[3]}" + ("" if p[3].endswith("KafkaConfig values: ") else f" ({p[4]})")
+            ),
+            closes=True,
+        ),
+        STOCK,
+    ),
     "date with T and zone": (
         laid_out(lambda p: f"[{p[0]}T{p[1].replace(',', '.')}Z] {p[2]} {p[3]} ({p[4]})"),
         Layout(None, "[%d] %p %m (%c)%n"),
@@ -124,6 +141,10 @@ LAYOUTS: dict[str, tuple[list[str], Layout]] = {
     ),
     "kubectl logs --timestamps": (
         wrapped(lambda line: f"2026-11-21T09:00:00.123456789Z {line}"),
+        Layout("timestamp"),
+    ),
+    "export of a log search": (
+        wrapped(lambda line: f"2026-11-21 09:00:00.123\t{line}"),
         Layout("timestamp"),
     ),
     "docker compose": (wrapped(lambda line: f"kafka-1  | {line}"), Layout("prefix:kafka-1  | ")),

@@ -446,6 +446,17 @@ def test_a_line_cut_anywhere_is_put_aside(name: str) -> None:
         assert sum(decoder.counts.requests.values()) == 1
 
 
+def test_a_layout_without_a_logger_is_whole() -> None:
+    decoder = text_request_log.TextRequestLogDecoder(*place())
+    for name, line in LINES.items():
+        for client in (
+            "softwareName=apache-kafka-java, softwareVersion=2.7.2",
+            "softwareName=librdkafka, softwareVersion=1.6.1",
+        ):
+            whole = re.sub(r" \([\w.]+\)$", f",clientInformation:ClientInformation({client})", line)
+            assert decoder.line(whole.encode(), 0, 1) == LineOutcome.EVENT, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_with_a_byte_missing_never_fails(name: str) -> None:
