@@ -35,7 +35,7 @@ from epochaudit.replay.state.cluster_history import (
     states_of,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.live_brokers import absent_members
+from epochaudit.replay.state.live_brokers import with_absent_members
 from epochaudit.replay.state.partition_states import CONTROLLER, RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 from epochaudit.spark.columns import let
@@ -120,6 +120,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
         .transform(_with_held_before, events)
         .join(F.broadcast(_shutdown_requests(events)), ["cluster", "node"], "left")
         .transform(_with_members)
+        .transform(with_absent_members)
         .transform(_at_the_sender)
         .drop(*HISTORY_COLUMNS, *_INTERMEDIATE)
     )
@@ -373,7 +374,6 @@ def _with_members(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             **_standing(),
-            **absent_members(),
             "checks_eligibility": F.coalesce(
                 new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
             ),

@@ -26,6 +26,7 @@ from epochaudit.replay.state.incarnations import (
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.replica_ends import TRUNCATIONS
+from epochaudit.spark.columns import let
 
 BY_TIME: Final = "LIST_OFFSETS"
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
@@ -184,8 +185,11 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
         "log_starts", lambda s: ~s["is_cut"] & (s["until_ms"] >= F.col("time_ms")) & ~starts_again(s["until_ms"])
     )
     began_above = F.exists("log_starts", lambda s: ~s["is_cut"] & (s["log_start_offset"] > F.col("offset")))
-    reached = F.exists(
-        "log_starts", lambda s: (s["log_start_offset"] == F.col("offset")) & (~s["is_cut"] | began_above)
+    reached = let(
+        began_above,
+        lambda began: F.exists(
+            "log_starts", lambda s: (s["log_start_offset"] == F.col("offset")) & (~s["is_cut"] | began)
+        ),
     )
     return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
         {
@@ -213,27 +217,27 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
         ),
     )
     own_line = F.get(own, F.lit(0))
-    same_epoch = F.filter(
-        "starts",
-        lambda s: (
-            (s["node"] == F.col("node"))
-            & (s["leader_epoch"] == F.col("held_max"))
-            & s["topic_id"].eqNullSafe(own_line["topic_id"])
-        ),
-    )
+
+    def of_own_topic(leader_epoch: Column) -> Column:
+        return let(
+            own_line["topic_id"],
+            lambda topic_id: F.filter(
+                "starts",
+                lambda s: (
+                    (s["node"] == F.col("node"))
+                    & (s["leader_epoch"] == leader_epoch)
+                    & s["topic_id"].eqNullSafe(topic_id)
+                ),
+            ),
+        )
+
+    same_epoch = of_own_topic(F.col("held_max"))
     lowest = F.array_min(F.transform(same_epoch, lambda s: s["start_offset"]))
     stated = F.col("current_leader_epoch")
     earlier = F.coalesce(
         (F.col("event_type") == BY_FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
     )
-    of_stated = F.filter(
-        "starts",
-        lambda s: (
-            (s["node"] == F.col("node"))
-            & (s["leader_epoch"] == stated)
-            & s["topic_id"].eqNullSafe(own_line["topic_id"])
-        ),
-    )
+    of_stated = of_own_topic(stated)
     begun = F.array_min(F.transform(of_stated, lambda s: F.struct(s["start_offset"], s["ref"])))
     newest = (F.col("event_type") == BY_FETCH) & (stated == F.col("held_max"))
     return (

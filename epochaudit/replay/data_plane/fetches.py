@@ -22,6 +22,7 @@ from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.state.unknown_topics import with_existence
+from epochaudit.spark.columns import let
 
 EPOCH_UNKNOWN: Final = "unknown"  # values of epoch_source, see `fetches`
 EPOCH_AMBIGUOUS: Final = "ambiguous"
@@ -203,7 +204,12 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
     joined = joined.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
     last = F.array_max(before)
-    overlaps = F.exists(before, lambda listed: (listed["epoch"] != last["epoch"]) & (listed["to"] > last["at"]))
+    overlaps = let(
+        last,
+        lambda newest: F.exists(
+            before, lambda listed: (listed["epoch"] != newest["epoch"]) & (listed["to"] > newest["at"])
+        ),
+    )
     ambiguous, whole = F.coalesce(overlaps, F.lit(False)), F.col("session_broken").isNull()
     return (
         joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))

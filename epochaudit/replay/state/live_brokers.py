@@ -7,14 +7,17 @@ is elected or the process ends. Lines and requests of one node share its clock.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import GRAIN_MS
+from epochaudit.spark.columns import let
 
 
-def absent_members() -> dict[str, Column]:
-    """Columns about the members of `isr` that were not live at the answering controller between from_ms and to_ms.
+def with_absent_members(rows: DataFrame) -> DataFrame:
+    """Adds columns about the members of `isr` that were not live at the answering controller between from_ms and to_ms.
 
     Needs: node, isr, from_ms, to_ms; elections, releases, known_live_brokers and live_sent of `cluster_history`.
     Clock: the node's host. Columns:
@@ -24,61 +27,81 @@ def absent_members() -> dict[str, Column]:
       dead_at_times   some member was, or can have been, not live or shutting down at some time
       dead_ref        the line about the first dead member
     """
-    lines = _lines_of_controller()
-    before, during = _before_request(lines), _during_request(lines)
-    last_list = F.try_element_at(F.filter(before, lambda t: t["live"].isNotNull()), F.lit(-1))
+    dead = F.filter("standings", lambda m: m["missing"] | (m["leaving_ref"].isNotNull() & ~m["anew"]))
+    refs = F.transform("standings", lambda m: F.coalesce(m["leaving_ref"], m["missing_ref"]))
+    return (
+        rows.withColumn("absent", _of_lines(_absent))
+        .withColumn("standings", F.col("absent.members"))
+        .withColumns(
+            {
+                "dead_members": F.when(F.col("absent.known"), dead["broker_id"]),
+                "dead_at_times": F.exists("standings", lambda m: m["maybe_dead"] | m["leaving_ref"].isNotNull()),
+                "dead_ref": F.try_element_at(F.array_compact(refs), F.lit(1)),
+            }
+        )
+        .drop("absent", "standings")
+    )
+
+
+def _absent(before: Column, during: Column) -> Column:
+    """struct(known, members): the controller's lines before and during the request, for each member of `isr`."""
     own_live_sent = F.filter("live_sent", lambda s: (s["node"] == F.col("node")) & (s["time_ms"] <= F.col("from_ms")))
-    last_sent = F.try_element_at(own_live_sent, F.lit(-1))
 
-    def shutdown_of(member: Column) -> Column:
-        return F.try_element_at(F.filter(before, lambda t: t["shutting_down"] == member), F.lit(-1))
+    def of_members(last_list: Column, last_sent: Column) -> Column:
+        members = F.transform("isr", lambda member: _member(member, before, during, last_list, last_sent))
+        return F.struct(last_list.isNotNull().alias("known"), members.alias("members"))
 
-    def after_shutdown(line: Column, member: Column) -> Column:
-        return F.coalesce(line["time_ms"] > shutdown_of(member)["time_ms"], F.lit(False))
+    return let(
+        F.try_element_at(F.filter(before, lambda t: t["live"].isNotNull()), F.lit(-1)),
+        lambda last_list: let(
+            F.try_element_at(own_live_sent, F.lit(-1)), lambda last_sent: of_members(last_list, last_sent)
+        ),
+    )
 
-    def leaving(member: Column) -> Column:
-        """The line about the member's controlled shutdown, unless it was removed since."""
-        removed_before = F.exists(before, lambda t: after_shutdown(t, member) & F.array_contains(t["removed"], member))
-        return F.when(~removed_before, shutdown_of(member))
 
-    def anew(member: Column) -> Column:
-        """The member registers anew during the request."""
-        return F.exists(during, lambda t: F.array_contains(t["removed"], member) & F.array_contains(t["live"], member))
+def _member(member: Column, before: Column, during: Column, last_list: Column, last_sent: Column) -> Column:
+    """A member by the lines of the controller. last_list: the last list of live brokers; last_sent: what it last sent of them.
 
-    def sent_live(member: Column) -> Column:
-        return F.array_contains(last_sent["live"], member)
+    struct(broker_id, missing, missing_ref, leaving_ref, anew, maybe_dead):
+      missing      the last list lacks the member, and nothing from then to the answer lists it as live; missing_ref that line
+      leaving_ref  the line about the member's controlled shutdown, unless it was removed since
+      anew         the member registers anew during the request
+      maybe_dead   the last list or what was sent since lacks the member, or a line during the request removes it or shuts it down
+    """
+    sent_live = F.array_contains(last_sent["live"], member)
 
     def sent_since(what: Column) -> Column:
         """So it is in what the controller sent after its last list: a line is missing."""
         return F.coalesce((last_sent["time_ms"] > last_list["time_ms"]) & what, F.lit(False))
 
-    def missing(member: Column) -> Column:
-        """The last list of live brokers, if it lacks the member, and nothing from then to the answer lists it as live."""
-        listed_live = F.exists(during, lambda t: F.coalesce(F.array_contains(t["live"], member), F.lit(False)))
-        return F.when(
-            ~F.array_contains(last_list["live"], member) & ~listed_live & ~sent_since(sent_live(member)), last_list
-        )
+    def lists(line: Column) -> Column:
+        return F.array_contains(line["live"], member)
 
-    def maybe_dead(member: Column) -> Column:
-        """The last list or what was sent since lacks the member, or a line during the request removes it or shuts it down."""
-        change = F.exists(
-            during,
+    def leaving_ref(shutdown: Column) -> Column:
+        removed_since = F.exists(
+            before,
             lambda t: (
-                F.coalesce(~F.array_contains(t["live"], member), F.lit(False))
-                | F.coalesce(t["shutting_down"] == member, F.lit(False))
+                F.coalesce(t["time_ms"] > shutdown["time_ms"], F.lit(False)) & F.array_contains(t["removed"], member)
             ),
         )
-        return change | (~F.array_contains(last_list["live"], member)) | sent_since(~sent_live(member))
+        return F.when(~removed_since, shutdown["ref"])
 
-    dead = F.filter("isr", lambda m: missing(m).isNotNull() | (leaving(m).isNotNull() & ~anew(m)))
-    known = last_list.isNotNull()
-    return {
-        "dead_members": F.when(known, dead),
-        "dead_at_times": F.exists("isr", lambda m: maybe_dead(m) | leaving(m).isNotNull()),
-        "dead_ref": F.try_element_at(
-            F.array_compact(F.transform("isr", lambda m: F.coalesce(leaving(m), missing(m))["ref"])), F.lit(1)
-        ),
-    }
+    shutdown = F.try_element_at(F.filter(before, lambda t: t["shutting_down"] == member), F.lit(-1))
+    anew = F.exists(during, lambda t: F.array_contains(t["removed"], member) & lists(t))
+    listed_live = F.exists(during, lambda t: F.coalesce(lists(t), F.lit(False)))
+    missing = F.coalesce(~lists(last_list) & ~listed_live & ~sent_since(sent_live), F.lit(False))
+    change = F.exists(
+        during,
+        lambda t: F.coalesce(~lists(t), F.lit(False)) | F.coalesce(t["shutting_down"] == member, F.lit(False)),
+    )
+    return F.struct(
+        member.alias("broker_id"),
+        missing.alias("missing"),
+        F.when(missing, last_list["ref"]).alias("missing_ref"),
+        let(shutdown, leaving_ref).alias("leaving_ref"),
+        anew.alias("anew"),
+        (change | ~lists(last_list) | sent_since(~sent_live)).alias("maybe_dead"),
+    )
 
 
 def live_epochs() -> Column:
@@ -93,26 +116,35 @@ def live_epochs() -> Column:
         place = F.array_position(line["live"], broker)
         return F.when(place == 0, F.lit(-1).cast("bigint")).otherwise(F.get(line["epochs"], (place - 1).cast("int")))
 
-    lines = _lines_of_controller()
-    before, during = _before_request(lines), _during_request(lines)
-    last = F.try_element_at(F.array_compact(F.transform(before, epoch)), F.lit(-1))
-    known = F.array_distinct(F.concat(F.array(last), F.array_compact(F.transform(during, epoch))))
-    return F.when(last.isNotNull(), known)
+    def epochs(before: Column, during: Column) -> Column:
+        last = F.try_element_at(F.array_compact(F.transform(before, epoch)), F.lit(-1))
+        of_request = F.array_compact(F.transform(during, epoch))
+        return let(last, lambda one: F.when(one.isNotNull(), F.array_distinct(F.concat(F.array(one), of_request))))
+
+    return _of_lines(epochs)
 
 
-def _lines_of_controller() -> Column:
-    """Entries of known_live_brokers that the node wrote since it became the answering controller."""
-    return F.filter(
-        "known_live_brokers", lambda line: (line["node"] == F.col("node")) & (line["time_ms"] >= _controller_since_ms())
-    )
+def _of_lines(body: Callable[[Column, Column], Column]) -> Column:
+    """body(before, during): entries of known_live_brokers that the node wrote since it became the answering controller.
+
+    Before the request, and during it.
+    """
+
+    def of_controller(since_ms: Column) -> Column:
+        own = F.filter("known_live_brokers", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= since_ms))
+        return let(
+            own,
+            lambda lines: let(
+                F.filter(lines, lambda t: t["time_ms"] < F.col("from_ms") - GRAIN_MS),
+                lambda before: let(F.filter(lines, _during_request), lambda during: body(before, during)),
+            ),
+        )
+
+    return let(_controller_since_ms(), of_controller)
 
 
-def _before_request(lines: Column) -> Column:
-    return F.filter(lines, lambda line: line["time_ms"] < F.col("from_ms") - GRAIN_MS)
-
-
-def _during_request(lines: Column) -> Column:
-    return F.filter(lines, lambda line: line["time_ms"].between(F.col("from_ms") - GRAIN_MS, F.col("to_ms") + GRAIN_MS))
+def _during_request(line: Column) -> Column:
+    return line["time_ms"].between(F.col("from_ms") - GRAIN_MS, F.col("to_ms") + GRAIN_MS)
 
 
 def _controller_since_ms() -> Column:
