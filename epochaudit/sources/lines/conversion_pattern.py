@@ -48,6 +48,7 @@ _FIELDS: Final = {
     "Z": r"(?P<zone>Z|[+-]\d\d:?\d\d)",
     "E": r"[^\W\d]+",
 }
+_SHORT_YEAR: Final = r"(?P<year>\d\d)"  # of this century
 _TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']")
 _CACHE_SIZE: Final = 10_000
 
@@ -136,7 +137,7 @@ def _date(date_format: str) -> str:
             parts.append(r"(?P<month>\d\d?)" if len(token) < 3 else r"(?P<month>[A-Z][a-z]{2})[a-z]*")
         elif letter in _FIELDS and letter not in letters:
             letters.add(letter)
-            parts.append(_FIELDS[letter])
+            parts.append(_SHORT_YEAR if letter in "yu" and len(token) == len("yy") else _FIELDS[letter])
         else:
             raise PatternError(f"the date format {date_format!r} has a part {token!r} that is not understood")
     if not {"M", "d", "H", "m", "s"} <= letters or not {"y", "u"} & letters:
@@ -146,6 +147,8 @@ def _date(date_format: str) -> str:
 
 def _moment(printed: tuple[bytes | None, ...]) -> tuple[bytes, bool]:
     year, month, day, hour, minute, second, zone = printed
+    if year is not None and len(year) == len("yy"):
+        year = b"20" + year
     number = _MONTHS.index(month.decode()) + 1 if month is not None and month.isalpha() else int(month or 0)
     moment = datetime(*map(int, (year or 0, number, day or 0, hour or 0, minute or 0, second or 0)))  # type: ignore[arg-type]
     if zone:

@@ -43,9 +43,17 @@ PATTERNS: Final = (
     "%d %p [%c] (%t) %m%n",
     "%d %p [%c] [%t] %m%n",
     "%d %p [%c] %m%n",
+    "[%d] %p %m (%c:%L)%n",
+    "%d %p %m (%c:%L)%n",
+    "%d{yy/MM/dd HH:mm:ss} %p %c: %m%n",
 )
 """Conversion patterns to try. The one that matches most lines wins, the first of equal ones."""
-_WITH_THREADS: Final = ("[%d] %p [%t] %m (%c)%n", "%d %p [%t] %m (%c)%n")
+_WITH_THREADS: Final = (
+    "[%d] %p [%t] %m (%c)%n",
+    "%d %p [%t] %m (%c)%n",
+    "[%d] %p [%t] %m (%c:%L)%n",
+    "%d %p [%t] %m (%c:%L)%n",
+)
 """Tried first where `_name_threads`: the patterns without a thread match these lines, too."""
 
 _DATE: Final = rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
@@ -56,6 +64,7 @@ _IN_BRACKETS: Final = re.compile(
 )
 _IDENTITY: Final = re.compile(rb"=| on |^[A-Za-z ]+[ -]\d+$")
 """What begins messages in brackets: `[Broker id=1]`, `[ReplicaFetcherManager on broker 1]`, `[Controller 4]`, `[KafkaApi-4]`."""
+_CLOSED: Final = re.compile(rb" \([\w.$]+(:\d+)?\)$")
 _CRI: Final = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([FP])(?::\S*)? ?")
 _TIMESTAMPED: Final = re.compile(
     rb"(?:\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) |\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?\t)"
@@ -94,7 +103,7 @@ def layout_of(head: bytes, pattern: str | None = None) -> Layout:
     if len(lines) > 1:
         lines.pop()  # it may be incomplete
 
-    if pattern is None and any(_STOCK.match(line) for line in lines) and not _name_threads(lines):
+    if pattern is None and any(map(_STOCK.match, lines)) and not (_name_threads(lines) or _number_lines(lines)):
         return STOCK
     best, most = STOCK, 0
     for envelope in (None, *_envelopes(lines)):
@@ -113,6 +122,12 @@ def _name_threads(lines: Sequence[bytes]) -> bool:
     dated = [line for line in lines if _DATED.match(line)]
     named = [match for line in dated if (match := _IN_BRACKETS.match(line)) and not _IDENTITY.search(match[1])]
     return bool(dated) and 10 * len(named) >= 9 * len(dated)
+
+
+def _number_lines(lines: Sequence[bytes]) -> bool:
+    """Whether most loggers have the number of a line of source behind them, as in the layout of Kafka Connect."""
+    closed = [match for line in lines if (match := _CLOSED.search(line))]
+    return 2 * sum(match[1] is not None for match in closed) > len(closed)
 
 
 def plain(head: bytes, layout: Layout) -> tuple[bytes, bool]:

@@ -115,6 +115,14 @@ LAYOUTS: dict[str, tuple[list[str], Layout]] = {
         laid_out(lambda p: f"{p[0]} {p[1]} {p[2]} [main] {p[3]} ({p[4]})"),
         Layout(None, "%d %p [%t] %m (%c)%n"),
     ),
+    "line of source, as in Kafka Connect": (
+        laid_out(lambda p: f"[{p[0]} {p[1]}] {p[2]} {p[3]} ({p[4]}:77)"),
+        Layout(None, "[%d] %p %m (%c:%L)%n"),
+    ),
+    "thread and line of source": (
+        laid_out(lambda p: f"[{p[0]} {p[1]}] {p[2]} [main] {p[3]} ({p[4]}:77)"),
+        Layout(None, "[%d] %p [%t] %m (%c:%L)%n"),
+    ),
     "padded level": (
         laid_out(
             lambda p: (
@@ -302,3 +310,13 @@ def test_loggers_without_their_package_are_recognised_by_their_class(tmp_path: P
     [file] = discover(str(tmp_path)).files
     assert (file.kind, file.pattern) == ("server-log", "%d %p [%t] %c:%L - %m%n")
     assert events(lines, Layout(file.envelope, file.pattern)) == events(STOCK_LINES, STOCK)
+
+
+def test_the_layout_of_spark_has_a_short_date() -> None:
+    lines = laid_out(lambda p: f"{p[0][2:].replace('-', '/')} {p[1][:8]} {p[2]} {p[4]}: {p[3]}")
+    layout = layout_of("\n".join(lines).encode())
+    assert layout == Layout(None, "%d{yy/MM/dd HH:mm:ss} %p %c: %m%n")
+    found = events(lines, layout)
+    assert [(row["event_type"], row["time_ms"]) for row in found] == [
+        (row["event_type"], row["time_ms"] // 1000 * 1000) for row in events(STOCK_LINES, STOCK)
+    ]
