@@ -88,7 +88,7 @@ class Read:
 
         A range that begins within a dump of settings takes these, also if the line that begins the dump is damaged.
         """
-        return tuple(text for text in self.events if SETTING not in text)
+        return tuple(event for event in self.events if SETTING not in event)
 
     @classmethod
     def of(cls, rows: Sequence[dict[str, Any]]) -> Read:

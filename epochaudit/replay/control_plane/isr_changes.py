@@ -307,9 +307,10 @@ def _member(broker_id: Column, sent: Column, states: Column) -> Column:
 def _shutdown(broker_id: Column, broker_epochs: Column, standings: Column) -> Column:
     """A member's controlled shutdown by records and heartbeats: struct(recorded, granted, wanted_ref).
 
-    recorded: records and heartbeats show whether it was leaving. granted: it was, and no record shows it. From
-    metadata.version 3.3-IV3 on, the controller writes the shutdown of a broker that registered since. A shutdown that it
-    granted before has no record (ReplicationControlManager.handleBrokerInControlledShutdown).
+    recorded: records or heartbeats show whether the member was shutting down. granted: the controller had answered its heartbeat
+    with wantShutDown before the request arrived, and wrote no record. wanted_ref: that heartbeat. From metadata.version 3.3-IV3
+    on, the controller writes a record of the shutdown of a broker that registered since
+    (ReplicationControlManager.handleBrokerInControlledShutdown).
     """
     of_log = F.coalesce(F.forall(standings, lambda s: s.isin(FENCED, SHUTTING_DOWN, UNREGISTERED)), F.lit(False))
 

@@ -125,9 +125,9 @@ def live_epochs() -> Column:
 
 
 def _of_lines(body: Callable[[Column, Column], Column]) -> Column:
-    """body(before, during): entries of known_live_brokers that the node wrote since it became the answering controller.
+    """body(before, during), for entries of known_live_brokers.
 
-    Before the request, and during it.
+    They are those that the node wrote since it became the answering controller: before the request, and during it.
     """
 
     def of_controller(since_ms: Column) -> Column:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F
+
 from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
@@ -108,8 +110,6 @@ def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> Dat
     """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns."""
     if not found_corrections:
         return events
-    from pyspark.sql import functions as F
-
     of_range: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for one in found_corrections:
         of_range[one.cluster, one.file, one.split].append((one.after_ms, one.by_ms))

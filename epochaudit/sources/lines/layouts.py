@@ -118,7 +118,7 @@ def layout_of(head: bytes, pattern: str | None = None) -> Layout:
 
 
 def _name_threads(lines: Sequence[bytes]) -> bool:
-    """Whether a thread is printed between level and message: nearly all dated lines have brackets there, few with what Kafka puts there."""
+    """Whether lines have a thread between level and message: nine of ten have brackets there, without what Kafka's messages put there."""
     dated = [line for line in lines if _DATED.match(line)]
     named = [match for line in dated if (match := _IN_BRACKETS.match(line)) and not _IDENTITY.search(match[1])]
     return bool(dated) and 10 * len(named) >= 9 * len(dated)
