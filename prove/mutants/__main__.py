@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from epochaudit.replay.frames import FRAMES
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.spark.session import SMALL_PLANS, session
 from prove.histories import history_of
+from prove.mutants.altered_cases import AlteredCases
 from prove.mutants.examples import Cases, Histories
 from prove.mutants.explained import Explanation, Key, explanations, stale
 from prove.mutants.loading import ROOT, modules, path_of
@@ -59,6 +60,11 @@ class Score:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1)
 @click.option("--histories", default=0, help="Judge those that no case notices on so many random histories, too.")
+@click.option(
+    "--altered",
+    default=0,
+    help="Compare those that are left with the rule on so many altered rows; equal ones do not survive.",
+)
 @click.option("--sample", type=int, help="At most so many mutants of a module, chosen at random. Without: all.")
 @click.option("--seed", default=1, show_default=True, help="Of that choice; the first history's, too.")
 @click.option("--minutes", type=float, help="Begin no module after this many minutes.")
@@ -67,6 +73,7 @@ class Score:
 def main(
     names: tuple[str, ...],
     histories: int,
+    altered: int,
     sample: int | None,
     seed: int,
     minutes: float | None,
@@ -86,16 +93,20 @@ def main(
         if histories:
             made_up = [history_of(one, MOST_STEPS) for one in range(seed, seed + histories)]
             benches[BY_HISTORY] = Bench(Histories(spark, made_up, Path(folder) / "captures"))
+        cases = AlteredCases(spark, altered, seed) if altered else None
         for module in chosen:
             if minutes is not None and monotonic() - begun > 60 * minutes:
                 print(f"no time for {module} and what follows", file=sys.stderr)
                 break
             mutants = of_module(module)
             made += mutants
-            for mutant, fate, why in fates(benches, module, sampled(mutants, sample, seed)):
+            judged = fates(benches, module, sampled(mutants, sample, seed))
+            for mutant, fate, why in judged if cases is None else compared(Bench(cases), module, judged):
                 counted = score.add(mutant, fate, mutant.key in known)
                 if killed or counted == SURVIVES:
                     print(f"{counted}: {mutant}", why, flush=True)
+            if cases is not None:
+                print(*cases.proposals(), sep="\n", flush=True)
             print(f"{module}: {score_line(score)}, {monotonic() - begun:.0f} s", file=sys.stderr)
     spark.stop()
     outdated = stale(known, made, score.killed)
@@ -123,6 +134,20 @@ def fates(benches: Mapping[str, Bench], module: str, mutants: Sequence[Mutant]) 
         alive = survivors
     for mutant in alive:
         yield mutant, SURVIVES, ""
+
+
+def compared(
+    altered: Bench, module: str, judged: Iterable[tuple[Mutant, str, str]]
+) -> Iterator[tuple[Mutant, str, str]]:
+    """Fates as those of `judged`; where a mutant survives, with an altered case in which it differs."""
+    survivors = []
+    for mutant, fate, why in judged:
+        if fate == SURVIVES:
+            survivors.append(mutant)
+        else:
+            yield mutant, fate, why
+    for outcome in altered.outcomes(module, survivors):
+        yield outcome.mutant, SURVIVES, outcome.example or outcome.error or ""
 
 
 def modules_of(names: Sequence[str]) -> list[str]:

@@ -61,7 +61,7 @@ def labelled(rule: Rule, label: str) -> Rule:
     return rule
 
 
-def _unlabelled(rule_id: str) -> tuple[str, str]:
+def rule_and_label(rule_id: str) -> tuple[str, str]:
     """A rule's own id, and the label; "" of rules without one."""
     own, _, label = rule_id.partition(_NUMBER)
     return own, label
@@ -119,7 +119,7 @@ class Cases(Examples):
         labels = {case.cluster: case for case in cases}
         found: dict[str, dict[str, list[Expected]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
-            rule, label = _unlabelled(row.rule)
+            rule, label = rule_and_label(row.rule)
             case = labels.get(row.cluster)
             if case is not None and case.rule == rule:
                 found[label][case.cluster].append(given_verdict(rule, row, case.labels))
@@ -171,11 +171,11 @@ class Histories(Examples):
         """(label, rule, history) whose verdicts are not the oracle's."""
         rows: dict[str, list[dict[str, object]]] = defaultdict(list)
         for row in rows_of(judgement.rows):
-            row["rule"], label = _unlabelled(row["rule"])
+            row["rule"], label = rule_and_label(row["rule"])
             rows[label].append(row)
         messages: dict[str, dict[str, MessageTemplates]] = defaultdict(dict)
         for rule_id, templates in judgement.messages().items():
-            rule, label = _unlabelled(rule_id)
+            rule, label = rule_and_label(rule_id)
             messages[label][rule] = templates
         wrong = []
         for label, of_label in messages.items():
@@ -195,8 +195,8 @@ class Histories(Examples):
 
 
 def _rules_of(judgement: Judgement) -> Collection[str]:
-    return {_unlabelled(rule.id)[0] for rule in judgement.rules}
+    return {rule_and_label(rule.id)[0] for rule in judgement.rules}
 
 
 def _labels_of(judgement: Judgement) -> Collection[str]:
-    return {_unlabelled(rule.id)[1] for rule in judgement.rules}
+    return {rule_and_label(rule.id)[1] for rule in judgement.rules}

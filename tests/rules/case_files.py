@@ -91,21 +91,34 @@ class Case:
 def read_cases(folder: Path, schema: StructType, files: str = "*/*.md") -> Iterator[Case]:
     """All cases of all `<family>/<RULE-ID>.md` below the folder, or of other files in it."""
     for path in sorted(folder.glob(files)):
-        for heading, body in _sections(path.read_text()):
-            yield _case(f"{path.stem} {heading}", path.stem, body, schema)
+        for heading, body in sections(path.read_text()):
+            yield case_of(path.stem, heading, body, schema)
 
 
-def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+def sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The headings of a file, each with the lines below it."""
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         heading, *body = section.splitlines()
         yield heading.strip(), body
 
 
-def _case(cluster: str, rule: str, body: list[str], schema: StructType) -> Case:
+def table_of(body: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of a section's table."""
     rows = [
         [cell.strip() for cell in line.strip().strip("|").split("|")] for line in body if line.lstrip().startswith("|")
     ]
-    header, rows = rows[0], rows[2:]
+    return rows[0], rows[2:]
+
+
+def table_lines(header: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a table, as `table_of` reads them."""
+    return [f"| {' | '.join(row)} |".replace("|  |", "| |").replace("|  |", "| |") for row in (header, *rows)]
+
+
+def case_of(rule: str, heading: str, body: list[str], schema: StructType) -> Case:
+    """The case of a section. Raises ValueError, also for a value that its column cannot have."""
+    cluster = f"{rule} {heading}"
+    header, rows = table_of(body)
     if unknown := set(header) - {"#"} - set(schema.names):
         raise ValueError(f"{cluster}: no such column {', '.join(sorted(unknown))}")
     events, labels = [], {}

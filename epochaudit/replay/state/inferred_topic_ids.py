@@ -73,7 +73,7 @@ def with_inferred_topic_ids(events: DataFrame) -> DataFrame:
 
 def _topic_id_at(time_ms: Column) -> Column:
     begun = F.filter("inferred_ids", lambda topic: topic["from_ms"] <= time_ms)
-    return F.element_at(begun, -1)["topic_id"]
+    return F.try_element_at(begun, F.lit(-1))["topic_id"]  # a line may be dated before 1970
 
 
 def inferred_topic_ids(events: DataFrame) -> DataFrame:

@@ -92,3 +92,9 @@ def test_control_requests_and_lines_get_the_inferred_id_and_client_requests_do_n
     )  # fmt: skip
     rows = with_inferred_topic_ids(history(spark, table)).orderBy("event_id").collect()
     assert [row["topic_id"] for row in rows] == ["t#1", "t#1", "t#1", "t#2", None, "t#2", None, "t#2", None, None]
+
+
+def test_a_line_of_a_host_whose_clock_begins_in_1970_gets_no_id(spark: SparkSession) -> None:
+    table = _rows(f"{ANSWER} 1 t 0 200", f"{RECEIVED} 1 t new 1000", f"{RECEIVED} 1 t end 3000")
+    rows = with_inferred_topic_ids(history(spark, table)).orderBy("event_id").collect()
+    assert [row["topic_id"] for row in rows] == [None, "t#1", "t#1"]
