@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import sys
 import tarfile
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CAPTURES: Final = Path(__file__).parents[1] / "tests" / "captures"
+DUMP: Final = ".dump.txt"
+SEGMENT: Final = b"Dumping metadata/__cluster_metadata-0/%020d.log\nLog starting offset: %d\n"
+OFFSETS: Final = re.compile(rb"baseOffset: (\d+) lastOffset: (\d+)")
 PIECES: Final = 8
 SHARES: Final = {"files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1)}
 """What is taken out of captures, and which parts of all."""
 SHARES_OF_HISTORIES: Final = {
-    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7)
+    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7), "middles": (0.3, 0.7)
 }  # fmt: skip
 """The same of histories. A log's beginning or end is at most that part of it."""
 MOST_STEPS: Final = 20
@@ -76,10 +80,17 @@ def without_end(lines: list[bytes], share: float, chance: random.Random) -> dict
     return {"": lines[: len(lines) - int(len(lines) * share * chance.random())]}
 
 
+def without_middle(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """The log without lines that follow each other, as if a segment of the metadata log was not collected."""
+    first = int(len(lines) * chance.random())
+    return {"": lines[:first] + lines[first + int(len(lines) * share * chance.random()) :]}
+
+
 Harm = Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]]
 """A log's lines, the share that is to be missing, and chance -> the files that are left, by the suffix of their names."""
 HARMS: Final[dict[str, Harm]] = {
-    "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning, "ends": without_end
+    "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning, "ends": without_end,
+    "middles": without_middle,
 }  # fmt: skip
 
 
@@ -89,6 +100,12 @@ def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int
     for path in sorted(file for file in source.rglob("*") if file.is_file()):
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.name.endswith(DUMP):
+            left_of_dump = dump_with_holes(path.read_bytes(), harmed, share, chance)
+            missing += path.stat().st_size - len(left_of_dump)
+            if left_of_dump:
+                copy.write_bytes(left_of_dump)
+            continue
         if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-", "node-")):
             shutil.copy(path, copy)
             continue
@@ -97,6 +114,24 @@ def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int
             copy.with_name(copy.name + suffix).write_bytes(b"".join(lines))
         missing += path.stat().st_size - sum(len(line) for lines in left.values() for line in lines)
     return missing
+
+
+def dump_with_holes(dump: bytes, harmed: Harm, share: float, chance: random.Random) -> bytes:
+    """A dump of the metadata log whose batches are harmed: dumps of the segments that are left, one after the other."""
+    _, *batches = re.split(rb"^(?=baseOffset: )", dump, flags=re.MULTILINE)
+    left, ends_at, parts = (
+        {batch for files in harmed(batches, share, chance).values() for batch in files},
+        -1,
+        list[bytes](),
+    )
+    for batch in batches:
+        if batch in left:
+            first, last = (int(offset) for offset in OFFSETS.findall(batch)[0])
+            if first != ends_at + 1 or not parts:
+                parts.append(SEGMENT % (first, first))
+            parts.append(batch)
+            ends_at = last
+    return b"".join(parts)
 
 
 def healthy() -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from epochaudit.pipeline import audit
-from prove.holes import with_holes, without_lines, without_pieces
+from prove.holes import found_in, histories, with_holes, without_lines, without_pieces
 from tests.side_by_side import named
 
 JUDGED_BY_STATE = (
@@ -71,3 +71,16 @@ def test_missing_evidence_is_no_breach(spark: SparkSession, capture: Callable[[s
     assert audited.failures == {}
     assert found == []
     assert sum(tally.counts["pass"] for tally in audited.tallies) > 1_000 * len(HARMED)
+
+
+WITHOUT_SEGMENTS = (60006, 60043, 60104, 60143, 60156, 60187, 60204, 60233, 60239)
+"""Seeds of histories: of each a part of the metadata log is missing after which brokers and partitions are in other states."""
+
+
+def test_a_hole_in_the_metadata_log_is_no_breach(spark: SparkSession, tmp_path: Path) -> None:
+    rules = histories(WITHOUT_SEGMENTS, tmp_path)
+    assert all(" of files" in copy.name for copy in rules)
+    found, passed = found_in(spark, [*rules], ("violation",))
+    judged = {copy.name: of_copy for copy, of_copy in rules.items()}
+    assert [one for one in found if one[1] in judged[one[0]]] == []
+    assert passed > 100 * len(rules)

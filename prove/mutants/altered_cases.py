@@ -6,12 +6,16 @@ What the rule gives in an altered case is not known to be right, so such a case 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
@@ -20,27 +24,31 @@ from epochaudit.rules.messages import with_messages
 from epochaudit.spark.memo import unpersist
 from prove.mutants.examples import Examples, rule_and_label
 from tests.rules import judging
-from tests.rules.case_files import Case, Expected, case_of, sections, table_lines, table_of
+from tests.rules.case_files import NULL, Case, Expected, case_of, sections, table_lines, table_of
 from tests.rules.judging import events_of, given_verdict
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from epochaudit.rules.judge import Judgement
 
 _FOLDER: Final = Path(judging.__file__).parent
 _LABEL: Final = "#"
+_EVENT_TYPE: Final = "event_type"
 _NOT_ALTERED: Final = (
     _LABEL,
-    "event_type",
+    _EVENT_TYPE,
     "topic",
     "partition",
 )  # with another one of these, a row is about something else
+_NEVER_BLANK: Final = ("broker_id",)  # a record without it is no record
 _SINGLE: Final = 0.7  # share of altered cases with one change
 _FILLED: Final = 0.03  # share of blank cells that may get a value
 _NUMBER: Final = re.compile(r"-?\d{1,15}")
 
 Rows = list[list[str]]
+Values = dict[tuple[str, str], set[str]]
+"""(event type, column) -> its cells in the rule's file."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,13 @@ class AlteredCase:
     changes: tuple[str, ...]
 
     def proposal(self, given: Sequence[Expected]) -> str:
-        """The section of a case file, with what the rule gives."""
+        """The section of the rule's case file, with what the rule gives."""
         verdicts = []
         for one in sorted(given):
             reason = f": {one.reason}" if one.reason else ""
             verdicts += [f"- {one.rule} {one.verdict} at {one.label}{reason}", *(f"  {line}" for line in one.sentences)]
-        return "\n".join([f"## {self.heading}, {', '.join(self.changes)}", "", *self.lines, "", *verdicts, ""])
+        heading = f"## {self.heading}: {', '.join(self.changes)}"
+        return "\n".join([f"{self.case.rule}, to be checked:", "", heading, "", *self.lines, "", *verdicts, ""])
 
 
 class AlteredCases(Examples):
@@ -83,14 +92,26 @@ class AlteredCases(Examples):
         if rule_id not in self._frames:
             altered = altered_cases(rule_id, self._count, Random(f"{self._seed} {rule_id}"))
             self._cases |= {one.case.cluster: one for one in altered}
-            events = events_of(self._spark, [one.case for one in altered])
-            identified = with_inferred_topic_ids(events)
-            self._frames = {
-                rule_id: FRAMES[frame].of(identified).localCheckpoint()
-            }  # the former rule's are not read again
+            parts = list(self._parts(frame, altered))
+            self._frames = {rule_id: reduce(DataFrame.unionByName, parts)}  # the former rule's are not read again
+        return self._frames[rule_id]
+
+    def _parts(self, frame: str, altered: Sequence[AlteredCase]) -> Iterator[DataFrame]:
+        """The frame, in several parts if it fails for some of the cases. These are printed and left out."""
+        events = events_of(self._spark, [one.case for one in altered])
+        identified = with_inferred_topic_ids(events)
+        try:
+            yield FRAMES[frame].of(identified).localCheckpoint()
+        except Exception as error:  # whatever the frame fails with
+            if len(altered) == 1:
+                print(f"{frame} fails: {error}", altered[0].proposal([]), sep="\n", file=sys.stderr)
+            else:
+                half = len(altered) // 2
+                yield from self._parts(frame, altered[:half])
+                yield from self._parts(frame, altered[half:])
+        finally:
             unpersist(identified)
             events.unpersist()
-        return self._frames[rule_id]
 
     def size(self, _frame: str, /) -> int:
         """Altered cases of a rule."""
@@ -150,11 +171,12 @@ def altered_cases(rule: str, count: int, random: Random) -> list[AlteredCase]:
     """At most `count` different altered cases of a rule's file."""
     (path,) = _FOLDER.glob(f"*/{rule}.md")
     tables = [(heading, *table_of(body)) for heading, body in sections(path.read_text("utf-8"))]
-    values: dict[str, set[str]] = defaultdict(set)
+    values: Values = defaultdict(set)
     for _, header, rows in tables:
         for row in rows:
+            event_type = row[header.index(_EVENT_TYPE)]
             for name, cell in zip(header, row, strict=True):
-                values[name].add(cell)
+                values[event_type, name].add(cell)
     found: dict[tuple[str, ...], AlteredCase] = {}
     for attempt in range(4 * count):
         if len(found) == count:
@@ -177,7 +199,7 @@ def altered_cases(rule: str, count: int, random: Random) -> list[AlteredCase]:
 class _Alteration:
     """Changes of a case's table."""
 
-    def __init__(self, header: Sequence[str], rows: Rows, values: dict[str, set[str]], random: Random) -> None:
+    def __init__(self, header: Sequence[str], rows: Rows, values: Values, random: Random) -> None:
         self.rows = rows
         self._header = header
         self._values = values
@@ -207,7 +229,7 @@ class _Alteration:
         columns = [
             place
             for place, name in enumerate(self._header)
-            if name != _LABEL and (row[place] or self._random.random() < 0.1)
+            if name not in _NOT_ALTERED and (row[place] or self._random.random() < _FILLED)
         ]
         if not columns:
             return ""
@@ -217,12 +239,12 @@ class _Alteration:
         return f"{name} of {row[self._header.index(_LABEL)]} {row[place] or 'blank'}"
 
     def _value(self, name: str, before: str, row: Sequence[str]) -> str:
-        pool = sorted(self._values[name] - {before})
+        """Another one of the rule's file, near the former one, or near one beside it; blank only where rows of this type are blank."""
+        blanks = {"", NULL} if name in _NEVER_BLANK else set()
+        pool = sorted(self._values[row[self._header.index(_EVENT_TYPE)], name] - {before} - blanks)
         if not _NUMBER.fullmatch(before):
-            return self._random.choice([*pool, ""])
+            return self._random.choice(pool or [before])
         near = [str(int(before) + step) for step in (-1, 1)]
         beside = [cell for one in (row, self._random.choice(self.rows)) for cell in one if _NUMBER.fullmatch(cell)]
         by_one = [str(int(cell) + step) for cell in beside for step in (-1, 1)]
-        return self._random.choice(
-            self._random.choice([near, pool or near, beside or near, by_one or near, ["", "null"]])
-        )
+        return self._random.choice(self._random.choice([near, pool or near, beside or near, by_one or near]))

@@ -17,6 +17,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import (
     ACTIVE,
     HISTORY_COLUMNS,
+    NOT_RECORDED,
     SHUTTING_DOWN,
     UNREGISTERED,
     WITHOUT_RECORD,
@@ -142,7 +143,8 @@ def _held() -> dict[str, Column]:
         )
     )
     # a log that begins with a snapshot does not show whether the broker was registered before its first record
-    of_log = F.when(~F.array_contains(candidates["standing"], WITHOUT_RECORD), held)
+    not_shown = F.exists(candidates, lambda s: s["standing"].isin(WITHOUT_RECORD, NOT_RECORDED))
+    of_log = F.when(~not_shown, held)
     registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
     zookeeper = F.col("zookeeper")
     return {

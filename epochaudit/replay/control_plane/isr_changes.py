@@ -68,7 +68,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
     Adds, beside the request's and response's own columns:
       request_ref          the request's line
       zookeeper            a ZooKeeper controller answered
-      has_metadata_log, log_complete, log_end_ms  as in `cluster_history`, for a KRaft controller
+      has_metadata_log, log_complete, log_whole, log_end_ms  as in `cluster_history`, the first two for a KRaft controller
       metadata_level, checks_eligibility          at the request, as in `metadata`
       from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
       covered              the evidence reaches beyond the answer, so that it has any later state
@@ -210,7 +210,10 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
             "superseded": _superseded_here(),
             "topic_deleted": F.col("log_complete")
-            & (~F.col("topic_known") | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))),
+            & (
+                (F.col("log_whole") & ~F.col("topic_known"))
+                | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))
+            ),
         }
     )
 

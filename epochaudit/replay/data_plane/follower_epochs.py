@@ -73,10 +73,11 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     rows = steps.withColumn("topic_key", topic_key()).join(F.broadcast(_epochs(events)), [*key, "leader_epoch"], "left")
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
     rows = rows.join(F.broadcast(log_starts(events)), list(key), "left")
-    history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_end_ms")
+    history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_whole", "log_end_ms")
     rows = rows.join(F.broadcast(history), "cluster", "left")
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
-    recorded = F.col("recorded") & F.col("log_complete") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
+    of_log = F.col("log_complete") & F.col("log_whole") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
+    recorded = F.col("recorded") & of_log
     requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
     own_log_starts = F.filter("log_starts", lambda s: s["node"] == F.col("replica_id"))["offset"]

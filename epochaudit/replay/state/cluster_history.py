@@ -17,7 +17,9 @@ from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.metadata_log import SOURCE, metadata_log
+from epochaudit.replay.state.partition_states import PARTITION_RECORDS
 from epochaudit.replay.state.releases import STATED, releases, releases_at
+from epochaudit.spark.columns import let
 from epochaudit.spark.memo import checkpointed
 
 BROKER_RECORDS: Final = (
@@ -31,7 +33,6 @@ LIVE_BROKERS: Final = (*LISTS, "BROKER_SHUTTING_DOWN")
 ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
 SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
-ABORTED: Final = "ABORT_TRANSACTION_RECORD"
 MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
@@ -49,6 +50,7 @@ UNKNOWN: Final = "unknown"
 LIVE: Final = (ACTIVE, SHUTTING_DOWN)
 INELIGIBLE: Final = (FENCED, SHUTTING_DOWN, UNREGISTERED)
 WITHOUT_RECORD: Final = "without_record"
+NOT_RECORDED: Final = "not_recorded"  # in a part of the metadata log that is missing
 
 
 @checkpointed
@@ -77,8 +79,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     for the default of all topics
       migrates      the metadata log has a migration from ZooKeeper that is under way
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
-                    last is missing), log_end_ms (CreateTime of its last record), zookeeper (rows of ZooKeeper mode, but
-                    no metadata log)
+                    last is missing), log_end_ms (CreateTime of its last record), zookeeper (rows of
+                    ZooKeeper mode, but no metadata log)
       zookeeper_nodes   brokers that were ZooKeeper controllers or received requests of a controller
       kraft_controllers active KRaft controllers; a migration has both kinds
     """
@@ -91,7 +93,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
     other_sources = (_broker_states(log), ran, _live_sent(events))
     all_facts = reduce(lambda united, added: united.unionByName(added, allowMissingColumns=True), other_sources, facts)
-    return all_facts.groupBy("cluster").agg(
+    histories = all_facts.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
         F.array_sort(F.collect_set("elr_level")).alias("elr_levels"),
@@ -106,21 +108,89 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
-        F.coalesce((F.min("log_position") <= 1) | F.max("snapshot"), F.lit(False)).alias("log_complete"),
-        _is_whole().alias("log_whole"),
+        F.coalesce(F.min("log_position") <= 1, F.lit(False)).alias("from_offset_0"),
+        F.array_sort(F.collect_set("snapshot")).alias("snapshots"),
+        F.coalesce(F.first("holes", ignorenulls=True), F.array().cast(_HOLES)).alias("holes"),
         (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
         F.array_sort(F.collect_set("zookeeper_node")).alias("zookeeper_nodes"),
         F.array_sort(F.collect_set("kraft_controller")).alias("kraft_controllers"),
     )
+    histories = histories.withColumn("gaps", _gaps())
+    return histories.withColumns(
+        {
+            "brokers": _with_gaps(),
+            "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
+            "log_whole": F.size("holes") == 0,
+        }
+    ).drop("from_offset_0", "snapshots", "holes", "gaps")
 
 
-def _is_whole() -> Column:
-    """No offset between the first and the last is missing. An abort counts as whole: `metadata_log` drops aborted transactions.
+def _gaps() -> Column:
+    """Where the metadata log's records are not known: before a log that begins late, and in its holes, up to the next snapshot.
 
-    The position of a record is twice its offset plus 1.
+    Array of struct(since, until, since_ms, until_ms) of positions, in order. Needs: from_offset_0, snapshots, holes.
     """
-    spans = (F.max("log_position") - F.min("log_position")) / 2 + 1
-    return F.coalesce((F.count("log_position") >= spans) | F.max("aborts"), F.lit(True))
+    beginning = F.struct(
+        F.lit(-1).cast("bigint").alias("since"),
+        F.lit(0).cast("bigint").alias("until"),
+        F.lit(0).cast("bigint").alias("since_ms"),
+    )
+    begins_late = F.when(F.col("from_offset_0"), F.array().cast(_HOLES)).otherwise(F.array(beginning))
+
+    def up_to_snapshot(gap: Column) -> Column:
+        following = F.get(F.filter("snapshots", lambda snapshot: snapshot["position"] > gap["since"]), F.lit(0))
+        return F.struct(
+            gap["since"].alias("since"),
+            F.coalesce(following["position"], F.lit(FOREVER)).alias("until"),
+            gap["since_ms"].alias("since_ms"),
+            F.coalesce(following["time_ms"], F.lit(FOREVER)).alias("until_ms"),
+        )
+
+    return F.transform(F.concat(begins_late, "holes"), up_to_snapshot)
+
+
+def _with_gaps() -> Column:
+    """brokers, with NOT_RECORDED states from where a gap begins, and the states of any broker without records. Needs: gaps."""
+    forever = F.lit(FOREVER)
+    any_other = F.create_map(F.lit(_ANY_OTHER), F.array(never_registered(forever, forever)))
+
+    def with_gap(state: Column, gaps: Column) -> Column:
+        """The state up to the first gap, and NOT_RECORDED after it. After a snapshot, without a record, it is as before."""
+        gap, has_record = gaps[0], state["standing"] != WITHOUT_RECORD
+        to_the_end = has_record | (F.size(gaps) > 1) | (gap["until"] >= state["until"])
+        unknown = F.struct(
+            gap["since"].alias("since"),
+            F.when(to_the_end, state["until"]).otherwise(gap["until"]).alias("until"),
+            gap["since_ms"].alias("since_ms"),
+            F.when(to_the_end, state["until_ms"]).otherwise(gap["until_ms"]).alias("until_ms"),
+            F.lit(NOT_RECORDED).alias("standing"),
+            F.lit(None).cast("bigint").alias("broker_epoch"),
+            no_ref().alias("ref"),
+            F.lit(False).alias("superseded_live"),
+        )
+        before = F.when(
+            gap["since"] > state["since"],
+            state.withField("until", gap["since"]).withField("until_ms", gap["since_ms"]),
+        )
+        after = F.when(~to_the_end, state.withField("since", gap["until"]).withField("since_ms", gap["until_ms"]))
+        return F.array_compact(F.array(before, unknown, after))
+
+    def pieces(state: Column) -> Column:
+        own = F.filter(
+            "gaps",
+            lambda gap: (
+                (gap["since"] < state["until"])
+                & (
+                    (gap["since"] > state["since"])
+                    | ((gap["since"] == state["since"]) & (state["standing"] == WITHOUT_RECORD))
+                )
+            ),
+        )
+        return let(own, lambda gaps: F.when(F.size(gaps) > 0, with_gap(state, gaps)).otherwise(F.array(state)))
+
+    all_states = F.map_concat("brokers", any_other)
+    with_gaps = F.transform_values(all_states, lambda _, states: F.flatten(F.transform(states, pieces)))
+    return F.when(F.size("gaps") > 0, with_gaps).otherwise(all_states)
 
 
 HISTORY_COLUMNS: Final = (
@@ -137,6 +207,8 @@ _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
     "ref:struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>,superseded_live:boolean>"
 )
+_ANY_OTHER: Final = -1  # no broker's id
+_HOLES: Final = "array<struct<since:bigint,until:bigint,since_ms:bigint>>"
 _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
 
@@ -157,6 +229,8 @@ def _facts() -> list[Column]:
     """What a row of the metadata log, or another event, adds to the columns of `cluster_history`; null for nothing."""
     event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
     of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
+    # a bootstrap snapshot states settings only, and its file is not named after an offset
+    states_all = (F.col("position") > 0) | event_type.isin(*BROKER_RECORDS, *PARTITION_RECORDS)
     since = F.coalesce("position", F.lit(-1).cast("bigint"))
     level = F.when(
         event_type == "FEATURE_LEVEL_RECORD",
@@ -171,8 +245,8 @@ def _facts() -> list[Column]:
         F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
-        (event_type == ABORTED).alias("aborts"),
-        F.when(in_log, F.coalesce("in_snapshot", F.lit(False))).alias("snapshot"),
+        F.when(in_log & ~of_log & states_all, F.struct("position", "time_ms")).alias("snapshot"),
+        F.col("holes"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
         F.when(event_type.isin(*ZOOKEEPER_MODE), F.col("node")).alias("zookeeper_node"),
         F.when(event_type.isin(*KRAFT_CONTROLLER), F.col("node")).alias("kraft_controller"),
@@ -319,9 +393,11 @@ def never_registered(until: Column, until_ms: Column) -> Column:
 
 
 def states_of(broker_id: Column) -> Column:
-    """States of a broker, in order. Needs: brokers. A broker without records has only the state before a first record."""
+    """States of a broker, in order. Needs: brokers. A broker without records has those before a first record."""
     forever = F.lit(FOREVER)
-    return F.coalesce(F.col("brokers")[broker_id], F.array(never_registered(forever, forever)))
+    return F.coalesce(
+        F.col("brokers")[broker_id], F.col("brokers")[F.lit(_ANY_OTHER)], F.array(never_registered(forever, forever))
+    )
 
 
 def in_words(standing: Column) -> Column:
@@ -332,7 +408,10 @@ def in_words(standing: Column) -> Column:
 def standing_of(state: Column) -> Column:
     """Standing in a state. Needs: log_complete. Without a record, the broker was not registered if the log is complete."""
     without_record = F.when(F.col("log_complete"), UNREGISTERED).otherwise(UNKNOWN)
-    return F.when(state["standing"] == WITHOUT_RECORD, without_record).otherwise(state["standing"])
+    standing = state["standing"]
+    return (
+        F.when(standing == WITHOUT_RECORD, without_record).when(standing == NOT_RECORDED, UNKNOWN).otherwise(standing)
+    )
 
 
 def level_at(place: Column, levels: str = "levels") -> Column:

@@ -60,7 +60,8 @@ def metadata_log(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Columns: those of the events table that metadata records have; position; copies, the records of all
     copies at the offset: array of struct(raft_epoch, event_type, content, ref). content has the record's columns as JSON; null
-    for none.
+    for none. holes, of the cluster's log: array of struct(since, until, since_ms) in order. No copy has the records at positions
+    from since on; the record or the snapshot at until follows. since_ms: CreateTime of the last record before.
     A Raft leader of a later epoch overwrites uncommitted records. If copies have different Raft epochs at an offset, the record
     of the highest epoch is taken. From the first offset of an epoch on, all records of lower epochs are dropped, even if only one
     copy reaches that far. Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files
@@ -69,7 +70,8 @@ def metadata_log(events: DataFrame) -> DataFrame:
     abort it are not.
     """
     rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
-    rows = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
+    structure = _log_structure(rows).join(F.broadcast(_holes(rows)), "cluster")
+    rows = rows.join(F.broadcast(structure), "cluster", "left")
     offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
         F.desc_nulls_last("raft_epoch"),
         F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out the new Raft leader
@@ -106,6 +108,21 @@ def _log_structure(rows: DataFrame) -> DataFrame:
         F.collect_list(start).alias("starts"), F.array_sort(F.flatten(F.collect_list("marks"))).alias("marks")
     )
     return by_cluster.withColumn("marks", F.filter("marks", lambda mark: ~_overwritten(mark)))
+
+
+def _holes(rows: DataFrame) -> DataFrame:
+    """One row per cluster: holes, as in `metadata_log`."""
+    in_order = Window.partitionBy("cluster").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    # at position 0 is the first snapshot, or one whose end offset is not known
+    snapshot_end = F.nullif((F.col("position") / 2).cast("bigint"), F.lit(0).cast("bigint"))
+    first = F.when(_in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset"))
+    next_offset = F.when(_in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset") + 1)
+    expected = F.max(next_offset).over(in_order)
+    since = record_position(expected).alias("since")
+    hole = F.struct(since, F.col("position").alias("until"), F.max("time_ms").over(in_order).alias("since_ms"))
+    narrow = rows.select("cluster", "position", "metadata_offset", "in_snapshot", "time_ms")
+    marked = narrow.select("cluster", F.when(first > expected, hole).alias("hole"))
+    return marked.groupBy("cluster").agg(F.array_sort(F.collect_set("hole")).alias("holes"))
 
 
 def _overwritten(record: Column) -> Column:

@@ -66,9 +66,11 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       before               struct of these columns and state_ref from the row before; null for the first
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
-      next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last
+      next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
+                           metadata log, next_clock is its end, next_ms the time of the last record before it, and the others are null
       state_ref            the row's own event
-    Records are those of `metadata_log`, so a record in several copies is one row. A ClearElrRecord is a state of each partition
+    Records are those of `metadata_log`, so a record in several copies is one row. After a hole in that log no state from before it is
+    known any more: the first row of a partition is merged with none. A ClearElrRecord is a state of each partition
     whose eligible or last known leader replicas it removes (TopicDelta.replay), with the next partition epoch.
     """
     return _all_states(events).where(F.col("scope").isin(*scopes))
@@ -77,22 +79,25 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
 @checkpointed
 def _all_states(events: DataFrame) -> DataFrame:
     """The statements of all scopes. Several frames read them; windows are per scope, so a filter by scope can follow."""
-    group = ("cluster", "scope", "identity", "partition")
+    group = ("cluster", "scope", "identity", "partition", "holes_before")
     in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
-    stated = _stated(events).select(*_COLUMNS, _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    stated = _stated(events).select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("clock")))
+    stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before))
     stated = stated.join(F.broadcast(_clears(events)), "cluster", "left")
     merged = _with_cleared(_merged(stated, in_order))
+    next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
     return merged.withColumns(
         {
             "before": F.lag(F.struct(*STATE, "directories", "state_ref")).over(in_order),
             "previous_clock": F.lag("clock").over(in_order),
-            "next_clock": F.lead("clock").over(in_order),
-            "next_ms": F.lead("time_ms").over(in_order),
+            "next_clock": F.coalesce(F.lead("clock").over(in_order), next_hole["until"]),
+            "next_ms": F.coalesce(F.lead("time_ms").over(in_order), next_hole["since_ms"]),
             "next_isr": F.lead("isr").over(in_order),
             "next_partition_epoch": F.lead("partition_epoch").over(in_order),
             "next_ref": F.lead("state_ref").over(in_order),
         }
-    )
+    ).drop("holes", "holes_before")
 
 
 def _stated(events: DataFrame) -> DataFrame:

@@ -74,6 +74,12 @@ class UncleanIncarnationKeptEligible(Rule):
                 expected=unless_clean,
                 observed="none is recorded",
             ),
+            unverifiable(
+                ~F.coalesce(eligible, F.lit(False)) & ~col("log_whole"),
+                "a part of the metadata log is missing between its records",
+                expected=unless_clean,
+                observed="none is recorded",
+            ),
             passed(~F.coalesce(eligible, F.lit(False)), expected=unless_clean, observed="no ELR has it"),
             passed(
                 col("clean"),

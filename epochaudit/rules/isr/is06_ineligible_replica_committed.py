@@ -117,6 +117,12 @@ class IneligibleReplicaCommitted(Rule):
                 observed=named,
                 because=known,
             ),
+            unverifiable(
+                col("superseded_live").isNull() & ~F.coalesce("takes_out", F.lit(False)),
+                "the partition's earlier records are not in the evidence",
+                observed=named,
+                because=known,
+            ),
             violation(col("checks_eligibility"), observed=named, because=known),
             otherwise=unverifiable(
                 None, "the controller's Kafka version is not in the evidence", observed=named, because=known

@@ -81,6 +81,7 @@ class NewIncarnationKeptInIsr(Rule):
                 because=because_registered,
             ),
             unverifiable(~col("log_complete"), "the metadata log does not reach back to all partitions"),
+            unverifiable(~col("log_whole"), "a part of the metadata log is missing between its records"),
             otherwise=passed(observed="no ISR has it"),
         )
 

@@ -112,7 +112,7 @@ class RemovedTopicAltered(Rule):
             ),
             passed(col("committed").isNotNull(), expected=exists, observed=refusal, because=_BECAUSE[1:]),
             unverifiable(
-                ~in_zookeeper & ~F.coalesce(col("log_complete") & col("covered"), F.lit(False)),
+                ~in_zookeeper & ~F.coalesce(col("log_complete") & col("log_whole") & col("covered"), F.lit(False)),
                 "the metadata log does not cover the request",
                 expected=if_removed,
                 because=_BECAUSE[1:],
