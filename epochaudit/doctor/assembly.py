@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochaudit.doctor.diagnosis import Diagnosis, correlation_holes, diagnosis
-from epochaudit.inventory.assembly import SPLIT_COLUMNS, counted_events, inventory, last_fetches_of_named_nodes
+from epochaudit.inventory.assembly import (
+    SPLIT_COLUMNS,
+    counted_events,
+    holes_of_metadata_logs,
+    inventory,
+    last_fetches_of_named_nodes,
+)
 from epochaudit.losses.truncations import removals_of, segments_wanted
 from epochaudit.report.assembly import rule_results
 
@@ -24,7 +30,7 @@ def _diagnosis_of(audit: Audit) -> Diagnosis:
     counts = counted_events(audit)
     return diagnosis(
         audit.captures,
-        inventory(audit.captures, splits, counts, last_fetches_of_named_nodes(audit)),
+        inventory(audit.captures, splits, counts, last_fetches_of_named_nodes(audit), holes_of_metadata_logs(audit)),
         rule_results(audit.rules, audit.tallies),
         splits,
         counts.present,

@@ -21,6 +21,8 @@ from epochaudit.inventory.inventory import (
 )
 from epochaudit.inventory.missing_evidence import Seen, absent_logs, missing_evidence, spans_of
 from epochaudit.kafka.field_values import CONTROLLER
+from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
+from epochaudit.replay.state.metadata_log import missing_offsets
 from epochaudit.sources.formats import UNKNOWN, is_read
 
 if TYPE_CHECKING:
@@ -54,11 +56,24 @@ def last_fetches_of_named_nodes(audit: Audit) -> dict[Process, int | None]:
     return {(row["cluster"], row["named"]): row["last_fetch_ms"] for row in named_nodes(audit.events).collect()}
 
 
+def holes_of_metadata_logs(audit: Audit) -> list[tuple[str, int, int]]:
+    """Cluster, first and last offset of records of the metadata log that no copy has."""
+    if not any(file.source == METADATA_LOG for capture in audit.captures for file in capture.files):
+        return []
+    return [
+        (row["cluster"], row["first_offset"], row["last_offset"]) for row in missing_offsets(audit.events).collect()
+    ]
+
+
 def inventory(
-    captures: Sequence[Capture], splits: Sequence[Row], counts: EventCounts, named: Mapping[Process, int | None]
+    captures: Sequence[Capture],
+    splits: Sequence[Row],
+    counts: EventCounts,
+    named: Mapping[Process, int | None],
+    metadata_holes: Sequence[tuple[str, int, int]] = (),
 ) -> Inventory:
-    """What was read, from the captures' files, the splits table, the event counts and the nodes that events name: when
-    each was last seen to fetch from another, null where it was not.
+    """What was read, from the captures' files, the splits table, the event counts, the nodes that events name (when each was last seen
+    to fetch from another, null where it was not), and the holes of metadata logs.
 
     PRODUCE, of which a row is a run of answers, is counted by the splits, all other APIs by the events.
     """
@@ -77,7 +92,7 @@ def inventory(
     missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
-    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms)
+    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms, metadata_holes)
     first_time, last_time = _time_span(read, splits)
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),

@@ -2,7 +2,8 @@
 
 A kind of log that no node has is not missing in this sense: the report states what was judged without it. A node that others
 name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node still runs is: its
-lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over.
+lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over, and a part
+of the metadata log between its records.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ class Seen:
     rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
     last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
     calm answers out on purpose, so that nothing follows from its silence. shutdown_ms: when processes began their last shutdown.
+    metadata_holes: cluster, first and last offset of records that no copy of its metadata log has.
     """
 
     rows: Mapping[Process, Mapping[str, int]]
     last_fetch_ms: Mapping[Process, int | None]
     light: AbstractSet[Process] = frozenset()
     shutdown_ms: Mapping[Process, int] = field(default_factory=dict)
+    metadata_holes: Sequence[tuple[str, int, int]] = ()
 
 
 def spans_of(splits: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -77,6 +80,7 @@ def missing_evidence(
     return (
         *_nodes(missing_nodes, seen),
         *_logs(nodes, files, seen),
+        *_holes(seen),
         *_rotated(files),
         *_written_over(files, spans),
         *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
@@ -237,6 +241,14 @@ def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans
                 what = f"the end of the request log of node {node.node}: it stops at {since}, {why} until {last_sign}"
                 yield Missing(node.cluster, node.node, what, "add the newer files of this log", answers)
                 break
+
+
+def _holes(seen: Seen) -> Iterator[Missing]:
+    """Records of metadata logs between others."""
+    for cluster, first, last in sorted(seen.metadata_holes):
+        offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        remedy = "add the segment of __cluster_metadata-0 that has them, from any controller or broker"
+        yield Missing(cluster, None, f"a part of the metadata log: no copy has {offsets}", remedy)
 
 
 def _on_its_clock(other_ms: int | None, own_ms: int) -> int:

@@ -35,8 +35,9 @@ def missing(
     fetched: dict[tuple[str, int], int | None] | None = None,
     absent: tuple[tuple[str, int], ...] = (),
     shutdown: dict[tuple[str, int], int] | None = None,
+    holes: tuple[tuple[str, int, int], ...] = (),
 ) -> list[str]:
-    seen = Seen(rows or {}, fetched or {}, shutdown_ms=shutdown or {})
+    seen = Seen(rows or {}, fetched or {}, shutdown_ms=shutdown or {}, metadata_holes=holes)
     return [str(one) for one in missing_evidence(nodes, absent, files, spans or {}, seen)]
 
 
@@ -178,3 +179,10 @@ def test_a_directory_that_cannot_be_listed_is_no_empty_one(tmp_path: Path, monke
     with pytest.raises(CaptureError, match=r"can't be listed: .*Permission denied.*broker-2"):
         discover(str(tmp_path))
     assert stat.S_ISDIR(locked.stat().st_mode)
+
+
+def test_a_hole_in_the_metadata_log_is_missing() -> None:
+    assert missing(holes=(("d", 7, 7), ("c", 40, 52))) == [
+        "a part of the metadata log: no copy has offsets 40 to 52",
+        "a part of the metadata log: no copy has offset 7",
+    ]

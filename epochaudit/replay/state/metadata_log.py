@@ -88,6 +88,23 @@ def metadata_log(events: DataFrame) -> DataFrame:
     return ranked.where(is_taken).drop("rank", "starts", "marks")
 
 
+def missing_offsets(events: DataFrame) -> DataFrame:
+    """One row per hole of a metadata log, from which on no snapshot states all: cluster, first_offset, last_offset (inclusive)."""
+    rows = events.where(F.col("source") == SOURCE).withColumn("position", position())
+    hole = F.col("hole")
+    ends_with_record = hole["until"] % 2 == 1
+    return (
+        _holes(rows)
+        .select("cluster", F.explode("holes").alias("hole"))
+        .where(ends_with_record)
+        .select(
+            "cluster",
+            ((hole["since"] - 1) / 2).cast("bigint").alias("first_offset"),
+            ((hole["until"] - 1) / 2 - 1).cast("bigint").alias("last_offset"),
+        )
+    )
+
+
 def _log_structure(rows: DataFrame) -> DataFrame:
     """One row per cluster: the Raft epochs, snapshots and metadata transactions of its log.
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Row, SparkSession
 
 from epochaudit.events.schema import EVENTS
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import metadata_log, missing_offsets
 from tests.replay.control_plane.test_metadata import Event, record
 
 RAW, OTHER, DUMP = "a/00000000000000000000.log", "b/00000000000000000000.log", "metadata/dump.txt"
@@ -81,3 +81,18 @@ def test_a_snapshot_stands_before_its_end_offset_and_comes_from_one_file(spark: 
         (240, f"a/{SNAPSHOT}"),
         (241, RAW),
     ]
+
+
+def test_offsets_that_no_copy_has_are_missing_unless_a_snapshot_covers_them(spark: SparkSession) -> None:
+    one, other = [copy(RAW, offset, 1) for offset in (10, 11)], [copy(OTHER, offset, 1) for offset in (11, 12, 15, 16)]
+    after_snapshot = [copy(OTHER, offset, 3) for offset in (120, 122)]
+    events = [
+        *one,
+        *other,
+        copy(SNAPSHOT, 0, 3, in_snapshot=True),
+        copy(SNAPSHOT, 1, 3, in_snapshot=True),
+        *after_snapshot,
+    ]
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
+    found = missing_offsets(spark.createDataFrame(rows, EVENTS)).orderBy("first_offset").collect()
+    assert [(row.first_offset, row.last_offset) for row in found] == [(13, 14), (121, 121)]
