@@ -33,7 +33,8 @@ def history() -> list[Event]:
     """Brokers 1 to 3 at offsets 0 to 2, the partition at 3; a shrink at 4, an election at 5; a minute between any two."""
     brokers = [record("REGISTER_BROKER_RECORD", i, broker_id=i + 1, broker_epoch=i, fenced=False) for i in range(3)]
     created = partition(3, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3], replicas=[1, 2, 3])
-    events = [*brokers, created, change(4, isr=[1, 2]), change(5, leader=2), record("NO_OP_RECORD", 9)]
+    idle = [record("NO_OP_RECORD", offset) for offset in range(6, 10)]
+    events = [*brokers, created, change(4, isr=[1, 2]), change(5, leader=2), *idle]
     return [event | {"time_ms": event["metadata_offset"] * MINUTE} for event in events]
 
 
