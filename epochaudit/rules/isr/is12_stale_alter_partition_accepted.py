@@ -111,6 +111,12 @@ class StaleAlterPartitionAccepted(Rule):
                 ),
             ),
             *_accepted_by_zookeeper(zookeeper & succeeded),
+            unverifiable(
+                succeeded & ~F.coalesce("log_whole", F.lit(True)),
+                "a part of the metadata log is missing between its records",
+                expected=f"a refusal if epochs ({{leader_epoch}}, {{partition_epoch}}) were not those of the partition",
+                observed=CHANGED,
+            ),
             violation(
                 succeeded & col("certainly_stale"),
                 expected=f"a refusal of epochs ({{leader_epoch}}, {{partition_epoch}}): {AT}",

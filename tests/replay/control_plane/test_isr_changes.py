@@ -39,7 +39,9 @@ def history() -> list[Event]:
 
 
 def isr_change_rows(spark: SparkSession, *events: Event) -> list[Row]:
-    rows = [tuple(event.get(name) for name in EVENTS.names) for event in (*history(), *events)]
+    given = {event.get("metadata_offset") for event in events}
+    before = [event for event in history() if event["metadata_offset"] not in given]
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in (*before, *events)]
     return isr_changes(spark.createDataFrame(rows, EVENTS)).orderBy("time_ms").collect()
 
 
