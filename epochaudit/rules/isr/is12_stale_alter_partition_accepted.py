@@ -114,7 +114,7 @@ class StaleAlterPartitionAccepted(Rule):
             unverifiable(
                 succeeded & ~F.coalesce("log_whole", F.lit(True)),
                 "a part of the metadata log is missing between its records",
-                expected=f"a refusal if epochs ({{leader_epoch}}, {{partition_epoch}}) were not those of the partition",
+                expected="a refusal if epochs ({leader_epoch}, {partition_epoch}) were not those of the partition",
                 observed=CHANGED,
             ),
             violation(
