@@ -119,18 +119,15 @@ def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int
 def dump_with_holes(dump: bytes, harmed: Harm, share: float, chance: random.Random) -> bytes:
     """A dump of the metadata log whose batches are harmed: dumps of the segments that are left, one after the other."""
     _, *batches = re.split(rb"^(?=baseOffset: )", dump, flags=re.MULTILINE)
-    left, ends_at, parts = (
-        {batch for files in harmed(batches, share, chance).values() for batch in files},
-        -1,
-        list[bytes](),
-    )
+    left = {batch for files in harmed(batches, share, chance).values() for batch in files}
+    parts, next_offset = list[bytes](), -1
     for batch in batches:
         if batch in left:
             first, last = (int(offset) for offset in OFFSETS.findall(batch)[0])
-            if first != ends_at + 1 or not parts:
+            if first != next_offset:
                 parts.append(SEGMENT % (first, first))
             parts.append(batch)
-            ends_at = last
+            next_offset = last + 1
     return b"".join(parts)
 
 

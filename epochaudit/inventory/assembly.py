@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from epochaudit.findings.evidence import iso_time
 from epochaudit.inventory.inventory import (
     LOGS,
+    METADATA_LOG,
     STATE_CHANGE_LOG,
     EventCounts,
     FileRead,
@@ -21,7 +22,6 @@ from epochaudit.inventory.inventory import (
 )
 from epochaudit.inventory.missing_evidence import Seen, absent_logs, missing_evidence, spans_of
 from epochaudit.kafka.field_values import CONTROLLER
-from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.state.metadata_log import missing_offsets
 from epochaudit.sources.formats import UNKNOWN, is_read
 

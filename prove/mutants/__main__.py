@@ -61,9 +61,7 @@ class Score:
 @click.argument("names", nargs=-1)
 @click.option("--histories", default=0, help="Judge those that no case notices on so many random histories, too.")
 @click.option(
-    "--altered",
-    default=0,
-    help="Compare those that are left with the rule on so many altered rows; equal ones do not survive.",
+    "--altered", default=0, help="Propose cases for those that are left: of so many altered cases of each rule."
 )
 @click.option("--sample", type=int, help="At most so many mutants of a module, chosen at random. Without: all.")
 @click.option("--seed", default=1, show_default=True, help="Of that choice; the first history's, too.")

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES
 from epochaudit.replay.state.inferred_topic_ids import with_inferred_topic_ids
+from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.messages import with_messages
 from epochaudit.spark.memo import unpersist
 from prove.mutants.examples import Examples, rule_and_label
@@ -35,12 +36,8 @@ if TYPE_CHECKING:
 _FOLDER: Final = Path(judging.__file__).parent
 _LABEL: Final = "#"
 _EVENT_TYPE: Final = "event_type"
-_NOT_ALTERED: Final = (
-    _LABEL,
-    _EVENT_TYPE,
-    "topic",
-    "partition",
-)  # with another one of these, a row is about something else
+# with another one of these, a row is about something else
+_NOT_ALTERED: Final = (_LABEL, _EVENT_TYPE, "topic", "partition")
 _NEVER_BLANK: Final = ("broker_id",)  # a record without it is no record
 _SINGLE: Final = 0.7  # share of altered cases with one change
 _FILLED: Final = 0.03  # share of blank cells that may get a value
@@ -77,6 +74,7 @@ class AlteredCases(Examples):
         self._spark = spark
         self._count = count
         self._seed = seed
+        self._events: dict[str, DataFrame] = {}
         self._frames: dict[str, DataFrame] = {}
         self._cases: dict[str, AlteredCase] = {}
         self._given: dict[str, dict[str, list[Expected]]] = {}
@@ -84,17 +82,24 @@ class AlteredCases(Examples):
         self._proposed: set[str] = set()
 
     def events(self, frame: str, /) -> DataFrame:
-        """Mutants of frames are not judged on altered cases."""
-        raise NotImplementedError(frame)
+        """Those of the altered cases of all its rules."""
+        if frame not in self._events:
+            of_frame = [one for rule in catalogue() if rule.frame == frame for one in self._altered(rule.id)]
+            self._events = {frame: events_of(self._spark, [one.case for one in of_frame])}
+        return self._events[frame]
 
     def rows(self, frame: str, rule_id: str, /) -> DataFrame:
         """Those of a rule's altered cases."""
         if rule_id not in self._frames:
-            altered = altered_cases(rule_id, self._count, Random(f"{self._seed} {rule_id}"))
-            self._cases |= {one.case.cluster: one for one in altered}
+            altered = self._altered(rule_id)
             parts = list(self._parts(frame, altered))
             self._frames = {rule_id: reduce(DataFrame.unionByName, parts)}  # the former rule's are not read again
         return self._frames[rule_id]
+
+    def _altered(self, rule_id: str) -> list[AlteredCase]:
+        altered = altered_cases(rule_id, self._count, self._seed)
+        self._cases |= {one.case.cluster: one for one in altered}
+        return altered
 
     def _parts(self, frame: str, altered: Sequence[AlteredCase]) -> Iterator[DataFrame]:
         """The frame, in several parts if it fails for some of the cases. These are printed and left out."""
@@ -119,12 +124,11 @@ class AlteredCases(Examples):
 
     def noticed(self, judgement: Judgement) -> dict[str, str]:
         """Of those that the mutant judges differently one that is chosen already, or that notices most mutants, with few changes."""
-        differing: dict[str, list[str]] = {}
+        differing: dict[str, list[str]] = defaultdict(list)
         for (rule, label), found in self._results(judgement).items():
             right = self._given[rule]
-            clusters = [one for one in right.keys() | found.keys() if right.get(one) != found.get(one)]
-            if clusters:
-                differing[label] = clusters
+            if clusters := [one for one in right.keys() | found.keys() if right.get(one) != found.get(one)]:
+                differing[label] += clusters
         noticing = Counter(cluster for clusters in differing.values() for cluster in clusters)
         chosen = {}
         for label, clusters in sorted(differing.items(), key=lambda item: len(item[1])):
@@ -162,13 +166,15 @@ class AlteredCases(Examples):
         }
         for row in with_messages(judgement.rows, judgement.messages()).collect():
             rule, label = rule_and_label(row.rule)
-            labels = self._cases[row.cluster].case.labels
-            results[rule, label][row.cluster].append(given_verdict(rule, row, labels))
+            case = self._cases[row.cluster].case
+            if case.rule == rule:
+                results[rule, label][row.cluster].append(given_verdict(rule, row, case.labels))
         return {key: {case: sorted(given) for case, given in of_key.items()} for key, of_key in results.items()}
 
 
-def altered_cases(rule: str, count: int, random: Random) -> list[AlteredCase]:
-    """At most `count` different altered cases of a rule's file."""
+def altered_cases(rule: str, count: int, seed: int) -> list[AlteredCase]:
+    """At most `count` different altered cases of a rule's file, the same for a seed."""
+    random = Random(f"{seed} {rule}")
     (path,) = _FOLDER.glob(f"*/{rule}.md")
     tables = [(heading, *table_of(body)) for heading, body in sections(path.read_text("utf-8"))]
     values: Values = defaultdict(set)
@@ -184,15 +190,14 @@ def altered_cases(rule: str, count: int, random: Random) -> list[AlteredCase]:
         heading, header, rows = random.choice(tables)
         alteration = _Alteration(header, [list(row) for row in rows], values, random)
         changes = [alteration.change() for _ in range(1 if random.random() < _SINGLE else random.choice((2, 2, 3)))]
-        altered = alteration.rows
-        lines = tuple(table_lines([*header], [["---"] * len(header), *altered]))
-        if altered == rows or not altered or lines in found:
+        lines = tuple(table_lines(header, [["---"] * len(header), *alteration.rows]))
+        if alteration.rows in (rows, []) or lines in found:
             continue
         try:
             case = case_of(rule, f"altered {attempt}", list(lines), EVENTS)
         except (KeyError, TypeError, ValueError):
             continue  # no such value in its column
-        found[lines] = AlteredCase(case, lines, heading, tuple(changes))
+        found[lines] = AlteredCase(case, lines, heading, tuple(filter(None, changes)))
     return list(found.values())
 
 
@@ -206,10 +211,12 @@ class _Alteration:
         self._random = random
 
     def change(self) -> str:
-        """Change a cell, mostly, or the rows; what was done."""
+        """Change a cell, mostly, or the rows. Returns what was changed, "" for nothing."""
         way = self._random.random()
-        if not self.rows or way > 0.2:
-            return self._cell() if self.rows else ""
+        if not self.rows:
+            return ""
+        if way > 0.2:
+            return self._cell()
         place = self._random.randrange(len(self.rows))
         label = self.rows[place][self._header.index(_LABEL)]
         if way < 0.1:

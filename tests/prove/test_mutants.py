@@ -8,14 +8,18 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
+from epochaudit.events.schema import EVENTS
 from epochaudit.rules.rule import Rule
 from prove.mutants import operators
 from prove.mutants.__main__ import modules_of, of_module, sampled
+from prove.mutants.altered_cases import AlteredCases, altered_cases
 from prove.mutants.examples import Cases
 from prove.mutants.explained import FILE, ExplainedError, Explanation, explanations, stale
 from prove.mutants.loading import dependents, load, modules, path_of
 from prove.mutants.operators import Mutant, mutants_of
 from prove.mutants.testing import Bench
+from tests.rules.case_files import Case, Expected, case_of, sections
+from tests.rules.judging import CASES
 
 FENCE = "epochaudit.rules.leader_epoch_fence"
 SR_05 = "epochaudit.rules.stop_replica.sr05_stop_replica_answered_with_foreign_code"
@@ -180,6 +184,35 @@ def test_cases_kill_mutants_of_a_frame(spark: SparkSession) -> None:
     assert [
         (one.example or "").startswith("LS-04 ") for one in Bench(Cases(spark)).outcomes(TIERED_FETCHES, mutants)
     ] == [True]
+
+
+def test_altered_cases_differ_from_the_cases_and_can_be_proposed() -> None:
+    altered = altered_cases("TR-06", 40, 7)
+    assert len({one.lines for one in altered}) == len(altered) == 40
+    assert [one.lines for one in altered_cases("TR-06", 40, 7)] == [one.lines for one in altered]
+    assert all(one.changes for one in altered)
+    recorded = [events_without_cluster(case) for case in CASES if case.rule == "TR-06"]
+    assert not any(events_without_cluster(one.case) in recorded for one in altered)
+    verdict = Expected("TR-06", "pass", "s2", "", ("observed: it starts at 120",))
+    ((heading, body),) = sections(altered[0].proposal([verdict]))
+    read = case_of("TR-06", heading, body, EVENTS)
+    assert read.expected == (verdict,)
+    assert events_without_cluster(read) == events_without_cluster(altered[0].case)
+
+
+def events_without_cluster(case: Case) -> list[tuple[object, ...]]:
+    place = EVENTS.names.index("cluster")
+    return [event[:place] + event[place + 1 :] for event in case.events]
+
+
+def test_an_altered_case_shows_a_mutant_that_no_case_notices(spark: SparkSession) -> None:
+    dropped = next(one for one in of_module(LS_04) if one.operator == operators.BRANCH_DROPPED)
+    unchanged = Mutant(**{**vars(dropped), "node": at(dropped)})
+    cases = AlteredCases(spark, 30, 7)
+    results = list(Bench(cases).outcomes(LS_04, [dropped, unchanged]))
+    assert [one.survives for one in results] == [False, True]
+    assert [text.startswith("LS-04, to be checked:") for text in cases.proposals()] == [True]
+    assert list(cases.proposals()) == []
 
 
 def at(mutant: Mutant) -> ast.expr:

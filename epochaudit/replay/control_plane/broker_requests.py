@@ -142,7 +142,7 @@ def _held() -> dict[str, Column]:
             candidates, lambda s: F.when(s["standing"] == UNREGISTERED, not_registered).otherwise(s["broker_epoch"])
         )
     )
-    # a log that begins with a snapshot does not show whether the broker was registered before its first record
+    # a log that begins with a snapshot, or has a hole, does not show whether the broker was registered before its next record
     not_shown = F.exists(candidates, lambda s: s["standing"].isin(WITHOUT_RECORD, NOT_RECORDED))
     of_log = F.when(~not_shown, held)
     registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED

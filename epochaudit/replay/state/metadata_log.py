@@ -89,7 +89,10 @@ def metadata_log(events: DataFrame) -> DataFrame:
 
 
 def missing_offsets(events: DataFrame) -> DataFrame:
-    """One row per hole of a metadata log, from which on no snapshot states all: cluster, first_offset, last_offset (inclusive)."""
+    """One row per hole of a metadata log that ends at a record: cluster, first_offset, last_offset (inclusive).
+
+    What precedes a snapshot may have been deleted, as the snapshot replaces it.
+    """
     rows = events.where(F.col("source") == SOURCE).withColumn("position", position())
     hole = F.col("hole")
     ends_with_record = hole["until"] % 2 == 1

@@ -6,7 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.eligible_leader_replicas.missing import level_unknown, log_incomplete
+from epochaudit.rules.eligible_leader_replicas.missing import level_unknown
+from epochaudit.rules.missing_records import log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -74,9 +75,8 @@ class UncleanIncarnationKeptEligible(Rule):
                 expected=unless_clean,
                 observed="none is recorded",
             ),
-            unverifiable(
-                ~F.coalesce(eligible, F.lit(False)) & ~col("log_whole"),
-                "a part of the metadata log is missing between its records",
+            log_incomplete(
+                ~F.coalesce(eligible, F.lit(False)),
                 expected=unless_clean,
                 observed="none is recorded",
             ),

@@ -18,8 +18,3 @@ def level_unknown(**sentences: Unpack[OwnSentences]) -> Branch:
         "the level of eligible.leader.replicas.version is not in the evidence (metadata log)",
         **sentences,
     )
-
-
-def log_incomplete(**sentences: Unpack[OwnSentences]) -> Branch:
-    """A record in between may have changed the lists."""
-    return unverifiable(~col("log_whole"), "a part of the metadata log is missing between its records", **sentences)

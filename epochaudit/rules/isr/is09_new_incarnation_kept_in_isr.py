@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.missing_records import log_incomplete
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -81,7 +82,7 @@ class NewIncarnationKeptInIsr(Rule):
                 because=because_registered,
             ),
             unverifiable(~col("log_complete"), "the metadata log does not reach back to all partitions"),
-            unverifiable(~col("log_whole"), "a part of the metadata log is missing between its records"),
+            log_incomplete(),
             otherwise=passed(observed="no ISR has it"),
         )
 

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.registered_directories import REGISTRATION
-from epochaudit.rules.log_directories.missing import log_incomplete
+from epochaudit.rules.missing_records import log_incomplete
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -68,9 +68,8 @@ class DirectoriesOutOfStep(Rule):
         return first_of(
             passed(~registers & (col("directory_count") == col("replica_count")), observed="as many: {directories}"),
             passed(~registers & col("unmigrated"), observed="no directory has been migrated, which fits any replicas"),
-            unverifiable(
-                registers & ~col("log_whole"),
-                "a part of the metadata log is missing between its records",
+            log_incomplete(
+                registers,
                 expected=no_other,
                 observed="log directories {log_dirs}",
                 because=(registered,),
