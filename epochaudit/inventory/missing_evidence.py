@@ -247,8 +247,8 @@ def _holes(seen: Seen) -> Iterator[Missing]:
     """Records of metadata logs between others."""
     for cluster, first, last in sorted(seen.metadata_holes):
         offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-        remedy = "add the segment of __cluster_metadata-0 that has them, from any controller or broker"
-        yield Missing(cluster, None, f"a part of the metadata log: no copy has {offsets}", remedy)
+        remedy = "no copy has it: add the segment of __cluster_metadata-0, from any controller or broker"
+        yield Missing(cluster, None, f"the part of the metadata log with {offsets}", remedy)
 
 
 def _on_its_clock(other_ms: int | None, own_ms: int) -> int:

@@ -183,6 +183,6 @@ def test_a_directory_that_cannot_be_listed_is_no_empty_one(tmp_path: Path, monke
 
 def test_a_hole_in_the_metadata_log_is_missing() -> None:
     assert missing(holes=(("d", 7, 7), ("c", 40, 52))) == [
-        "a part of the metadata log: no copy has offsets 40 to 52",
-        "a part of the metadata log: no copy has offset 7",
+        "the part of the metadata log with offsets 40 to 52",
+        "the part of the metadata log with offset 7",
     ]
