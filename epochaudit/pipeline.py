@@ -23,11 +23,11 @@ from epochaudit.events.views import RANGE, RangeId, range_id
 from epochaudit.replay.frames import FRAMES, has_rows, presence
 from epochaudit.replay.run_edges import collected, edges_by_subject, folded, ranges_to_read_again
 from epochaudit.replay.state.inferred_topic_ids import deletes_topic_without_id, with_inferred_topic_ids
+from epochaudit.replay.state.line_order import OrderedLines, in_one_order, may_share_lines, needs_each_row
 from epochaudit.rules.catalogue import PlugInError, selected
 from epochaudit.rules.judge import EVERYTHING, VERDICT_ROW, Judgement, Span, Tally, by_frame, judge
 from epochaudit.rules.messages import FINDING_ROW, MessageTemplates, render_row, with_messages
 from epochaudit.rules.rule import EXPOSED, VERDICTS, VIOLATION, Rule
-from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import Capture, CaptureError
 from epochaudit.sources.formats import is_read
@@ -235,23 +235,26 @@ def _row_count(scanned: Scan, captures: Iterable[Capture]) -> int:
 class Earlier:
     """What a warehouse holds before a night is added to it.
 
-    events: as schemas/events.toml. readable: the ranges that they come from and that can be read again, by their id.
+    events, splits: as schemas/events.toml and splits.toml. readable: the ranges that they come from and that can be read again, by
+    their id.
     """
 
     events: DataFrame
+    splits: DataFrame
     readable: Mapping[RangeId, ByteRange]
 
 
 def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: Earlier | None = None) -> Scan:
     """The scan behind the tables, with ranges read again in which a run extends across an edge (replay.run_edges).
 
-    If a node's clock was set back, ranges with runs are read in full, as the correction moves rows from one span of ten
-    seconds to another. earlier: rows that have edges, too, and whose runs are treated alike; the result then has ranges that
-    the scan before does not have.
+    If a node's clock was set back, or lines may be there twice, ranges with runs are read in full: rows move from one span of ten
+    seconds to another, or are left out. earlier: rows that have edges, too, and whose runs are treated alike; the result then has
+    ranges that the scan before does not have.
     """
     events = read.events if earlier is None else earlier.events.unionByName(read.events)
     edges = edges_by_subject(events)
-    in_full = read.splits.where(F.size("clock_steps") > 0).limit(1).count()
+    splits = read.splits if earlier is None else earlier.splits.unionByName(read.splits)
+    in_full = needs_each_row(events, splits)
     rows = folded(events).select(*RANGE).distinct() if in_full else ranges_to_read_again(events, edges)
     crossed = set(map(range_id, rows.collect()))
     own = crossed & {part.id for part in read.scan.ranges}
@@ -274,7 +277,8 @@ def evaluate_rules(
     if unknown := frames.keys() - FRAMES.keys():
         raise PlugInError(f"no such frame: {', '.join(sorted(unknown))}; there are {', '.join(FRAMES)}")
     summary = _summary(read, frames)
-    events, identified = _corrected_and_identified(read, summary)
+    lines = _lines_in_order(read, summary)
+    events, identified = lines.events, _identified(lines.events, summary)
     listed_verdicts = {*REPORTED, *show}
     judgements, failures = _evaluate_frames(
         identified, {name: frames[name] for name in summary.frames_with_rows}, listed_verdicts, span
@@ -300,7 +304,7 @@ def evaluate_rules(
         rules=rules,
         events=events,
         quarantine=read.quarantine,
-        splits=read.splits,
+        splits=lines.splits,
         verdicts=_verdict_table(spark, tallies),
         findings=findings,
         verdict_rows=rows,
@@ -309,7 +313,7 @@ def evaluate_rules(
         tallies=tallies,
         left_out=left_out,
         failures=failures,
-        persisted=(read.rows, *(judgement.rows for judgement in judgements)),
+        persisted=(read.rows, *lines.persisted, *(judgement.rows for judgement in judgements)),
         listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
         row_count=summary.rows,
         settled=() if span.settled_until_ms is None else tuple(t for one in judgements for t in one.settled()),
@@ -322,15 +326,19 @@ def with_settled_tallies(audited: Audit, tallies: Sequence[Tally]) -> Audit:
 
 
 def judged_events(read: Reading) -> DataFrame:
-    """The events as frames get them: with corrected clocks, and topic ids where topics without ids were deleted."""
-    return _corrected_and_identified(read, _summary(read, ()))[1]
+    """The events as frames get them: in one order, and with topic ids where topics without ids were deleted."""
+    summary = _summary(read, ())
+    return _identified(_lines_in_order(read, summary).events, summary)
 
 
-def _corrected_and_identified(read: Reading, summary: _Summary) -> tuple[DataFrame, DataFrame]:
-    events = read.events
-    if summary.clock_steps:
-        events = corrected(events, corrections(row.asDict(recursive=True) for row in read.splits.collect()))
-    return events, with_inferred_topic_ids(events) if summary.deletes_topic_without_id else events
+def _lines_in_order(read: Reading, summary: _Summary) -> OrderedLines:
+    if summary.clock_steps or may_share_lines(read.captures):
+        return in_one_order(read.events, read.splits)
+    return OrderedLines(read.events, read.splits)
+
+
+def _identified(events: DataFrame, summary: _Summary) -> DataFrame:
+    return with_inferred_topic_ids(events) if summary.deletes_topic_without_id else events
 
 
 def _verdict_rows(

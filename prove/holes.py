@@ -1,9 +1,10 @@
 """python -m prove.holes: take parts out of healthy clusters' logs at random, and audit what is left: nothing may be found.
 
-Of recorded captures, half of the copies lack rotated files, which shows in their numbers; the others lack single lines, which shows
-nowhere (docs/limits.md). Captures are healthy if their truth has no finding. Of simulated histories without a planted breach
-(`--histories`), whole logs are missing, rotated files, or the beginnings or ends of logs. There a breach may not be found; what an
-unclean election lost is exposed, with and without holes.
+Of recorded captures, copies lack rotated files, which shows in their numbers, or single lines, which shows nowhere (docs/limits.md). In
+others nothing is missing: rotated files are joined by their names, a log is appended to itself, or two files share lines. Captures
+are healthy if their truth has no finding. Of simulated histories without a planted breach (`--histories`), whole logs are missing,
+too, or the beginnings, ends or middles of logs. There a breach may not be found; what an unclean election lost is exposed, with
+and without holes.
 """
 
 from __future__ import annotations
@@ -42,13 +43,20 @@ DUMP: Final = ".dump.txt"
 SEGMENT: Final = b"Dumping metadata/__cluster_metadata-0/%020d.log\nLog starting offset: %d\n"
 OFFSETS: Final = re.compile(rb"baseOffset: (\d+) lastOffset: (\d+)")
 PIECES: Final = 8
-SHARES: Final = {"files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1)}
-"""What is taken out of captures, and which parts of all."""
+SHARES: Final = {
+    "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
+}  # fmt: skip
+"""What is done to the logs of captures, and to which parts of all. The last three are files that are put together in other ways."""
 SHARES_OF_HISTORIES: Final = {
-    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7), "middles": (0.3, 0.7)
+    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7), "middles": (0.3, 0.7),
+    "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip
 """The same of histories. A log's beginning or end is at most that part of it."""
 MOST_STEPS: Final = 20
+LONGER: Final = 60
+"""Steps of histories whose files are joined: fewer give files of a few lines."""
+SHORTEST_FILE: Final = 25
+"""Lines of a file that is joined with others. A few lines that are printed late may also have been delayed."""
 MOST_PRINTED: Final = 40
 
 
@@ -86,11 +94,40 @@ def without_middle(lines: list[bytes], share: float, chance: random.Random) -> d
     return {"": lines[:first] + lines[first + int(len(lines) * share * chance.random()) :]}
 
 
+def joined_by_name(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """With that probability, rotated files in one, in the order of their names: `cat server.log*`, the newest first."""
+    most = min(PIECES, len(lines) // SHORTEST_FILE)
+    if chance.random() >= share or most < 2:
+        return {"": lines}
+    size = len(lines) // chance.randint(2, most)
+    pieces = [lines[start : start + size] for start in range(0, len(lines) - size + 1, size)]
+    pieces[-1] += lines[size * len(pieces) :]
+    by_date = chance.random() < 0.5  # else by number, the oldest last
+    older = pieces[:-1] if by_date else reversed(pieces[:-1])
+    return {"": [line for piece in (pieces[-1], *older) for line in piece]}
+
+
+def appended_again(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """With that probability, the log up to some line and then all of it: `kubectl logs >> server.log`, done twice."""
+    if chance.random() >= share or len(lines) < SHORTEST_FILE:
+        return {"": lines}
+    return {"": lines[: chance.randint(SHORTEST_FILE, len(lines))] + lines}
+
+
+def overlapping_files(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """With that probability, two files that share lines: `kubectl logs --since=25h`, done every day."""
+    if chance.random() >= share:
+        return {"": lines}
+    first, end = sorted(int(len(lines) * chance.random()) for _ in range(2))
+    return {"": lines[first:], ".1": lines[:end]}
+
+
 Harm = Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]]
 """A log's lines, the share that is to be missing, and chance -> the files that are left, by the suffix of their names."""
 HARMS: Final[dict[str, Harm]] = {
     "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning, "ends": without_end,
-    "middles": without_middle,
+    "middles": without_middle, "joined": joined_by_name, "again": appended_again,
+    "overlap": overlapping_files,
 }  # fmt: skip
 
 
@@ -156,8 +193,8 @@ def histories(seeds: Sequence[int], folder: Path) -> dict[Path, Collection[str]]
     rules: dict[Path, Collection[str]] = {}
     for seed in seeds:
         chance = random.Random(seed)
-        history = history_of(seed, MOST_STEPS, faulty=False)
         what = chance.choice(sorted(SHARES_OF_HISTORIES))
+        history = history_of(seed, LONGER if what in ("joined", "again") else MOST_STEPS, faulty=False)
         share = chance.choice(SHARES_OF_HISTORIES[what])
         copy = folder / f"{seed} {history.release.kind} {history.release.version} without {share} of {what}"
         with TemporaryDirectory() as whole:

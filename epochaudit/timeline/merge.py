@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from epochaudit.findings.evidence import LineNumbers, iso_time
 from epochaudit.pipeline import reading
+from epochaudit.replay.state.line_order import in_one_order, needs_each_row
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
-from epochaudit.sources.clock.clock_steps import corrected, corrections
 from epochaudit.spark.memo import unpersist
 from epochaudit.timeline.host_order import (
     CLIENT_LOG,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from epochaudit.sources.files.capture import Capture
 
-SPLIT_COLUMNS: Final = ("cluster", "node", "file", "split", "lines", "clock_steps")
+SPLIT_COLUMNS: Final = ("cluster", "file", "split", "lines")
 CHECKPOINT: Final = "checkpoint"
 MOST_ROWS: Final = 50_000  # the driver holds them, and nobody reads more
 NEAR: Final = 5  # partitions that an error message suggests
@@ -154,10 +154,10 @@ class EventLog:
 
     @classmethod
     def of(cls, events: DataFrame, splits: DataFrame, zoned: Collection[Place]) -> EventLog:
-        """From the two tables. Times of a node whose clock was set back are corrected to one clock, as in an audit."""
+        """From the two tables. The lines of each node are brought into one order, each once, as in an audit."""
         rows = [row.asDict(recursive=True) for row in splits.select(*SPLIT_COLUMNS).collect()]
-        if any(row["clock_steps"] for row in rows):
-            events = corrected(events, corrections(rows))
+        if needs_each_row(events, splits):
+            events = in_one_order(events, splits).events
         return cls(events, rows, zoned)
 
 

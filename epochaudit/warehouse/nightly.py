@@ -27,6 +27,7 @@ from epochaudit.pipeline import (
     with_runs_between_edges,
     with_settled_tallies,
 )
+from epochaudit.replay.state.line_order import needs_each_row
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
@@ -286,10 +287,9 @@ class _Night:
         if any(self.parts.values()):
             read = self.reading()
             others = {id: part for id, part in self._readable.items() if id not in new}
-            earlier = Earlier(read.events, others)
+            earlier = Earlier(read.events, read.splits, others)
             rows, runs = read.events.agg(F.count("*"), F.count_if(F.col("run_rows") > 1)).first() or (0, 0)
-            # the rows of a clock that was set back are moved in time
-            fold = fold and not read.splits.where(F.size("clock_steps") > 0).limit(1).count()
+            fold = fold and not needs_each_row(read.events, read.splits)
         scanned = scan(spark, ranges, fold)
         if scanned.directory is None or not (scanned.folded or runs):
             return scanned

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from epochaudit.sources.clock.log_time import lost_of
 from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
@@ -39,12 +40,19 @@ class Correction:
 
 @dataclass(frozen=True)
 class _ObservedStep:
-    """A step as one range shows it. printed_ms: the last time printed before it."""
+    """A step as one range shows it. lost_ms: by how much. read_ms: by how much times after it were raised when they were read.
+
+    printed_ms: the last time printed before it.
+    """
 
     part: Part
     latest_ms: int
-    lost_ms: int
+    read_ms: int
     printed_ms: int
+
+    @property
+    def lost_ms(self) -> int:
+        return lost_of(self.read_ms)
 
 
 def corrections(splits: Iterable[Row]) -> list[Correction]:
@@ -68,9 +76,9 @@ def corrections(splits: Iterable[Row]) -> list[Correction]:
 def _observed_steps(row: Row) -> list[_ObservedStep]:
     behind, observed = 0, []
     for step in row["clock_steps"] or ():
-        latest, lost = step["latest_ms"], step["lost_ms"]
-        observed.append(_ObservedStep((row["file"], row["split"]), latest, lost, latest - behind))
-        behind += lost
+        latest, read = step["latest_ms"], step["lost_ms"]
+        observed.append(_ObservedStep((row["file"], row["split"]), latest, read, latest - behind))
+        behind += read
     return observed
 
 
@@ -96,13 +104,13 @@ def _correction(
     file, split = part
     for observed in step:
         if observed.part == part:
-            missing_ms = by_ms - observed.lost_ms
+            missing_ms = by_ms - observed.read_ms
             return Correction(cluster, file, split, observed.latest_ms, missing_ms) if missing_ms else None
     if any(observed.part[0] == file and observed.part[1] < split for observed in step):
         return Correction(cluster, file, split, -1, by_ms)
     before = max(observed.printed_ms for observed in step)
     return Correction(
-        cluster, file, split, before + sum(observed.lost_ms for observed in own if observed.printed_ms < before), by_ms
+        cluster, file, split, before + sum(observed.read_ms for observed in own if observed.printed_ms < before), by_ms
     )
 
 

@@ -19,7 +19,9 @@ _CACHE_SIZE: Final = 10_000
 
 
 LATE_MS: Final = 2_000  # how much later than younger lines a line may be written
-CERTAIN: Final = 20  # so many late lines prove that the clock was set back
+CERTAIN: Final = 20  # so many late lines in succession prove that the clock was set back, or that another file follows
+STALL_MS: Final = 60_000  # no appender waits longer: a line that is later proves it with those few that follow it
+CERTAIN_AFTER_STALL: Final = 4
 CERTAIN_BACK: Final = 5  # so many lines, each older than the one before, are not chance
 LAST_SECOND_MS: Final = 59_000  # of a minute
 HOUR_MS: Final = 3_600_000
@@ -28,7 +30,7 @@ SUMMER_TIME_MS: Final = 1_200_000  # a step between this and an hour is the end 
 
 @dataclass(frozen=True)
 class Step:
-    """A step back in time: times after latest_ms are read lost_ms later than printed."""
+    """A step back in time: times after latest_ms are read lost_ms later than printed, which is `raised_by` what the clock lost."""
 
     latest_ms: int
     lost_ms: int
@@ -43,6 +45,20 @@ class _Step:
     lost: int
     printed: int
     lines: int = 0
+
+
+def raised_by(lost: int) -> int:
+    """How much later than printed times are read after the clock lost so many milliseconds.
+
+    After a long step by LATE_MS more, so that all lines after it are later than all before it, even those that are written late;
+    `clock_steps.corrections` takes it back. The end of summer time stays an hour.
+    """
+    return lost + LATE_MS if lost > STALL_MS and lost != HOUR_MS else lost
+
+
+def lost_of(raised: int) -> int:
+    """What the clock lost if times are read so many milliseconds later than printed."""
+    return raised - LATE_MS if raised > STALL_MS + LATE_MS and raised != HOUR_MS else raised
 
 
 def newest_first(lines: Iterable[bytes]) -> bool:
@@ -123,7 +139,7 @@ class LogClock:
             if printed - step.printed >= step.lost - LATE_MS:  # only one line was late: restore the clock
                 self._behind, self._latest, self._step = step.before, step.latest, None
                 self.steps.pop()
-            elif step.lines >= CERTAIN:
+            elif step.lines >= (CERTAIN if step.lost <= STALL_MS else CERTAIN_AFTER_STALL):
                 self._step = None
             step.printed = printed
         time = printed + self._behind
@@ -141,8 +157,8 @@ class LogClock:
             # one more millisecond, so that all times after the step are later than those before it
             lost = HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost + 1
             self._step = _Step(self._behind, self._latest, lost, printed)
-            self.steps.append(Step(self._latest, lost))
-            self._behind += lost
+            self.steps.append(Step(self._latest, raised_by(lost)))
+            self._behind += raised_by(lost)
             time = printed + self._behind
         self._latest = max(self._latest, time)
         return time

@@ -6,10 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections
+from epochaudit.sources.clock.log_time import LATE_MS, raised_by
 
 
 def part(file: str, *steps: tuple[int, int], split: int = 0, node: int = 1) -> dict[str, object]:
-    shown = [{"latest_ms": latest, "lost_ms": lost} for latest, lost in steps]
+    shown = [{"latest_ms": latest, "lost_ms": raised_by(lost)} for latest, lost in steps]
     return {"cluster": "c", "node": node, "file": file, "split": split, "clock_steps": shown}
 
 
@@ -19,21 +20,25 @@ def test_without_a_step_nothing_is_corrected() -> None:
 
 def test_a_quiet_log_lacks_what_it_was_silent_for() -> None:
     found = corrections([part("requests", (100_000, 90_000)), part("states", (70_000, 30_000))])
-    assert found == [Correction("c", "states", 0, 70_000, 60_000)]
+    assert found == [Correction("c", "requests", 0, 100_000, -LATE_MS), Correction("c", "states", 0, 70_000, 60_000)]
 
 
 def test_a_log_that_shows_no_step_follows_from_the_last_time_before_it() -> None:
     found = corrections([part("requests", (100_000, 90_000)), part("server")])
-    assert found == [Correction("c", "server", 0, 100_000, 90_000)]
+    assert found == [Correction("c", "requests", 0, 100_000, -LATE_MS), Correction("c", "server", 0, 100_000, 90_000)]
 
 
 def test_the_later_ranges_of_a_file_stand_behind_its_step() -> None:
     found = corrections([part("r", split=0), part("r", (100_000, 90_000), split=1), part("r", split=2)])
-    assert found == [Correction("c", "r", 0, 100_000, 90_000), Correction("c", "r", 2, -1, 90_000)]
+    assert found == [
+        Correction("c", "r", 0, 100_000, 90_000),
+        Correction("c", "r", 1, 100_000, -LATE_MS),
+        Correction("c", "r", 2, -1, 90_000),
+    ]
 
 
 def test_other_nodes_have_clocks_of_their_own() -> None:
-    assert corrections([part("a", (100_000, 90_000)), part("b", node=2)]) == []
+    assert corrections([part("a", (100_000, 40_000)), part("b", node=2)]) == []
 
 
 def test_two_steps_are_distinguished() -> None:
