@@ -20,7 +20,7 @@ from epochaudit.inventory.inventory import (
     event_groups,
     named_nodes,
 )
-from epochaudit.inventory.missing_evidence import Seen, absent_logs, missing_evidence, spans_of
+from epochaudit.inventory.missing_evidence import MetadataHole, Seen, absent_logs, missing_evidence, spans_of
 from epochaudit.kafka.field_values import CONTROLLER
 from epochaudit.replay.state.metadata_log import missing_offsets
 from epochaudit.sources.formats import UNKNOWN, is_read
@@ -56,12 +56,15 @@ def last_fetches_of_named_nodes(audit: Audit) -> dict[Process, int | None]:
     return {(row["cluster"], row["named"]): row["last_fetch_ms"] for row in named_nodes(audit.events).collect()}
 
 
-def holes_of_metadata_logs(audit: Audit) -> list[tuple[str, int, int]]:
-    """Cluster, first and last offset of records of the metadata log that no copy has."""
+def holes_of_metadata_logs(audit: Audit) -> list[MetadataHole]:
+    """What no copy of a metadata log has, and snapshots of which a part is missing."""
     if not any(file.source == METADATA_LOG for capture in audit.captures for file in capture.files):
         return []
     return [
-        (row["cluster"], row["first_offset"], row["last_offset"]) for row in missing_offsets(audit.events).collect()
+        MetadataHole(row["cluster"], snapshot=row["file"])
+        if row["file"] is not None
+        else MetadataHole(row["cluster"], row["first_offset"], row["last_offset"])
+        for row in missing_offsets(audit.events).collect()
     ]
 
 
@@ -70,7 +73,7 @@ def inventory(
     splits: Sequence[Row],
     counts: EventCounts,
     named: Mapping[Process, int | None],
-    metadata_holes: Sequence[tuple[str, int, int]] = (),
+    metadata_holes: Sequence[MetadataHole] = (),
 ) -> Inventory:
     """What was read, from the captures' files, the splits table, the event counts, the nodes that events name (when each was last seen
     to fetch from another, null where it was not), and the holes of metadata logs.

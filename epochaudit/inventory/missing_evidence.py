@@ -41,6 +41,16 @@ Spans = Mapping[tuple[str, str], tuple[int, int]]
 """First and last time of each file's dated lines, by cluster and path."""
 
 
+@dataclass(frozen=True, order=True)
+class MetadataHole:
+    """Records of a cluster's metadata log that no copy has: from the first to the last offset, or a part of a snapshot, by its path."""
+
+    cluster: str
+    first_offset: int = -1
+    last_offset: int = -1
+    snapshot: str = ""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What the events show about the nodes.
@@ -48,14 +58,14 @@ class Seen:
     rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
     last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
     calm answers out on purpose, so that nothing follows from its silence. shutdown_ms: when processes began their last shutdown.
-    metadata_holes: cluster, first and last offset of records that no copy of its metadata log has.
+    metadata_holes: records that no copy of a metadata log has.
     """
 
     rows: Mapping[Process, Mapping[str, int]]
     last_fetch_ms: Mapping[Process, int | None]
     light: AbstractSet[Process] = frozenset()
     shutdown_ms: Mapping[Process, int] = field(default_factory=dict)
-    metadata_holes: Sequence[tuple[str, int, int]] = ()
+    metadata_holes: Sequence[MetadataHole] = ()
 
 
 def spans_of(splits: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -244,11 +254,16 @@ def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans
 
 
 def _holes(seen: Seen) -> Iterator[Missing]:
-    """Records of metadata logs between others."""
-    for cluster, first, last in sorted(seen.metadata_holes):
-        offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-        remedy = "no copy has it: add the segment of __cluster_metadata-0, from any controller or broker"
-        yield Missing(cluster, None, f"the part of the metadata log with {offsets}", remedy)
+    """Records of metadata logs between others, and parts of snapshots."""
+    for hole in sorted(seen.metadata_holes):
+        if hole.snapshot:
+            what, remedy = f"a part of the snapshot {hole.snapshot}", "no record of it is used: copy the file again"
+        else:
+            first, last = hole.first_offset, hole.last_offset
+            offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            what = f"the part of the metadata log with {offsets}"
+            remedy = "no copy has it: add the segment of __cluster_metadata-0, from any controller or broker"
+        yield Missing(hole.cluster, None, what, remedy)
 
 
 def _on_its_clock(other_ms: int | None, own_ms: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epochaudit.inventory.inventory import NodeRead
-from epochaudit.inventory.missing_evidence import Seen, absent_logs, missing_evidence, spans_of
+from epochaudit.inventory.missing_evidence import MetadataHole, Seen, absent_logs, missing_evidence, spans_of
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import CaptureError, CaptureFile
 
@@ -37,7 +37,9 @@ def missing(
     shutdown: dict[tuple[str, int], int] | None = None,
     holes: tuple[tuple[str, int, int], ...] = (),
 ) -> list[str]:
-    seen = Seen(rows or {}, fetched or {}, shutdown_ms=shutdown or {}, metadata_holes=holes)
+    seen = Seen(
+        rows or {}, fetched or {}, shutdown_ms=shutdown or {}, metadata_holes=[MetadataHole(*hole) for hole in holes]
+    )
     return [str(one) for one in missing_evidence(nodes, absent, files, spans or {}, seen)]
 
 
@@ -186,3 +188,13 @@ def test_a_hole_in_the_metadata_log_is_missing() -> None:
         "the part of the metadata log with offsets 40 to 52",
         "the part of the metadata log with offset 7",
     ]
+
+
+def test_a_snapshot_that_is_not_whole_is_missing() -> None:
+    [one] = missing_evidence(
+        (), (), (), {}, Seen({}, {}, metadata_holes=[MetadataHole("c", snapshot="node-1/9-1.checkpoint")])
+    )
+    assert (str(one), one.remedy) == (
+        "a part of the snapshot node-1/9-1.checkpoint",
+        "no record of it is used: copy the file again",
+    )

@@ -331,7 +331,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
     )
     shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
     in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset", "partition_row")
-    records = of_types(log, *BROKER_RECORDS)
+    records = of_types(log, *BROKER_RECORDS).where(F.col("broker_id") >= 0)
     is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
     is_shutting_down = F.last(F.coalesce(shuts_down, F.col("in_controlled_shutdown")), ignorenulls=True).over(in_order)
     standing = (

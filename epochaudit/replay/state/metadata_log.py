@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import ref
+from epochaudit.sources.metadata_log.records import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from epochaudit.spark.memo import checkpointed
 
 SOURCE: Final = "metadata_log"
@@ -65,13 +66,12 @@ def metadata_log(events: DataFrame) -> DataFrame:
     A Raft leader of a later epoch overwrites uncommitted records. If copies have different Raft epochs at an offset, the record
     of the highest epoch is taken. From the first offset of an epoch on, all records of lower epochs are dropped, even if only one
     copy reaches that far. Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files
-    with the same snapshot, the first is taken.
+    with the same snapshot, the first is taken; of one that is not whole, no record is.
     Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin, end and
     abort it are not.
     """
-    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
-    structure = _log_structure(rows).join(F.broadcast(_holes(rows)), "cluster")
-    rows = rows.join(F.broadcast(structure), "cluster", "left")
+    rows = _records(events)
+    rows = rows.join(F.broadcast(_holes(rows)), "cluster", "left")
     offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
         F.desc_nulls_last("raft_epoch"),
         F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out the new Raft leader
@@ -91,39 +91,51 @@ def metadata_log(events: DataFrame) -> DataFrame:
 def missing_offsets(events: DataFrame) -> DataFrame:
     """One row per hole of a metadata log that ends at a record: cluster, first_offset, last_offset (inclusive).
 
-    What precedes a snapshot may have been deleted, as the snapshot replaces it.
+    And one per snapshot of which a part is missing: cluster, file. What precedes a snapshot may have been deleted, as the snapshot
+    replaces it.
     """
-    rows = events.where(F.col("source") == SOURCE).withColumn("position", position())
-    hole = F.col("hole")
-    ends_with_record = hole["until"] % 2 == 1
-    return (
-        _holes(rows)
-        .select("cluster", F.explode("holes").alias("hole"))
-        .where(ends_with_record)
-        .select(
-            "cluster",
-            ((hole["since"] - 1) / 2).cast("bigint").alias("first_offset"),
-            ((hole["until"] - 1) / 2 - 1).cast("bigint").alias("last_offset"),
-        )
+    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
+    hole, start = F.col("hole"), F.col("start")
+    holes = _holes(_records(events)).select("cluster", F.explode("holes").alias("hole")).where(hole["until"] % 2 == 1)
+    holes = holes.select(
+        "cluster",
+        F.lit(None).cast("string").alias("file"),
+        ((hole["since"] - 1) / 2).cast("bigint").alias("first_offset"),
+        ((hole["until"] - 1) / 2 - 1).cast("bigint").alias("last_offset"),
     )
+    cut = _log_structure(rows).select("cluster", F.explode("starts").alias("start")).where(~start["is_whole"])
+    return holes.unionByName(cut.select("cluster", start["file"].alias("file")), allowMissingColumns=True)
+
+
+def _records(events: DataFrame) -> DataFrame:
+    """The records of all copies, but for snapshots that are not whole. Adds position, and the columns of `_log_structure`."""
+    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
+    with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
+    of_cut = F.exists("starts", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
+    return with_structure.where(~_in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
 
 
 def _log_structure(rows: DataFrame) -> DataFrame:
     """One row per cluster: the Raft epochs, snapshots and metadata transactions of its log.
 
-    Columns: starts, the first offset of each Raft epoch and the first file of each snapshot; marks, the committed records that
-    begin, end or abort metadata transactions, in order.
+    Columns: starts, the first offset of each Raft epoch, and each file of a snapshot, and whether it is whole; marks, the committed
+    records that begin, end or abort metadata transactions, in order.
     """
     term = F.when(_in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
     mark = F.when(
         F.col("event_type").isin(*_MARKS), F.struct("position", "metadata_offset", "raft_epoch", "event_type")
     )
-    by_epoch = rows.groupBy("cluster", _in_snapshot().alias("is_snapshot"), term.alias("term")).agg(
-        F.min("metadata_offset").alias("first_offset"),
-        F.min("file").alias("first_file"),
+    offset, is_header = F.col("metadata_offset"), F.col("event_type") == SNAPSHOT_HEADER
+    is_ended = ~F.max(is_header) | F.max(F.col("event_type") == SNAPSHOT_FOOTER)  # before 3.0 it has neither
+    no_offset_is_missing = F.count(offset) >= F.max(offset) - F.min(offset) + 1
+    by_epoch = rows.groupBy(
+        "cluster", _in_snapshot().alias("is_snapshot"), term.alias("term"), _of_snapshot("file").alias("file")
+    ).agg(
+        F.min(offset).alias("first_offset"),
+        (~F.max(_in_snapshot()) | (is_ended & F.coalesce(no_offset_is_missing, F.lit(True)))).alias("is_whole"),
         F.collect_set(mark).alias("marks"),
     )
-    start = F.struct("is_snapshot", "term", "first_offset", "first_file")
+    start = F.struct("is_snapshot", "term", "first_offset", "file", "is_whole")
     by_cluster = by_epoch.groupBy("cluster").agg(
         F.collect_list(start).alias("starts"), F.array_sort(F.flatten(F.collect_list("marks"))).alias("marks")
     )
@@ -160,7 +172,7 @@ def _is_replaced() -> Column:
     """The record was overwritten in a later Raft epoch, or its snapshot is taken from another file. Needs: starts."""
     from_another_file = F.exists(
         "starts",
-        lambda s: s["is_snapshot"] & (s["term"] == F.col("position")) & (s["first_file"] != F.col("file")),
+        lambda s: s["is_snapshot"] & s["is_whole"] & (s["term"] == F.col("position")) & (s["file"] < F.col("file")),
     )
     has_end_offset = F.col("position") > 0  # 0: the first snapshot, or a file name without an end offset
     record = F.struct("raft_epoch", "metadata_offset")

@@ -18,6 +18,7 @@ from msgspec import Meta
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.metadata_log.records import (
     COLUMNS,
+    SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
     Columns,
     Int32,
@@ -45,8 +46,8 @@ _TIME: Final = re.compile(rb" (?:CreateTime|LogAppendTime): (-?\d{1,18}) ")
 _CONTROL: Final = re.compile(rb" (?:controlType: ([A-Z_]+)\(\d+\)|(LeaderChange|Snapshot\w+|KRaft\w+):? (\{.*\}))$")
 _CONTROL_TYPES: Final = {
     b"LeaderChange": "LEADER_CHANGE",
-    b"SnapshotHeader": "SNAPSHOT_HEADER",
-    b"SnapshotFooter": "SNAPSHOT_FOOTER",
+    b"SnapshotHeader": SNAPSHOT_HEADER,
+    b"SnapshotFooter": SNAPSHOT_FOOTER,
     b"KRaftVersion": "KRAFT_VERSION",
     b"KRaftVoters": "KRAFT_VOTERS",
 }

@@ -29,6 +29,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 SNAPSHOT_HEADER: Final = "SNAPSHOT_HEADER"
+SNAPSHOT_FOOTER: Final = "SNAPSHOT_FOOTER"
 
 Row = tuple[object, ...]
 Columns = dict[str, object]

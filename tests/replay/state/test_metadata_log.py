@@ -96,3 +96,29 @@ def test_offsets_that_no_copy_has_are_missing_unless_a_snapshot_covers_them(spar
     rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
     found = missing_offsets(spark.createDataFrame(rows, EVENTS)).orderBy("first_offset").collect()
     assert [(row.first_offset, row.last_offset) for row in found] == [(13, 14), (121, 121)]
+
+
+def snapshot(folder: str, *offsets: int, ended: bool = True) -> list[Event]:
+    """The records of a copy of a snapshot, of which the first and the last mark its ends."""
+    types = {0: "SNAPSHOT_HEADER"} | ({max(offsets): "SNAPSHOT_FOOTER"} if ended else {})
+    of_snapshot = (copy(f"{folder}/{SNAPSHOT}", offset, 3, in_snapshot=True) for offset in offsets)
+    return [row | {"event_type": types.get(row["metadata_offset"], "NO_OP_RECORD")} for row in of_snapshot]
+
+
+def test_of_a_snapshot_that_is_not_whole_no_record_counts(spark: SparkSession) -> None:
+    cut, with_hole, whole = snapshot("a", 0, 1, 2, ended=False), snapshot("b", 0, 1, 3), snapshot("c", 0, 1, 2)
+    others = [copy(RAW, 118, 3), copy(RAW, 120, 3)]
+    assert [row.file for row in merged(spark, [*cut, *with_hole, *whole])] == [f"c/{SNAPSHOT}"] * 3
+    assert [row.file for row in merged(spark, [*cut, *with_hole, *others])] == [RAW, RAW]
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in (*cut, *with_hole, *others)]
+    found = missing_offsets(spark.createDataFrame(rows, EVENTS)).orderBy("file").collect()
+    assert [(row.file, row.first_offset, row.last_offset) for row in found] == [
+        (None, 119, 119),
+        (f"a/{SNAPSHOT}", None, None),
+        (f"b/{SNAPSHOT}", None, None),
+    ]
+
+
+def test_a_snapshot_of_before_30_has_no_marks_of_its_ends(spark: SparkSession) -> None:
+    rows = merged(spark, [copy(f"a/{SNAPSHOT}", offset, 3, in_snapshot=True) for offset in range(3)])
+    assert [row.metadata_offset for row in rows] == [0, 1, 2]
