@@ -128,6 +128,8 @@ def _spans(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     served, high = with_held_epochs(rows, events), F.col("high_watermark")
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
+    # a Fetch that was served states no later epoch than the leader's: else the line of the later one is missing
+    certain &= F.coalesce(F.col("current_leader_epoch") <= F.col("held_max"), F.lit(True))
     passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
     served = served.withColumns(
         {

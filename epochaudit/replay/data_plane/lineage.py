@@ -519,7 +519,8 @@ def _eligible(before: Column, first: Column, leader: Column) -> Column:
 def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     """One row per (serving node, file, partition, leader epoch): the highest high watermark it gave out as leader.
 
-    Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
+    A request that was served states no later epoch than the leader's: if the evidence knows an older one only, the later one's line
+    is missing. Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
     stays a hash aggregation.
     """
     rows = of_types(events, "FETCH").where(
@@ -527,10 +528,13 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "file_order",
-        "split", "byte_offset", "line_in_split",
+        "split", "byte_offset", "line_in_split", F.greatest("current_leader_epoch", "last_fetched_epoch").alias("stated_epoch"),
     )  # fmt: skip
     served = with_held_epochs(rows, events).where(
-        F.col("held_complete") & F.col("held_leader") & (F.col("held_min") == F.col("held_max"))
+        F.col("held_complete")
+        & F.col("held_leader")
+        & (F.col("held_min") == F.col("held_max"))
+        & (F.coalesce("stated_epoch", F.lit(-1)) <= F.col("held_max"))
     )
     exposed = served.groupBy(
         "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
