@@ -188,12 +188,14 @@ def copies(base: Path, names: Sequence[str], seeds: Sequence[int], folder: Path)
         yield copy
 
 
-def histories(seeds: Sequence[int], folder: Path) -> dict[Path, Collection[str]]:
-    """One simulated history without a planted breach per seed, with holes -> the rules that its simulator keeps to."""
+def histories(
+    seeds: Sequence[int], folder: Path, harms: Collection[str] = SHARES_OF_HISTORIES.keys()
+) -> dict[Path, Collection[str]]:
+    """One simulated history without a planted breach per seed, with one of the harms -> the rules that its simulator keeps to."""
     rules: dict[Path, Collection[str]] = {}
     for seed in seeds:
         chance = random.Random(seed)
-        what = chance.choice(sorted(SHARES_OF_HISTORIES))
+        what = chance.choice(sorted(harms))
         history = history_of(seed, LONGER if what in ("joined", "again") else MOST_STEPS, faulty=False)
         share = chance.choice(SHARES_OF_HISTORIES[what])
         copy = folder / f"{seed} {history.release.kind} {history.release.version} without {share} of {what}"

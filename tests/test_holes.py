@@ -77,8 +77,11 @@ WITHOUT_SEGMENTS = (60006, 60043, 60104, 60143, 60156, 60187, 60204, 60233, 6023
 """Seeds of histories: of each a part of the metadata log is missing after which brokers and partitions are in other states."""
 
 
+TAKEN_OUT = ("beginnings", "ends", "files", "logs", "middles")
+
+
 def test_a_hole_in_the_metadata_log_is_no_breach(spark: SparkSession, tmp_path: Path) -> None:
-    rules = histories(WITHOUT_SEGMENTS, tmp_path)
+    rules = histories(WITHOUT_SEGMENTS, tmp_path, TAKEN_OUT)
     assert all(" of files" in copy.name for copy in rules)
     found, passed = found_in(spark, [*rules], ("violation",))
     judged = {copy.name: of_copy for copy, of_copy in rules.items()}
