@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.findings.evidence import LineNumbers, iso_time
 from epochaudit.pipeline import reading
-from epochaudit.replay.state.line_order import in_one_order, needs_each_row
+from epochaudit.replay.state.line_order import in_one_order
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.spark.memo import unpersist
 from epochaudit.timeline.host_order import (
@@ -156,9 +156,7 @@ class EventLog:
     def of(cls, events: DataFrame, splits: DataFrame, zoned: Collection[Place]) -> EventLog:
         """From the two tables. The lines of each node are brought into one order, each once, as in an audit."""
         rows = [row.asDict(recursive=True) for row in splits.select(*SPLIT_COLUMNS).collect()]
-        if needs_each_row(events, splits):
-            events = in_one_order(events, splits).events
-        return cls(events, rows, zoned)
+        return cls(in_one_order(events, splits).events, rows, zoned)
 
 
 def recorded_in(spark: SparkSession, captures: Sequence[Capture]) -> EventLog:

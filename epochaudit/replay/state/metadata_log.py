@@ -94,7 +94,6 @@ def missing_offsets(events: DataFrame) -> DataFrame:
     And one per snapshot of which a part is missing: cluster, file. What precedes a snapshot may have been deleted, as the snapshot
     replaces it.
     """
-    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
     hole, start = F.col("hole"), F.col("start")
     holes = _holes(_records(events)).select("cluster", F.explode("holes").alias("hole")).where(hole["until"] % 2 == 1)
     holes = holes.select(
@@ -103,13 +102,20 @@ def missing_offsets(events: DataFrame) -> DataFrame:
         ((hole["since"] - 1) / 2).cast("bigint").alias("first_offset"),
         ((hole["until"] - 1) / 2 - 1).cast("bigint").alias("last_offset"),
     )
-    cut = _log_structure(rows).select("cluster", F.explode("starts").alias("start")).where(~start["is_whole"])
+    cut = (
+        _log_structure(_copies(events)).select("cluster", F.explode("starts").alias("start")).where(~start["is_whole"])
+    )
     return holes.unionByName(cut.select("cluster", start["file"].alias("file")), allowMissingColumns=True)
+
+
+def _copies(events: DataFrame) -> DataFrame:
+    """The records of all copies of the log. Adds position."""
+    return events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
 
 
 def _records(events: DataFrame) -> DataFrame:
     """The records of all copies, but for snapshots that are not whole. Adds position, and the columns of `_log_structure`."""
-    rows = events.where(F.col("source") == SOURCE).select(*_COLUMNS).withColumn("position", position())
+    rows = _copies(events)
     with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
     of_cut = F.exists("starts", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
     return with_structure.where(~_in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
