@@ -73,12 +73,29 @@ def stretches_of_range(split: Row) -> list[Stretch]:
     return found
 
 
-def stretches_of_file(ranges: Iterable[Row]) -> list[Stretch]:
-    """The stretches of a file, from its ranges in their order. A stretch may extend over many ranges."""
-    found: list[Stretch] = []
+def _numbered(ranges: Iterable[Row]) -> Iterator[tuple[Row, list[tuple[int, Stretch]]]]:
+    """The ranges of a file with events or steps, in their order, each with its stretches and their numbers in the file, from 0.
+
+    A stretch that extends over several ranges has one number.
+    """
+    number, latest = -1, None
     for split in ranges:
+        numbered = []
         for stretch in stretches_of_range(split):
-            if found and stretch.step is None and stretch.first_ms >= found[-1].last_ms - LATE_MS:
+            goes_on = latest is not None and stretch.step is None and stretch.first_ms >= latest - LATE_MS
+            number += not goes_on
+            latest = max(stretch.last_ms, latest) if goes_on and latest is not None else stretch.last_ms
+            numbered.append((number, stretch))
+        if numbered:
+            yield split, numbered
+
+
+def stretches_of_file(ranges: Iterable[Row]) -> list[Stretch]:
+    """The stretches of a file, from its ranges in their order."""
+    found: list[Stretch] = []
+    for _, numbered in _numbered(ranges):
+        for number, stretch in numbered:
+            if number < len(found):
                 found[-1] = replace(found[-1], last_ms=max(found[-1].last_ms, stretch.last_ms))
             else:
                 found.append(stretch)
@@ -198,38 +215,24 @@ class RangeStretches:
 def stretches_of_ranges(
     splits: Iterable[Row], steps: Collection[StepId] = ()
 ) -> dict[tuple[str, str, int], RangeStretches]:
-    """The stretches of all ranges of files that have several, by cluster, path and split. steps: those of misplaced stretches."""
+    """The stretches of the ranges of files that have several, by cluster, path and split. steps: those of misplaced stretches."""
     found: dict[tuple[str, str, int], RangeStretches] = {}
     for (cluster, path), ranges in by_file(splits).items():
-        begins = list[
-            int | None
-        ]()  # of each stretch of the file: when the files begin that were joined there, None if none was
-        of_file: dict[tuple[str, str, int], tuple[int, Row, list[int | None]]] = {}
-        printed = latest = None
-        for split in ranges:
-            own = stretches_of_range(split)
-            goes_on = bool(begins) and (not own or latest is None or own[0].first_ms >= latest - LATE_MS)
-            earlier = list[int | None]()
-            number = len(begins) - goes_on
-            for nth, stretch in enumerate(own or [None]):
-                if nth or not goes_on:
-                    is_other_file = stretch is not None and (nth == 0 or stretch.step in steps)
-                    begins.append(stretch.first_ms if stretch is not None and is_other_file else None)
-                earlier.append(printed)
-                if stretch is not None:
-                    printed = stretch.last_ms if printed is None else max(printed, stretch.last_ms)
-                    latest = stretch.last_ms
-            of_file[cluster, path, split["split"]] = number, split, earlier
-        if len(begins) > 1:
-            ranks = _ranks(begins)
-            for range, (number, split, earlier) in of_file.items():
-                steps_of_range = split["clock_steps"] or ()
-                ends, losses = (
-                    [step["latest_ms"] for step in steps_of_range],
-                    [step["lost_ms"] for step in steps_of_range],
-                )
-                its = ranks[number : number + len(ends) + 1]
-                found[range] = RangeStretches(number, ends, [0, *accumulate(losses)], earlier, its)
+        stretches = stretches_of_file(ranges)
+        if len(stretches) < 2:
+            continue
+        ranks = _ranks([s.first_ms if s.step is None or s.step in steps else None for s in stretches])
+        earlier = [None, *accumulate((stretch.last_ms for stretch in stretches), max)]
+        for split, numbered in _numbered(ranges):
+            first, last = numbered[0][0], numbered[-1][0] + 1
+            own = split["clock_steps"] or ()
+            found[cluster, path, split["split"]] = RangeStretches(
+                first,
+                [step["latest_ms"] for step in own],
+                [0, *accumulate(step["lost_ms"] for step in own)],
+                earlier[first:last],
+                ranks[first:last],
+            )
     return found
 
 
@@ -237,6 +240,6 @@ def _ranks(begins: Sequence[int | None]) -> list[int]:
     """The rank of each stretch by when its file begins; None: it is of the same file as the one before."""
     of_files = list[int]()
     for begin in begins:
-        of_files.append(begin if begin is not None else of_files[-1] if of_files else 0)
+        of_files.append(of_files[-1] if begin is None else begin)
     in_time = sorted({*of_files})
     return [in_time.index(begin) for begin in of_files]
