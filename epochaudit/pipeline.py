@@ -33,7 +33,7 @@ from epochaudit.sources.files.capture import Capture, CaptureError
 from epochaudit.sources.formats import is_read
 from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_again, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, cut
-from epochaudit.sources.scan.staging import release as unpersist_scan
+from epochaudit.sources.scan.staging import release
 from epochaudit.spark.local_rows import local_rows
 from epochaudit.spark.memo import share, unpersist
 from epochaudit.spark.run_metrics import Advance, FrameCost, of_run
@@ -87,6 +87,7 @@ class Audit:
     left_out: rule id -> number of its findings that are not in listed_rows, for rules with such findings.
     failures: rule id -> why the rule could not be computed. A failed rule counts as one unverifiable subject, as the number
     of its subjects is unknown.
+    stored: what the events are read from, until `release`. persisted: the rows of the judgements.
     listed_runs: byte ranges (cluster, file, split) with runs of like rows among the findings: each of their rows is a finding of its own.
     row_count: number of rows in events, quarantine and splits.
     settled: the tallies of the subjects before `Span.settled_until_ms`; empty if the span has none.
@@ -105,6 +106,7 @@ class Audit:
     tallies: tuple[Tally, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    stored: tuple[DataFrame, ...] = ()
     persisted: tuple[DataFrame, ...] = ()
     listed_runs: tuple[RangeId, ...] = ()
     row_count: int = 0
@@ -145,14 +147,14 @@ class Audit:
     def release_judgements(self) -> None:
         """Free the findings and the tables made of the events, but not the events."""
         unpersist(self.events)
-        for rows in self.persisted[1:]:
-            unpersist_scan(rows)
+        for rows in self.persisted:
+            rows.unpersist()
 
     def release(self) -> None:
         """Free the memory and disk that the audit uses. Its DataFrames can't be used afterwards."""
         self.release_judgements()
-        for rows in self.persisted[:1]:
-            unpersist_scan(rows)
+        for rows in self.stored:
+            release(rows)
 
 
 def audit(
@@ -313,7 +315,8 @@ def evaluate_rules(
         tallies=tallies,
         left_out=left_out,
         failures=failures,
-        persisted=(read.rows, *lines.persisted, *(judgement.rows for judgement in judgements)),
+        stored=(read.rows, *lines.stored),
+        persisted=tuple(judgement.rows for judgement in judgements),
         listed_runs=tuple(place for judgement in judgements for place in judgement.listed_runs()),
         row_count=summary.rows,
         settled=() if span.settled_until_ms is None else tuple(t for one in judgements for t in one.settled()),

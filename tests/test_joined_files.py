@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from epochaudit.report.contents import Report
     from epochaudit.sources.files.capture import Capture
 
-SEEDS = (90003, 90030)
-"""A simulated cluster in ZooKeeper mode, and one of producers in KRaft mode."""
-JUDGED = ("BE-01", "CE-01", "FF-01", "LI-01", "LI-05", "PE-02", "UM-01")
+SEEDS = (90003, 90030, 90049)
+"""Simulated clusters of ZooKeeper and KRaft, of brokers and of producers."""
 HARMED = ("joined", "again", "overlap")
 
 STANDARD_OUTPUT = "kafkaServer.out"
@@ -62,11 +61,11 @@ def test_files_that_were_put_together_give_the_same_findings(spark: SparkSession
             assert (missing == 0) == (harm == "joined")
             clusters.append(named(name, tmp_path / name))
         clusters.append(beside_standard_output(tmp_path / f"{seed} whole", f"{seed} {STANDARD_OUTPUT}"))
-    reports = reports_side_by_side(spark, clusters, select=JUDGED, show=("fenced",))
+    reports = reports_side_by_side(spark, clusters, show=("fenced",))
     found = 0
     for seed in SEEDS:
         whole = facts(reports[f"{seed} whole"])
         found += len(whole)
         for harm in (*HARMED, STANDARD_OUTPUT):
             assert facts(reports[f"{seed} {harm}"]) == whole, f"{seed} {harm}"
-    assert found > 0
+    assert found > 20

@@ -27,8 +27,8 @@ from epochaudit.sources.clock.stretches import (
     without_steps,
 )
 from epochaudit.sources.formats import BY_KIND, is_read
+from epochaudit.sources.scan.staging import stored
 from epochaudit.spark.local_rows import local_rows
-from epochaudit.spark.session import storage_level
 
 if TYPE_CHECKING:
     from epochaudit.sources.files.capture import Capture
@@ -60,11 +60,11 @@ _STRETCHES: Final = (
 
 @dataclass(frozen=True)
 class OrderedLines:
-    """Events and splits of lines in one order. persisted: what to unpersist when they are no longer read."""
+    """Events and splits of lines in one order. stored: what `staging.release` frees when they are no longer read."""
 
     events: DataFrame
     splits: DataFrame
-    persisted: tuple[DataFrame, ...] = ()
+    stored: tuple[DataFrame, ...] = ()
 
 
 def may_share_lines(captures: Iterable[Capture]) -> bool:
@@ -169,10 +169,10 @@ def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
     if no_steps:
         names = splits.columns
         splits = local_rows(splits.sparkSession, [[row[name] for name in names] for row in remaining], splits.schema)
-    if not doubled:
+    if not (joined or doubled):
         return OrderedLines(events, splits)
-    once = _each_once(events).persist(storage_level(events.sparkSession))
-    return OrderedLines(once, splits, (once,))
+    ordered = stored(_each_once(events) if doubled else events)
+    return OrderedLines(ordered, splits, (ordered,))
 
 
 def _undone(splits: Iterable[Row], steps: Collection[StepId]) -> list[Correction]:

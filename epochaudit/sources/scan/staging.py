@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from epochaudit.events.views import RANGE, RangeId
 from epochaudit.sources.sink import SCAN, SCAN_COLUMNS
 from epochaudit.spark.local_rows import local_rows
+from epochaudit.spark.session import in_one_partition, on_this_machine, storage_level
 
 ROW_GROUP: Final = 1 << 15  # rows; a task may hold one for each kind of event
 SMALLEST_ROW_GROUP: Final = 1 << 12
@@ -124,6 +125,22 @@ def staged(spark: SparkSession, paths: Sequence[str], directory: tempfile.Tempor
     rows = spark.read.schema(SCAN_COLUMNS).parquet(*paths) if paths else local_rows(spark, [], SCAN_COLUMNS)
     _DIRECTORIES[rows] = directory
     return rows
+
+
+def stored(rows: DataFrame) -> DataFrame:
+    """The rows, computed once: in files that exist until `release` if executors share this machine's disk, else persisted.
+
+    Plans over files do not contain the plan of the rows: a hundred of them over joins and windows take twice the memory.
+    """
+    spark = rows.sparkSession
+    if not on_this_machine(spark):
+        return rows.persist(storage_level(spark))
+    directory = staging_directory(spark)
+    path = str(Path(directory.name) / "rows")
+    rows.sortWithinPartitions("source", "event_type").write.parquet(path)  # Spark skips row groups by these
+    read = in_one_partition(spark.read.schema(rows.schema).parquet(path))
+    _DIRECTORIES[read] = directory
+    return read
 
 
 def release(rows: DataFrame) -> None:
