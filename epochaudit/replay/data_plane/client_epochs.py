@@ -173,7 +173,7 @@ def _stated(events: DataFrame) -> DataFrame:
     the first request that lists the partition with the epoch. previous_epoch: a newer epoch that the broker had served on the same
     connection before, null if there is none; newer_ref: the first request with it.
     """
-    histories = with_identity(consumer_histories(events), topic_incarnations(events))
+    histories = with_identity(consumer_histories(events), topic_incarnations(events), "created_once")
     served = F.transform(
         F.filter("reads", lambda r: r["current_leader_epoch"] == r["leader_epoch"]),
         lambda r: F.struct(
@@ -207,5 +207,5 @@ def _stated(events: DataFrame) -> DataFrame:
         "client_id", F.lit(None).cast("string").alias("group_id"), stated["correlation_id"].alias("correlation_id"),
         stated["kind"].alias("kind"), how.alias("how"),
         F.col("newer.leader_epoch").alias("previous_epoch"), stated["ref"].alias("own_ref"),
-        "ambiguous_name", stated["api_version"].alias("api_version"), F.col("newer.ref").alias("newer_ref"),
+        "ambiguous_name", "created_once", stated["api_version"].alias("api_version"), F.col("newer.ref").alias("newer_ref"),
     )  # fmt: skip

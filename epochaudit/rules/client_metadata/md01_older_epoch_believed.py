@@ -30,7 +30,8 @@ class OlderEpochBelieved(Rule):
     ## What is allowed
     An older epoch that the client ignored or the broker refused is fenced. A re-created topic starts again at 0: for a line
     of a client's log, the evidence must have exactly one topic id of the name. A client that forgot the partition has no
-    earlier epoch. Clients that share a client id have separate connections.
+    earlier epoch. Clients that share a client id have separate connections. Without topic ids, requests are judged where a
+    controller's state-change.log shows that the topic was created once.
 
     ## What to do
     Restart the client, and see whether TR-01 reports that it passed a truncation. Find the broker that gave out the
@@ -60,7 +61,7 @@ class OlderEpochBelieved(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("previous_epoch")
-        unknown = col("topic_id").isNull() & ((col("kind") == SEEN) | col("ambiguous_name"))
+        unknown = col("topic_id").isNull() & ((col("kind") == SEEN) | col("ambiguous_name") | ~col("created_once"))
         return first_of(
             fenced(
                 col("kind").isin(IGNORED, REFUSED), expected="no leader epoch below the one that {client_id} had known"
