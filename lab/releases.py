@@ -30,6 +30,8 @@ TOOLS_FROM: Final = (3, 3)  # the first whose administration describes a quorum
 REASSIGNMENTS_FROM: Final = (2, 4)  # KIP-455: by request; before, by a node of ZooKeeper
 REQUEST_LOG_AS_JSON_FROM: Final = (2, 8)  # KIP-673
 EPOCHS_OF_SESSIONS_FROM: Final = (2, 5)
+ISRS_ASKED_FOR_FROM: Final = (2, 7)  # KIP-497
+MEMBERS_OF_ISRS_CHECKED_FROM: Final = (3, 3)  # KIP-841
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,14 @@ class Release:
     def reported_defects(self) -> frozenset[str]:
         """Rules that report what this release does wrong on a healthy cluster.
 
-        Up to 2.4 an incremental fetch session does not compare leader epochs (KAFKA-9338).
+        Up to 2.4 an incremental fetch session does not compare leader epochs (KAFKA-9338). From 2.7 to 3.2 a controller accepts an
+        ISR with a broker that it is shutting down (KAFKA-14140).
         """
-        return frozenset() if self.number >= EPOCHS_OF_SESSIONS_FROM else frozenset({"FF-01", "FF-02"})
+        if self.number < EPOCHS_OF_SESSIONS_FROM:
+            return frozenset({"FF-01", "FF-02"})
+        if ISRS_ASKED_FOR_FROM <= self.number < MEMBERS_OF_ISRS_CHECKED_FROM:
+            return frozenset({"IS-05"})
+        return frozenset()
 
     @property
     def of_tools(self) -> Release:
