@@ -32,7 +32,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, StringType, StructType
 
 from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 from epochaudit.sources.server_log.messages import EVENT_TYPES
@@ -41,6 +41,7 @@ NULL = "null"  # instead of what a blank cell stands for, as the answer 0 of a r
 
 _VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
 _SENTENCE = re.compile(r"^  (?:expected|observed|because|severity|lost): ")
+_LARGEST_INT = 2**31 - 1
 _SERVER_LOG = EVENT_TYPES - {"LEADER_STARTS"}  # a line of state-change.log from 2.6 on
 _REQUESTS = (
     "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "ALTER_PARTITION", "FETCH", "PRODUCE", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH",
@@ -128,7 +129,16 @@ def case_of(rule: str, heading: str, body: list[str], schema: StructType) -> Cas
         event = _event(dict(zip(header, cells, strict=True)), number, cluster, schema)
         labels[event["file"], event["byte_offset"]] = cells[header.index("#")]
         events.append(tuple(event[name] for name in schema.names))
+    _check_end(cluster, body)
     return Case(cluster, rule, tuple(events), labels, tuple(_expected(body)))
+
+
+def _check_end(cluster: str, body: list[str]) -> None:
+    """Nothing follows the verdicts but their sentences: what is pasted there would be read by nobody."""
+    first = next((number for number, line in enumerate(body) if _VERDICT.match(line)), len(body))
+    for line in body[first:]:
+        if line.strip() and not _VERDICT.match(line) and not _SENTENCE.match(line):
+            raise ValueError(f"{cluster}: {line!r} among the verdicts")
 
 
 def _expected(body: list[str]) -> Iterator[Expected]:
@@ -202,10 +212,14 @@ def _value(cell: str, kind: DataType) -> Any:
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StringType):
         return [item.strip() for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, ArrayType):
-        return [int(item) for item in cell.strip("[]").split(",") if item.strip()]
+        return [_value(item, kind.elementType) for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, StringType):
         return cell
-    return {"true": True, "false": False}[cell] if isinstance(kind, BooleanType) else int(cell)
+    if isinstance(kind, BooleanType):
+        return {"true": True, "false": False}[cell]
+    if isinstance(kind, IntegerType) and abs(int(cell)) > _LARGEST_INT:
+        raise ValueError(f"{cell} is no 32-bit number")
+    return int(cell)
 
 
 def _digest(item: str) -> dict[str, int]:

@@ -8,11 +8,12 @@ from collections import defaultdict
 import pytest
 from pyspark.sql import DataFrame
 
+from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES, has_rows, presence
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.messages import UNKNOWN
 from epochaudit.rules.rule import INFO
-from tests.rules.case_files import Case
+from tests.rules.case_files import Case, case_of
 from tests.rules.judging import BREACHES, CASES, Verdicts, keys, reasons
 
 pytestmark = pytest.mark.minutes
@@ -59,3 +60,15 @@ def test_an_observation_never_counts_as_a_finding(rule) -> None:
     assert not BREACHES & {arm.verdict for arm in rule.verdict()}
     assert rule.severity_of() is None
     assert rule.title.startswith("Observation: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (["| # | event_type |", "|---|---|", "| a | FETCH |", "- TR-01 pass at a", "epochaudit: killed"], "among the verdicts"),
+        (["| # | event_type | partition |", "|---|---|---|", "| a | FETCH | 1700000000000 |"], "no 32-bit number"),
+    ],
+)  # fmt: skip
+def test_a_case_that_nobody_can_have_meant_is_rejected(body: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        case_of("TR-01", "a case", body, EVENTS)

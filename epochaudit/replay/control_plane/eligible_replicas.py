@@ -7,10 +7,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
-from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of
+from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, STATE, partition_states
@@ -38,7 +39,8 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
                      null without a record of the partition before. It may be a state that a ClearElrRecord made
       previous_ref   the event of that state
       elr_level      eligible.leader.replicas.version level in force at the record; null: not in the evidence
-      log_whole      as in `cluster_history`
+      log_whole      no record of the metadata log before this one is missing, nor, if it leaves no leader and an empty ISR, before
+                     the next election
       changes        the record changes a state. Records of a snapshot, and those that create a partition, do not
       reassigned     it also sets the replicas, or those that a reassignment adds or removes
       marks          it marks the election as unclean, by leaderRecoveryState
@@ -65,7 +67,7 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
     """
     states = partition_states(events, RECORD)
     rows = _with_next_election(states).where(F.col("event_type").isin(*PARTITION_RECORDS) & _named())
-    history = cluster_history(events).select("cluster", "log_complete", "log_whole", *_HISTORY)
+    history = cluster_history(events).select("cluster", "log_complete", "log_holes", *_HISTORY)
     rows = rows.join(F.broadcast(history), "cluster", "left")
     rows = rows.withColumn("elr_level", level_at(F.col("clock"), "elr_levels")).where(_may_be_on())
     rows = rows.join(_event_ends(events), ["cluster", "clock"], "left")
@@ -74,7 +76,7 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
     rows = _with_min_insync_replicas(rows, events)
     rows = rows.withColumns(_columns()).withColumns(_elections())
     return rows.withColumns(_forgetting()).drop(
-        "before", "log_complete", "next_election", "ended_by", "replica_counts", *_HISTORY
+        "before", "log_complete", "log_holes", "next_election", "ended_by", "replica_counts", *_HISTORY
     )
 
 
@@ -86,12 +88,12 @@ def _named() -> Column:
 def _with_next_election(states: DataFrame) -> DataFrame:
     """The states that may be followed or preceded by an ELR, and elections.
 
-    Adds next_election, struct(leader, unclean, ref), and elr_in_batch: the ELR before the partition's record before, if that is in
+    Adds next_election, struct(leader, unclean, ref, clock), and elr_in_batch: the ELR before the partition's record before, if that is in
     the same batch. AssignReplicasToDirs to a directory that is offline writes two records of a partition, both as changes of
     the state before them (ReplicationControlManager.handleAssignReplicasToDirs).
     """
     elects = F.col("sets_leader") & (F.col("leader") >= 0)
-    election = F.struct("leader", _unclean().alias("unclean"), F.col("state_ref").alias("ref"))
+    election = F.struct("leader", _unclean().alias("unclean"), F.col("state_ref").alias("ref"), "clock")
     backwards = Window.partitionBy("cluster", "identity", "partition").orderBy(
         *(F.desc(name) for name in ("clock", "tick", "file", "byte_offset"))
     )
@@ -181,6 +183,7 @@ def _columns() -> dict[str, Column]:
     replicas = F.coalesce(F.col("replicas") != F.col("before.replicas"), F.lit(False))
     moves = F.col("adding_replicas").isNotNull() | F.col("removing_replicas").isNotNull()
     in_snapshot = F.coalesce("in_snapshot", F.lit(False))
+    until_election = F.coalesce("next_election.clock", F.lit(FOREVER))
     return {
         **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
         "previous_ref": F.col("before.state_ref"),
@@ -188,6 +191,7 @@ def _columns() -> dict[str, Column]:
         "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot,
         "reassigned": replicas | moves,
         "marks": _marks(),
+        "log_whole": whole_up_to(F.when(_left_empty(), until_election).otherwise(F.col("clock"))),
         "in_both": F.array_sort(F.array_intersect("isr", "elr")),
         "from_nowhere": F.array_sort(
             F.array_except("elr", F.concat(_both_before(), F.coalesce("elr_in_batch", _none())))
@@ -210,10 +214,13 @@ def _elections() -> dict[str, Column]:
         "isr_grows": members > F.size("before.isr"),
         "next_leader": F.col("next_election.leader"),
         "next_leader_ref": F.col("next_election.ref"),
-        "left_to_unclean": F.coalesce(
-            (F.col("leader") == NO_LEADER) & (F.size("isr") == 0) & F.col("next_election.unclean"), F.lit(False)
-        ),
+        "left_to_unclean": F.coalesce(_left_empty() & F.col("next_election.unclean"), F.lit(False)),
     }
+
+
+def _left_empty() -> Column:
+    """The record leaves the partition without a leader, and with an empty ISR."""
+    return (F.col("leader") == NO_LEADER) & (F.size("isr") == 0)
 
 
 def _forgetting() -> dict[str, Column]:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import LOST_DIRECTORY, UNMIGRATED_DIRECTORY
-from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
@@ -21,7 +21,7 @@ from epochaudit.replay.state.registered_directories import (
     registrations_before,
 )
 
-_HISTORY: Final = ("log_complete", "log_whole", "raft_leaders")
+_HISTORY: Final = ("log_complete", "log_holes", "raft_leaders")
 _RECORD: Final = (
     "cluster", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "replicas", "directories", "broker_id",
     "log_dirs", "metadata_offset", "raft_epoch", "place", "record_ref", "previous_leader", "previous_ref", "leader_directory",
@@ -55,7 +55,7 @@ def log_directories(events: DataFrame) -> DataFrame:
       broker_id, log_dirs     of a registration
       shared_with             another broker that is registered with one of these directories; null: none is
       shared_dir, shared_ref  that directory, and the record of that registration
-      log_complete, log_whole   as in `cluster_history`
+      log_complete, log_whole   as in `cluster_history`, log_whole up to the record
     """
     rows = _partition_records(events).unionByName(_registrations(events))
     history = cluster_history(events).select("cluster", *_HISTORY)
@@ -64,7 +64,7 @@ def log_directories(events: DataFrame) -> DataFrame:
     rows = rows.withColumn("before", registrations_before(F.col("place"))).withColumns(_states())
     rows = with_identity(rows, topic_incarnations(events))
     return rows.withColumns(_columns()).drop(
-        "before", "own", "other", "registrations", "snapshots", "raft_leaders", "place"
+        "before", "own", "other", "registrations", "snapshots", "raft_leaders", "log_holes", "place"
     )
 
 
@@ -122,6 +122,7 @@ def _columns() -> dict[str, Column]:
     without = (F.size(log_dirs) == 0) & (directory != LOST_DIRECTORY)
     return {
         "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "log_whole": whole_up_to(F.col("place")),
         "elects": directory.isNotNull(),
         "leader_log_dirs": log_dirs,
         "leader_registered": F.col("own.registered"),

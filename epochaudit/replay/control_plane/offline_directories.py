@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import RECORD, partition_states
@@ -25,7 +25,7 @@ from epochaudit.replay.state.registered_directories import (
     registrations_before,
 )
 
-_HISTORY: Final = ("log_complete", "log_whole", "raft_leaders")
+_HISTORY: Final = ("log_complete", "log_holes", "raft_leaders")
 _LEAST_LEFT: Final = 2  # the last member of an ISR stays in it, without a leader
 
 
@@ -46,7 +46,7 @@ def offline_directories(events: DataFrame) -> DataFrame:
       offline_dirs        those of them that do not remain; null: not in the evidence
       remaining_in        number of such partitions; null: none
       remaining_leader, remaining_isr, remaining_directory, remaining_ref   of the first: its state, the replica's directory, the record
-      log_complete, log_whole   as in `cluster_history`
+      log_complete, log_whole   as in `cluster_history`, log_whole up to the record
     """
     rows = _changes(events)
     rows = rows.join(F.broadcast(_remaining(rows, events)), ["cluster", "broker_id", "position"], "left")
@@ -54,7 +54,7 @@ def offline_directories(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(history), "cluster", "left")
     rows = rows.withColumns({"topic": F.lit(None).cast("string"), "topic_id": F.col("first.topic_id")})
     rows = with_identity(rows, topic_incarnations(events))
-    return rows.withColumns(_columns()).drop("first", "known_since", "raft_leaders", "position")
+    return rows.withColumns(_columns()).drop("first", "known_since", "raft_leaders", "log_holes", "position")
 
 
 def _changes(events: DataFrame) -> DataFrame:
@@ -121,6 +121,7 @@ def _columns() -> dict[str, Column]:
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     return {
         "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "log_whole": whole_up_to(F.col("position")),
         "partition": F.col("first.partition"),
         "remaining_leader": F.col("first.leader"),
         "remaining_isr": F.col("first.isr"),

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.metadata_log import metadata_log
 
 VOTERS: Final = "KRAFT_VOTERS"
@@ -23,13 +23,13 @@ def voter_sets(events: DataFrame) -> DataFrame:
       earlier_voters, earlier_offset, earlier_ref   of the record before; null: it is the first
       first         there is no such record before
       added, removed          how the two differ
-      log_whole     as in `cluster_history`
+      log_whole     no record of the metadata log before this one is missing
     """
     records = of_types(metadata_log(events), VOTERS).where(~F.coalesce("in_snapshot", F.lit(False)))
     in_order = Window.partitionBy("cluster").orderBy("position")
     state = F.struct("voters", "metadata_offset", ref().alias("ref"))
     rows = records.withColumn("earlier", F.lag(state).over(in_order))
-    history = cluster_history(events).select("cluster", "log_whole", "raft_leaders")
+    history = cluster_history(events).select("cluster", "log_holes", "raft_leaders")
     rows = rows.drop("node").join(F.broadcast(history), "cluster", "left")
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     return rows.select(
@@ -40,7 +40,7 @@ def voter_sets(events: DataFrame) -> DataFrame:
         F.coalesce("earlier.ref", no_ref()).alias("earlier_ref"),
         F.array_except("voters", "earlier.voters").alias("added"),
         F.array_except("earlier.voters", "voters").alias("removed"),
-        "log_whole",
+        whole_up_to(F.col("position")).alias("log_whole"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
     )  # fmt: skip

@@ -79,7 +79,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     for the default of all topics
       migrates      the metadata log has a migration from ZooKeeper that is under way
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
-                    last is missing), log_end_ms (CreateTime of its last record), zookeeper (rows of
+                    last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
+                    `metadata_log`), log_end_ms (CreateTime of its last record), zookeeper (rows of
                     ZooKeeper mode, but no metadata log)
       zookeeper_nodes   brokers that were ZooKeeper controllers or received requests of a controller
       kraft_controllers active KRaft controllers; a migration has both kinds
@@ -116,13 +117,25 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.array_sort(F.collect_set("kraft_controller")).alias("kraft_controllers"),
     )
     histories = histories.withColumn("gaps", _gaps())
-    return histories.withColumns(
-        {
-            "brokers": _with_gaps(),
-            "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
-            "log_whole": F.size("holes") == 0,
-        }
-    ).drop("from_offset_0", "snapshots", "holes", "gaps")
+    return (
+        histories.withColumns(
+            {
+                "brokers": _with_gaps(),
+                "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
+                "log_whole": F.size("holes") == 0,
+            }
+        )
+        .withColumnRenamed("holes", "log_holes")
+        .drop("from_offset_0", "snapshots", "gaps")
+    )
+
+
+def whole_up_to(position: Column) -> Column:
+    """Whether no record of the metadata log is missing before this position. Needs: log_holes.
+
+    A snapshot after a hole does not close it: settings that were removed in between are not in the snapshot.
+    """
+    return ~F.exists("log_holes", lambda hole: hole["since"] <= position)
 
 
 def _gaps() -> Column:
@@ -195,7 +208,7 @@ def _with_gaps() -> Column:
 
 HISTORY_COLUMNS: Final = (
     "brokers", "levels", "elr_levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
-    "isr_resets", "unclean_election_settings", "zookeeper_nodes", "kraft_controllers",
+    "isr_resets", "unclean_election_settings", "zookeeper_nodes", "kraft_controllers", "log_holes",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (
