@@ -187,5 +187,10 @@ class StaleLeaderAndIsrAccepted(Rule):
                 "refused at an epoch that had been accepted, though its installation is not in the evidence",
                 expected=depends,
             ),
+            unverifiable(
+                epoch <= col("metadata_leader_epoch"),
+                "refused at an epoch that an UpdateMetadata had stated before, so that a line about it may be missing",
+                expected=depends,
+            ),
             otherwise=violation(expected=newer),
         )
