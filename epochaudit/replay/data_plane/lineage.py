@@ -94,7 +94,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "correlation_id": F.lit(None).cast("int"),
         }
     ).drop("exposed", "exposure", "answered", "before", "named", "answering", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after", "may_have_begun", "open_before")  # fmt: skip
+           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch")  # fmt: skip
     return with_asked_elections(rows, events)
 
 
@@ -161,7 +161,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     ends = replica_ends(events).withColumn("topic_key", topic_key())
     end = F.struct(
         "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
-        "loaded", "loaded_ref",
+        "loaded", "loaded_ref", "partition_epoch",
         "truncated_to", "truncated_ref", "recovered_ref", "commits_alone",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
@@ -211,8 +211,12 @@ def _with_lowest_start(known: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _may_have_lost(end: Column) -> Column:
-    """The follower's high watermark was above the start of the epoch, or it truncated below its high watermark or log end."""
-    more = end["same_process"] & (end["high_watermark"] > F.col("start_offset"))
+    """The follower's high watermark was above the start of the epoch, or it truncated below its high watermark or log end.
+
+    A line of a later state of the epoch may be a repetition, after a restart: the high watermark may be of the epoch itself.
+    """
+    repeats = F.coalesce(end["partition_epoch"] > F.col("first_partition_epoch"), F.lit(False))
+    more = end["same_process"] & ~repeats & (end["high_watermark"] > F.col("start_offset"))
     fewer = end["truncated_to"] < F.greatest(end["high_watermark"], end["loaded"], end["start_offset"])
     came_later = end["epoch_before"] < F.col("leader_epoch")
     return F.coalesce(came_later & (F.coalesce(more, F.lit(False)) | F.coalesce(fewer, F.lit(False))), F.lit(False))
@@ -425,6 +429,8 @@ def _of_partition() -> WindowSpec:
 def with_elections(epochs: DataFrame) -> DataFrame:
     """Adds election, election_ref, previous_isr, candidates_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
 
+    And first_partition_epoch, that of the first recorded state of the leader epoch.
+
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
                 election left no member of that ISR
@@ -453,6 +459,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 .when(_eligible(before, first, leader), "clean")
                 .otherwise("unclean"),
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
+                "first_partition_epoch": first["partition_epoch"],
                 "previous_isr": before["isr"],
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
             }

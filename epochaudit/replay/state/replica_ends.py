@@ -31,6 +31,7 @@ UNDER_MIN_ISR: Final = release("3.7")
 
 _REPLICA: Final = ("cluster", "node", "topic", "partition")
 _STARTS: Final = "STARTS"
+_OF_START: Final = ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref", "partition_epoch")
 
 
 @checkpointed
@@ -39,8 +40,8 @@ def replica_ends(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: the node's log order of state-change.log and server.log, by the time of its host.
     Columns: cluster, node, topic, topic_id, ambiguous_name, partition, and
-      leader_epoch, is_leader, start_offset (the log end offset), high_watermark, own_ref   of the line; null for a new log.
-                       start_offset and high_watermark are null if the follower's line has none
+      leader_epoch, is_leader, start_offset (the log end offset), high_watermark, partition_epoch, own_ref   of the line; null for a
+                       new log. start_offset, high_watermark and partition_epoch are null if the follower's line has none
       epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded, or a file is missing between
       known_since      the leader epoch in which the replica may have learned the line's high watermark: epoch_before of the first of
                        the lines up to this one that have it or a higher one, or the epoch of that line itself
@@ -93,7 +94,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
     known_since = F.first(F.coalesce("epoch_before", "start.leader_epoch")).over(since_rise)
     return stretches.withColumn("known_since", known_since).select(
         *_REPLICA, "topic_id", "ambiguous_name",
-        *(F.col(f"start.{name}").alias(name) for name in ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref")),
+        *(F.col(f"start.{name}").alias(name) for name in _OF_START),
         "epoch_before", "known_since",
         F.coalesce(F.col("has_server_log") & (F.col("before.last_process") == F.col("process")), F.lit(False)).alias("same_process"),
         "process_epoch",
@@ -114,7 +115,7 @@ def _replica_lines(events: DataFrame) -> DataFrame:
     lines = starts.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), F.col("from_ms").alias("time_ms"), "file_order", "byte_offset",
         F.lit(1).alias("line"), "own_ref",
-        F.struct("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref", "gap_ms").alias("start"),
+        F.struct(*_OF_START, "gap_ms").alias("start"),
     )  # fmt: skip
     log_lines = of_types(events, LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
         *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
@@ -139,7 +140,7 @@ def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
     no_offset = F.lit(None).cast("bigint")
     start = F.struct(
         "leader_epoch", F.lit(False).alias("is_leader"), no_offset.alias("start_offset"), no_offset.alias("high_watermark"),
-        ref().alias("own_ref"), F.lit(None).cast("bigint").alias("gap_ms"),
+        ref().alias("own_ref"), F.lit(None).cast("int").alias("partition_epoch"), F.lit(None).cast("bigint").alias("gap_ms"),
     )  # fmt: skip
     received = rows.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), "time_ms", "file_order", "byte_offset", F.lit(1).alias("line"),
