@@ -91,7 +91,7 @@ def metadata(events: DataFrame) -> DataFrame:
       checks_last_known     the controller is 4.1 or later, and elects the last known leader only if it is active; three values
       returns               the leader was not active, and was unfenced before the next record of the partition
       superseded_live       all ineligible members were in the ISR before, and are ineligible because they registered over an own
-                            incarnation that was not fenced; null if the ISR before is unknown
+                            incarnation that was not fenced; null if the ISR before or the state of the former incarnation is unknown
       takes_out             the controller is 4.0 or later, and would have removed them; three values
       ineligible_members    members that are fenced, shutting_down or unregistered, as texts "3 fenced"
       ineligible_ref        the record of the first
@@ -198,7 +198,7 @@ def _member(broker_id: Column) -> Column:
         standing_of(state).alias("standing"),
         state["ref"].alias("ref"),
         state["since"].alias("since"),
-        F.coalesce(state["superseded_live"], F.lit(False)).alias("superseded_live"),
+        state["superseded_live"].alias("superseded_live"),
     )
 
 

@@ -355,7 +355,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
         .otherwise(UNKNOWN)
     )
     states = records.withColumn("standing", standing)
-    states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch")).over(in_order))
+    states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch", "position")).over(in_order))
     state = F.struct(
         F.col("position").alias("since"),
         F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
@@ -379,16 +379,21 @@ def _broker_states(log: DataFrame) -> DataFrame:
 
 
 def _superseded_live() -> Column:
-    """See `cluster_history`. Registered again by the same incarnation, a broker stays fenced (ClusterControlManager.registerBroker)."""
+    """See `cluster_history`. Registered again by the same incarnation, a broker stays fenced (ClusterControlManager.registerBroker).
+
+    Null if records are missing between the registration and the broker's record before.
+    """
     of_epoch = (
         Window.partitionBy("cluster", "broker_id", "broker_epoch")
         .orderBy("position", "file", "byte_offset", "partition_row")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    before = F.first("before").over(of_epoch)
+    before, registered = F.first("before").over(of_epoch), F.first("position").over(of_epoch)
+    before_position = F.coalesce(before["position"], F.lit(-1).cast("bigint"))
+    not_recorded = F.exists("holes", lambda hole: (hole["since"] > before_position) & (hole["since"] <= registered))
     superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
     has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
-    return F.coalesce(superseded & ~has_been_live, F.lit(False))
+    return F.when(has_been_live, F.lit(False)).when(~not_recorded, F.coalesce(superseded, F.lit(False)))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:
