@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
-from epochaudit.sources.clock.log_time import lost_of
+from epochaudit.sources.clock.log_time import LATE_MS, lost_of
 from epochaudit.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
@@ -114,6 +115,21 @@ def _correction(
     )
 
 
+def reached() -> Column:
+    """The latest time of the rows of a range up to a row, in the order of the file. Needs cluster, file, split."""
+    in_order = Window.partitionBy("cluster", "file", "split").orderBy("byte_offset", "partition_row")
+    return F.max("time_ms").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+
+
+def follows(end: Column) -> Column:
+    """Whether a row follows the step before which `end` is the latest time. Needs time_ms, and `reached` under that name.
+
+    The first lines after a step may be written late, so that their times are at most `end`.
+    """
+    late = (F.col("time_ms") > end - LATE_MS) & (F.col("reached") > end)
+    return (F.col("time_ms") > end) | late
+
+
 def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> DataFrame:
     """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns."""
     if not found_corrections:
@@ -123,8 +139,9 @@ def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> Dat
         of_range[one.cluster, one.file, one.split].append((one.after_ms, one.by_ms))
     rows = [(*place, [{"after_ms": after, "by_ms": by} for after, by in steps]) for place, steps in of_range.items()]
     steps = local_rows(events.sparkSession, rows, _CORRECTIONS)
-    passed = F.filter("corrections", lambda step: F.col("time_ms") > step["after_ms"])
+    passed = F.filter("corrections", lambda step: follows(step["after_ms"]))
     by_ms = F.coalesce(F.aggregate(passed["by_ms"], F.lit(0).cast("bigint"), lambda sum, by: sum + by), F.lit(0))
-    joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left").withColumn("by_ms", by_ms)
+    joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left")
+    joined = joined.withColumn("reached", reached()).withColumn("by_ms", by_ms)
     times = {name: F.col(name) + F.col("by_ms") for name in ("time_ms", "arrival_ms")}
     return joined.withColumns(times).select(*events.columns)

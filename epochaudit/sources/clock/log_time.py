@@ -38,10 +38,9 @@ class Step:
 
 @dataclass
 class _Step:
-    """A step that is not yet certain: the clock before it, and the lines read since. floor: that of the step before."""
+    """A step that is not yet certain: the clock before it, and the lines read since."""
 
     before: int
-    floor: int
     latest: int
     lost: int
     printed: int
@@ -88,7 +87,6 @@ class LogClock:
         self._fold = 0
         self._latest = 0
         self._behind = 0  # total of the steps back
-        self._floor = 0  # the latest time before the last step: all lines after it are later
         self._step: _Step | None = None
         self._leap = (0, 0)  # the latest jump forward: from and to
         self.steps: list[Step] = []
@@ -106,7 +104,7 @@ class LogClock:
             if time > self._latest + LATE_MS:
                 self._leap = (self._latest, time)
             self._latest = time
-        return time if time > self._floor else self._floor + 1
+        return time
 
     def minute(self, printed: bytes) -> int | None:
         """Milliseconds of `[YYYY-MM-DD HH:MM:`; None for other text and for a minute that has not sixty seconds."""
@@ -124,10 +122,9 @@ class LogClock:
         """The state for readers that parse times themselves: latest time, total of steps, last jump forward (from, to).
 
         Such a reader adds the total to each time, and passes lines more than LATE_MS before the latest time to `read`.
-        While a step is uncertain, and shortly after it, the latest time is FOREVER, so that it passes all lines.
+        While a step is uncertain the latest time is FOREVER, so that it passes all lines.
         """
-        passes_all = self._step is not None or 0 < self._latest <= self._floor + LATE_MS
-        return FOREVER if passes_all else self._latest, self._behind, *self._leap
+        return FOREVER if self._step is not None else self._latest, self._behind, *self._leap
 
     @pace.setter
     def pace(self, pace: tuple[int, int, int, int]) -> None:
@@ -140,7 +137,7 @@ class LogClock:
         if step is not None:
             step.lines += 1
             if printed - step.printed >= step.lost - LATE_MS:  # only one line was late: restore the clock
-                self._behind, self._latest, self._floor, self._step = step.before, step.latest, step.floor, None
+                self._behind, self._latest, self._step = step.before, step.latest, None
                 self.steps.pop()
             elif step.lines >= (CERTAIN if step.lost <= STALL_MS else CERTAIN_AFTER_STALL):
                 self._step = None
@@ -159,12 +156,12 @@ class LogClock:
         if lost > LATE_MS:
             # one more millisecond, so that all times after the step are later than those before it
             lost = HOUR_MS if SUMMER_TIME_MS < lost <= HOUR_MS else lost + 1
-            self._step = _Step(self._behind, self._floor, self._latest, lost, printed)
+            self._step = _Step(self._behind, self._latest, lost, printed)
             self.steps.append(Step(self._latest, raised_by(lost)))
-            self._behind, self._floor = self._behind + raised_by(lost), self._latest
+            self._behind += raised_by(lost)
             time = printed + self._behind
         self._latest = max(self._latest, time)
-        return max(time, self._floor + 1)
+        return time
 
     def printed(self, line: bytes) -> int | None:
         """The line's timestamp as printed; None if it starts with none."""

@@ -54,7 +54,13 @@ def test_two_steps_are_distinguished() -> None:
 @pytest.mark.spark
 def test_many_steps_are_one_join(spark: SparkSession) -> None:
     events = spark.range(1000).selectExpr(
-        "'c' AS cluster", "'r' AS file", "CAST(id % 2 AS INT) AS split", "id AS time_ms", "id - 10 AS arrival_ms"
+        "'c' AS cluster",
+        "'r' AS file",
+        "CAST(id % 2 AS INT) AS split",
+        "id AS time_ms",
+        "id - 10 AS arrival_ms",
+        "id AS byte_offset",
+        "0 AS partition_row",
     )
     steps = [Correction("c", "r", 0, after, 5000) for after in range(0, 1000, 2)]
     found = corrected(events, [*steps, Correction("c", "other", 0, -1, 500)])
@@ -63,6 +69,17 @@ def test_many_steps_are_one_join(spark: SparkSession) -> None:
     expected = {time + (0 if time % 2 else 5000 * (time // 2)) for time in range(1000)}
     assert {(row.time_ms, row.arrival_ms) for row in found.collect()} == {(time, time - 10) for time in expected}
     assert len(found._jdf.queryExecution().optimizedPlan().toString()) < 20_000
+
+
+@pytest.mark.spark
+def test_a_line_that_is_written_late_after_a_step_is_corrected_like_those_around_it(spark: SparkSession) -> None:
+    # the step is after 900; then a line comes two milliseconds late; what is late before the step is not corrected
+    times = [800, 899, 900, 898, 901, 899, 950]
+    rows = [("c", "r", 0, time, time, place, 0) for place, time in enumerate(times)]
+    columns = "cluster string, file string, split int, time_ms bigint, arrival_ms bigint, byte_offset bigint, partition_row int"
+    found = corrected(spark.createDataFrame(rows, columns), [Correction("c", "r", 0, 900, 5000)])
+    by_place = {row.byte_offset: row.time_ms for row in found.collect()}
+    assert [by_place[place] for place in range(7)] == [800, 899, 900, 898, 5901, 5899, 5950]
 
 
 @pytest.mark.spark

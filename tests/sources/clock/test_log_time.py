@@ -69,15 +69,6 @@ def test_a_clock_that_is_set_back_keeps_the_order_and_the_distances(back: int) -
     assert lost_of(raised_by(lost)) == lost
 
 
-@pytest.mark.parametrize("back", [3, 48, 100_000])
-def test_a_line_that_is_written_late_after_a_step_is_later_than_all_before_it(back: int) -> None:
-    before = [START + timedelta(milliseconds=10 * number) for number in range(100)]
-    after = [moment - timedelta(seconds=back) for moment in before]
-    late = [*after[:60], after[0] - timedelta(milliseconds=2), *after[60:]]
-    times = read([*before, *late])
-    assert min(times[100:]) > max(times[:100])
-
-
 def test_a_line_that_was_written_late_does_not_set_the_clock() -> None:
     moments = [START + timedelta(milliseconds=10 * number) for number in range(100)]
     late = [*moments[:50], moments[0] - timedelta(seconds=5), *moments[50:]]
