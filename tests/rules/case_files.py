@@ -209,10 +209,8 @@ def _source(event_type: str) -> str:
 def _value(cell: str, kind: DataType) -> Any:
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
         return [_digest(item) for item in cell.split()]
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StringType):
-        return [item.strip() for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, ArrayType):
-        return [_value(item, kind.elementType) for item in cell.strip("[]").split(",") if item.strip()]
+        return [_value(item.strip(), kind.elementType) for item in cell.strip("[]").split(",") if item.strip()]
     if isinstance(kind, StringType):
         return cell
     if isinstance(kind, BooleanType):

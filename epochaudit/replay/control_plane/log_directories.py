@@ -55,7 +55,8 @@ def log_directories(events: DataFrame) -> DataFrame:
       broker_id, log_dirs     of a registration
       shared_with             another broker that is registered with one of these directories; null: none is
       shared_dir, shared_ref  that directory, and the record of that registration
-      log_complete, log_whole   as in `cluster_history`, log_whole up to the record
+      log_complete            as in `cluster_history`
+      log_whole               no record of the metadata log before this one is missing
     """
     rows = _partition_records(events).unionByName(_registrations(events))
     history = cluster_history(events).select("cluster", *_HISTORY)

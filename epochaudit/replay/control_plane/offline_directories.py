@@ -46,7 +46,8 @@ def offline_directories(events: DataFrame) -> DataFrame:
       offline_dirs        those of them that do not remain; null: not in the evidence
       remaining_in        number of such partitions; null: none
       remaining_leader, remaining_isr, remaining_directory, remaining_ref   of the first: its state, the replica's directory, the record
-      log_complete, log_whole   as in `cluster_history`, log_whole up to the record
+      log_complete        as in `cluster_history`
+      log_whole           no record of the metadata log before this one is missing
     """
     rows = _changes(events)
     rows = rows.join(F.broadcast(_remaining(rows, events)), ["cluster", "broker_id", "position"], "left")

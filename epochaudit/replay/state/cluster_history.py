@@ -60,7 +60,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     Columns:
       brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
                     broker_epoch, ref, superseded_live); positions since <= p < until. superseded_live: the incarnation
-                    superseded a live one, and has not been live itself
+                    superseded a live one, and has not been live itself; null: the state before is not recorded
       levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
                     before the first record
       elr_levels    eligible.leader.replicas.version levels, likewise
@@ -390,10 +390,10 @@ def _superseded_live() -> Column:
     )
     before, registered = F.first("before").over(of_epoch), F.first("position").over(of_epoch)
     before_position = F.coalesce(before["position"], F.lit(-1).cast("bigint"))
-    not_recorded = F.exists("holes", lambda hole: (hole["since"] > before_position) & (hole["since"] <= registered))
+    recorded = ~F.exists("holes", lambda hole: (hole["since"] > before_position) & (hole["since"] <= registered))
     superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
     has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
-    return F.when(has_been_live, F.lit(False)).when(~not_recorded, F.coalesce(superseded, F.lit(False)))
+    return F.when(has_been_live, F.lit(False)).when(recorded, F.coalesce(superseded, F.lit(False)))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import spark_schema
-from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections, follows, reached
+from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections, follows, with_reached
 from epochaudit.sources.clock.log_time import LATE_MS
 from epochaudit.sources.clock.stretches import (
     RangeStretches,
@@ -191,7 +191,7 @@ def _in_stretches(events: DataFrame, ranges: Mapping[tuple[str, str, int], Range
     """
     rows = [(*range, its.first, its.ends, its.behind, its.earlier, its.ranks) for range, its in ranges.items()]
     table = F.broadcast(local_rows(events.sparkSession, rows, _STRETCHES))
-    joined = events.join(table, ["cluster", "file", "split"], how).withColumn("reached", reached())
+    joined = events.join(table, ["cluster", "file", "split"], how).transform(with_reached)
     passed = F.size(F.filter(F.coalesce("ends", F.array().cast("array<bigint>")), follows))
     return joined.withColumn("passed", passed).select(
         *events.columns,

@@ -115,14 +115,15 @@ def _correction(
     )
 
 
-def reached() -> Column:
-    """The latest time of the rows of a range up to a row, in the order of the file. Needs cluster, file, split."""
+def with_reached(events: DataFrame) -> DataFrame:
+    """Adds reached: the latest time in the row's range up to the row, in the order of the file."""
     in_order = Window.partitionBy("cluster", "file", "split").orderBy("byte_offset", "partition_row")
-    return F.max("time_ms").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    latest = F.max("time_ms").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return events.withColumn("reached", latest)
 
 
 def follows(end: Column) -> Column:
-    """Whether a row follows the step before which `end` is the latest time. Needs time_ms, and `reached` under that name.
+    """Whether a row follows the step before which `end` is the latest time. Needs time_ms and reached.
 
     The first lines after a step may be written late, so that their times are at most `end`.
     """
@@ -131,7 +132,10 @@ def follows(end: Column) -> Column:
 
 
 def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> DataFrame:
-    """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns."""
+    """Events with corrected time_ms and arrival_ms: one clock per node. Adds no columns.
+
+    Needs cluster, file, split, byte_offset, partition_row.
+    """
     if not found_corrections:
         return events
     of_range: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -142,6 +146,6 @@ def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> Dat
     passed = F.filter("corrections", lambda step: follows(step["after_ms"]))
     by_ms = F.coalesce(F.aggregate(passed["by_ms"], F.lit(0).cast("bigint"), lambda sum, by: sum + by), F.lit(0))
     joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left")
-    joined = joined.withColumn("reached", reached()).withColumn("by_ms", by_ms)
+    joined = joined.transform(with_reached).withColumn("by_ms", by_ms)
     times = {name: F.col(name) + F.col("by_ms") for name in ("time_ms", "arrival_ms")}
     return joined.withColumns(times).select(*events.columns)
