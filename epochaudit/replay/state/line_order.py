@@ -159,19 +159,17 @@ def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
     no_steps = joined | repeating
     remaining, undone = [*without_steps(of_ranges, no_steps)], _undone(of_ranges, no_steps)
     doubled = bool(repeating) or (share_time(remaining) and share_lines(corrected(events, undone)))
+    if not (joined or doubled):
+        return OrderedLines(corrected(events, corrections(remaining)), splits)
     ranges = stretches_of_ranges(logs, joined)
-    if joined or doubled:
-        width = 1 + max((rank for its in ranges.values() for rank in its.ranks), default=0)
-        rows = _in_stretches(events, ranges, "left")
-        rows = rows.withColumn("file_order", (F.col("file_order") * width + F.col("rank")).cast("int"))
-        events = rows.select(*events.columns, "stretch") if doubled else rows.select(*events.columns)
-    events = corrected(events, [*undone, *corrections(remaining)])
+    width = 1 + max((rank for its in ranges.values() for rank in its.ranks), default=0)
+    rows = _in_stretches(events, ranges, "left")
+    rows = rows.withColumn("file_order", (F.col("file_order") * width + F.col("rank")).cast("int"))
+    rows = corrected(rows, [*undone, *corrections(remaining)], follows)
+    ordered = stored((_each_once(rows) if doubled else rows).select(*events.columns))
     if no_steps:
         names = splits.columns
         splits = local_rows(splits.sparkSession, [[row[name] for name in names] for row in remaining], splits.schema)
-    if not (joined or doubled):
-        return OrderedLines(events, splits)
-    ordered = stored(_each_once(events) if doubled else events)
     return OrderedLines(ordered, splits, (ordered,))
 
 
@@ -185,7 +183,7 @@ def _undone(splits: Iterable[Row], steps: Collection[StepId]) -> list[Correction
 
 
 def _in_stretches(events: DataFrame, ranges: Mapping[tuple[str, str, int], RangeStretches], how: str) -> DataFrame:
-    """The events with their stretch of their file: columns stretch (from 0), printed_ms, earlier_ms and rank (see RangeStretches).
+    """The events with their stretch of their file: columns stretch (from 0), printed_ms, earlier_ms, rank (see RangeStretches) and reached.
 
     Needs the times before any correction. how: the kind of the join with the ranges, of files of several stretches.
     """
@@ -195,6 +193,7 @@ def _in_stretches(events: DataFrame, ranges: Mapping[tuple[str, str, int], Range
     passed = F.size(F.filter(F.coalesce("ends", F.array().cast("array<bigint>")), follows))
     return joined.withColumn("passed", passed).select(
         *events.columns,
+        "reached",
         F.coalesce(F.col("first_stretch") + F.col("passed"), F.lit(0)).alias("stretch"),
         (F.col("time_ms") - F.get("behind", "passed")).alias("printed_ms"),
         F.get("earlier", "passed").alias("earlier_ms"),
@@ -220,10 +219,9 @@ def _repeating(events: DataFrame, logs: Sequence[Row], uncertain: Collection[Ste
 def _each_once(events: DataFrame) -> DataFrame:
     """The events without rows of lines that another file of their node, or an earlier stretch of their file, has, too.
 
-    A line that a log printed twice in a millisecond stays twice. Needs and drops the column stretch.
+    A line that a log printed twice in a millisecond stays twice. Needs the column stretch.
     """
     of_copy = Window.partitionBy(*_line(), "file", "stretch").orderBy("split", "byte_offset", "partition_row")
     numbered = events.withColumn("nth", F.row_number().over(of_copy))
     copies = Window.partitionBy(*_line(), "nth").orderBy("file_order", "file", "stretch")
-    first = numbered.withColumn("copy", F.row_number().over(copies)).where((F.col("copy") == 1) | ~_is_dated_line())
-    return first.select(*(name for name in events.columns if name != "stretch"))
+    return numbered.withColumn("copy", F.row_number().over(copies)).where((F.col("copy") == 1) | ~_is_dated_line())

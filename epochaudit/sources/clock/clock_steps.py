@@ -7,7 +7,7 @@ log with the most lines around the step shows its real size, and the others are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,19 +122,26 @@ def with_reached(events: DataFrame) -> DataFrame:
     return events.withColumn("reached", latest)
 
 
+def is_later(end: Column) -> Column:
+    """Whether a row's time is after `end`. Needs time_ms."""
+    return F.col("time_ms") > end
+
+
 def follows(end: Column) -> Column:
     """Whether a row follows the step before which `end` is the latest time. Needs time_ms and reached.
 
     The first lines after a step may be written late, so that their times are at most `end`.
     """
-    late = (F.col("time_ms") > end - LATE_MS) & (F.col("reached") > end)
-    return (F.col("time_ms") > end) | late
+    return is_later(end) | (is_later(end - LATE_MS) & (F.col("reached") > end))
 
 
-def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> DataFrame:
-    """Events with corrected time_ms and arrival_ms: one clock per node. Adds no columns.
+def corrected(
+    events: DataFrame, found_corrections: Sequence[Correction], applies: Callable[[Column], Column] = is_later
+) -> DataFrame:
+    """Events with corrected time_ms and arrival_ms: one clock per node. Needs cluster, file, split; adds no columns.
 
-    Needs cluster, file, split, byte_offset, partition_row.
+    applies: which rows a correction applies to, by its after_ms: `is_later` or `follows`. The latter costs a sort of all rows, which
+    does not matter where only the clock was set: there a late line stays beside its neighbours.
     """
     if not found_corrections:
         return events
@@ -143,9 +150,8 @@ def corrected(events: DataFrame, found_corrections: Sequence[Correction]) -> Dat
         of_range[one.cluster, one.file, one.split].append((one.after_ms, one.by_ms))
     rows = [(*place, [{"after_ms": after, "by_ms": by} for after, by in steps]) for place, steps in of_range.items()]
     steps = local_rows(events.sparkSession, rows, _CORRECTIONS)
-    passed = F.filter("corrections", lambda step: follows(step["after_ms"]))
+    passed = F.filter("corrections", lambda step: applies(step["after_ms"]))
     by_ms = F.coalesce(F.aggregate(passed["by_ms"], F.lit(0).cast("bigint"), lambda sum, by: sum + by), F.lit(0))
-    joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left")
-    joined = joined.transform(with_reached).withColumn("by_ms", by_ms)
+    joined = events.join(F.broadcast(steps), ["cluster", "file", "split"], "left").withColumn("by_ms", by_ms)
     times = {name: F.col(name) + F.col("by_ms") for name in ("time_ms", "arrival_ms")}
     return joined.withColumns(times).select(*events.columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections
+from epochaudit.sources.clock.clock_steps import Correction, corrected, corrections, follows, with_reached
 from epochaudit.sources.clock.log_time import LATE_MS, raised_by
 
 
@@ -54,13 +54,7 @@ def test_two_steps_are_distinguished() -> None:
 @pytest.mark.spark
 def test_many_steps_are_one_join(spark: SparkSession) -> None:
     events = spark.range(1000).selectExpr(
-        "'c' AS cluster",
-        "'r' AS file",
-        "CAST(id % 2 AS INT) AS split",
-        "id AS time_ms",
-        "id - 10 AS arrival_ms",
-        "id AS byte_offset",
-        "0 AS partition_row",
+        "'c' AS cluster", "'r' AS file", "CAST(id % 2 AS INT) AS split", "id AS time_ms", "id - 10 AS arrival_ms"
     )
     steps = [Correction("c", "r", 0, after, 5000) for after in range(0, 1000, 2)]
     found = corrected(events, [*steps, Correction("c", "other", 0, -1, 500)])
@@ -77,7 +71,8 @@ def test_a_line_that_is_written_late_after_a_step_is_corrected_like_those_around
     times = [800, 899, 900, 898, 901, 899, 950]
     rows = [("c", "r", 0, time, time, place, 0) for place, time in enumerate(times)]
     columns = "cluster string, file string, split int, time_ms bigint, arrival_ms bigint, byte_offset bigint, partition_row int"
-    found = corrected(spark.createDataFrame(rows, columns), [Correction("c", "r", 0, 900, 5000)])
+    events = with_reached(spark.createDataFrame(rows, columns))
+    found = corrected(events, [Correction("c", "r", 0, 900, 5000)], follows)
     by_place = {row.byte_offset: row.time_ms for row in found.collect()}
     assert [by_place[place] for place in range(7)] == [800, 899, 900, 898, 5901, 5899, 5950]
 
