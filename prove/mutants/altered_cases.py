@@ -62,7 +62,8 @@ class AlteredCase:
         verdicts = []
         for one in sorted(given):
             reason = f": {one.reason}" if one.reason else ""
-            verdicts += [f"- {one.rule} {one.verdict} at {one.label}{reason}", *(f"  {line}" for line in one.sentences)]
+            place = f" at {one.label}" if one.label else ""
+            verdicts += [f"- {one.rule} {one.verdict}{place}{reason}", *(f"  {line}" for line in one.sentences)]
         heading = f"## {self.heading}: {', '.join(self.changes)}"
         return "\n".join([f"{self.case.rule}, to be checked:", "", heading, "", *self.lines, "", *verdicts, ""])
 

@@ -70,12 +70,12 @@ class StaleIncarnationObeyed(Rule):
 
     def applies(self) -> Column:
         judged = (col("broker_epoch") >= 0) & col("request_error_code").isin(Errors.NONE, Errors.STALE_BROKER_EPOCH)
-        obeyed_beside = (col("request_error_code") == Errors.NONE) & F.coalesce("replaced_live", F.lit(False))
+        obeyed_beside = (col("request_error_code") == Errors.NONE) & col("replaced_live")
         return col("event_type").isin(*UNDER_EPOCH) & judged & ~obeyed_beside
 
     def verdict(self) -> tuple[Branch, ...]:
         refused, sent = col("request_error_code") == Errors.STALE_BROKER_EPOCH, col("broker_epoch")
-        may_be_larger = col("zookeeper") & (col("event_type") == "CONTROLLED_SHUTDOWN")
+        may_be_larger = col("event_type") == "CONTROLLED_SHUTDOWN"  # which only ZooKeeper controllers get
         right = F.exists("held_epochs", lambda epoch: (epoch == sent) | (may_be_larger & (epoch < sent)))
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
         epoch_from_controller = ~refused & (sent == col("newest_epoch"))

@@ -70,9 +70,7 @@ class TwoLiveIncarnations(Rule):
         registered = F.exists("held_epochs", lambda epoch: epoch >= 0)
         answered = "error {request_error_code}, broker epoch {current_broker_epoch}"
         return first_of(
-            unverifiable(
-                ~F.coalesce("has_metadata_log", F.lit(False)), "no metadata log", expected=_UNLESS_ALIVE, because=()
-            ),
+            unverifiable(~col("has_metadata_log"), "no metadata log", expected=_UNLESS_ALIVE, because=()),
             fenced(
                 refused & registered,
                 expected="error {DUPLICATE_BROKER_REGISTRATION} while the former incarnation is registered",

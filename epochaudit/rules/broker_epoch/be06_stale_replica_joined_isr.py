@@ -73,7 +73,7 @@ class StaleReplicaJoinedIsr(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         own = col("stated_offset").isNotNull()
         none = (col("fetched") == 0) | (~own & (F.size("epochs_fetched") == 0))
-        behind = F.coalesce(col("stated_offset") < col("start_offset"), F.lit(False))
+        behind = col("stated_offset") < col("start_offset")
         return first_of(
             unverifiable(
                 ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"

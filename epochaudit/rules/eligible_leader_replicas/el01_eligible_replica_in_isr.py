@@ -53,7 +53,7 @@ class EligibleReplicaInIsr(Rule):
     )
 
     def applies(self) -> Column:
-        return F.coalesce(F.size("elr") > 0, F.lit(False))
+        return F.size("elr") > 0
 
     def verdict(self) -> tuple[Branch, ...]:
         own = "eligible leader replicas {elr}"

@@ -56,7 +56,7 @@ class EligibleReplicaOutOfNowhere(Rule):
 
     def applies(self) -> Column:
         sets = (F.size("elr") > 0) & ~F.col("elr").eqNullSafe(F.col("previous_elr"))
-        return col("changes") & F.coalesce(sets, F.lit(False))
+        return col("changes") & sets
 
     def verdict(self) -> tuple[Branch, ...]:
         own, sets = "eligible leader replicas {elr}", "an ELR from the ISR and the ELR before"

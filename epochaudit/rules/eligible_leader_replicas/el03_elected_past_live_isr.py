@@ -56,11 +56,9 @@ class ElectedPastLiveIsr(Rule):
     )
 
     def applies(self) -> Column:
-        elects = col("sets_leader") & (col("leader") >= 0) & ~col("leader").eqNullSafe(col("previous_leader"))
+        elects = col("sets_leader") & ~col("leader").eqNullSafe(col("previous_leader"))
         outside = ~F.coalesce(F.array_contains("previous_isr", col("leader")), F.lit(False))
-        return col("changes") & F.coalesce(
-            elects & F.array_contains("previous_elr", col("leader")) & outside, F.lit(False)
-        )
+        return col("changes") & elects & F.array_contains("previous_elr", col("leader")) & outside
 
     def verdict(self) -> tuple[Branch, ...]:
         alone = (F.size("isr") == 1) & F.array_contains("isr", col("leader"))

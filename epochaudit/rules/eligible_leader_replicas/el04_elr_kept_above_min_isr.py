@@ -59,8 +59,7 @@ class ElrKeptAboveMinIsr(Rule):
     )
 
     def applies(self) -> Column:
-        grows_while_listed = col("isr_grows") & (F.size("previous_elr") > 0)
-        return col("changes") & F.coalesce((F.size("elr") > 0) | grows_while_listed, F.lit(False))
+        return col("changes") & ((F.size("elr") > 0) | col("isr_grows"))
 
     def verdict(self) -> tuple[Branch, ...]:
         members, required = col("isr_members"), col("min_insync_replicas")

@@ -65,7 +65,7 @@ class EligibleReplicaForgotten(Rule):
 
     def applies(self) -> Column:
         emptied = F.coalesce(col("isr_grows") & (F.size("elr") == 0), F.lit(False))
-        return col("changes") & F.coalesce(F.size("forgotten") > 0, F.lit(False)) & ~emptied
+        return col("changes") & (F.size("forgotten") > 0) & ~emptied
 
     def verdict(self) -> tuple[Branch, ...]:
         one = F.size("forgotten") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.data_plane.epoch_caches import CONFLICT, DISORDER
@@ -63,7 +62,6 @@ class EpochCacheOutOfOrder(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         falls = (col("leader_epoch") <= col("before_epoch")) | (col("start_offset") < col("before_offset"))
-        falls = F.coalesce(falls, F.lit(False))
         return first_of(
             violation(
                 (col("event_type") == DISORDER) & col("before_epoch").isNull(),

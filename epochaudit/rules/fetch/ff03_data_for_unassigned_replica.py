@@ -67,7 +67,7 @@ class DataForUnassignedReplica(Rule):
 
     def applies(self) -> Column:
         refused = col("error_code").isin(Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER)
-        stranger = F.coalesce(~F.array_contains("assigned", col("replica_id")) & col("held_leader"), F.lit(False))
+        stranger = ~F.array_contains("assigned", col("replica_id")) & col("held_leader")
         return (col("replica_id") >= 0) & ((col("error_code") == Errors.NONE) | refused & stranger)
 
     def verdict(self) -> tuple[Branch, ...]:

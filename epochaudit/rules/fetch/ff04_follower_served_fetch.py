@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
@@ -65,10 +64,8 @@ class FollowerServedFetch(Rule):
         )
 
     def verdict(self) -> tuple[Branch, ...]:
-        leads = F.coalesce(col("held_leader") & col("leader_epoch").isNotNull(), F.lit(False))
-        follows = (
-            F.coalesce(~col("held_leader") & ~col("leads_in_highest"), F.lit(False)) & col("leader_epoch").isNotNull()
-        )
+        leads = col("held_leader") & col("leader_epoch").isNotNull()
+        follows = ~col("held_leader") & ~col("leads_in_highest") & col("leader_epoch").isNotNull()
         refused = col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER
         anywhere = (col("replica_id") == CONSUMER_REPLICA_ID) & (col("api_version") >= FOLLOWER_FETCH_VERSION)
         if_it_follows = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
@@ -113,7 +110,7 @@ class FollowerServedFetch(Rule):
                 expected=if_it_follows,
             ),
             unverifiable(
-                F.coalesce("led_just_before", F.lit(False)),
+                col("led_just_before"),
                 "the broker led in the same epoch just before, perhaps another topic of the name",
                 expected=if_it_follows,
                 because=(ASKED,),

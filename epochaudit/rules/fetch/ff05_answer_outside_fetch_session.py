@@ -62,9 +62,8 @@ class AnswerOutsideFetchSession(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         never_listed = col("listed_from").isNull() | (col("listed_from") > col("answered_from"))
-        forgotten = (col("forgotten_at") <= col("answered_until")) & (
-            F.coalesce("listed_until", F.lit(-1)) < col("forgotten_at")
-        )
+        listed_again = F.coalesce(col("listed_until") >= col("forgotten_at"), F.lit(False))
+        forgotten = (col("forgotten_at") <= col("answered_until")) & ~listed_again
         return first_of(
             unverifiable(never_listed & ~col("began"), "the fetch session began before the capture"),
             unverifiable(

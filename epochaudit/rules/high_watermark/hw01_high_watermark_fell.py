@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -58,8 +57,8 @@ class HighWatermarkFell(Rule):
     )
 
     def applies(self) -> Column:
-        may_have_fallen = col("fallen_from").isNotNull() | F.coalesce(col("low") < col("ever"), F.lit(False))
-        return F.coalesce("leads", F.lit(False)) | (col("leader_epoch").isNull() & may_have_fallen)
+        may_have_fallen = col("fallen_from").isNotNull() | (col("low") < col("ever"))
+        return col("leads") | (col("leader_epoch").isNull() & may_have_fallen)
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
@@ -53,7 +52,7 @@ class HighWatermarkFellAtElection(Rule):
     )
 
     def applies(self) -> Column:
-        return F.coalesce(col("leads") & col("first_of_epoch") & (col("low") < col("earlier")), F.lit(False))
+        return col("leads") & col("first_of_epoch") & (col("low") < col("earlier"))
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

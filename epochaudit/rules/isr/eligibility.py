@@ -81,7 +81,7 @@ class IneligibleMemberRule(Rule):
             self.when or f"by the metadata log, brokers {{{self.members}}} were {self.kind} when the controller decided"
         )
         return first_of(
-            unverifiable(~F.coalesce("has_metadata_log", F.lit(False)), "no metadata log"),
+            unverifiable(~col("has_metadata_log"), "no metadata log"),
             unverifiable(col(self.members).isNull(), "the request cannot be placed in the metadata log"),
             fenced(
                 refused_as_ineligible() & (F.size("ineligible_members") > 0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.missing_records import log_incomplete
@@ -55,7 +54,7 @@ class DepartedBrokerKeptInIsr(Rule):
     because = ("the record at offset {metadata_offset} makes broker {broker_id}, active before, {standing_in_words}",)
 
     def applies(self) -> Column:
-        return F.coalesce("leaves", F.lit(False))
+        return col("leaves")
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

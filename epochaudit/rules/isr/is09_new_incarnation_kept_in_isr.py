@@ -58,7 +58,7 @@ class NewIncarnationKeptInIsr(Rule):
     )
 
     def applies(self) -> Column:
-        return F.coalesce("supersedes", F.lit(False))
+        return col("supersedes")
 
     def verdict(self) -> tuple[Branch, ...]:
         remains = col("remaining_in") > 0

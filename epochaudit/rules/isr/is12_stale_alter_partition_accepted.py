@@ -96,7 +96,7 @@ class StaleAlterPartitionAccepted(Rule):
                 "whether the topic existed is not in the evidence",
                 because=(ASKED,),
             ),
-            unverifiable(~zookeeper & ~F.coalesce("has_metadata_log", F.lit(False)), "no metadata log"),
+            unverifiable(~zookeeper & ~col("has_metadata_log"), "no metadata log"),
             unverifiable(
                 ~(F.coalesce(F.size("candidate_states"), F.lit(0)) > 0),
                 "the partition's state before the request is not in the evidence",
@@ -220,4 +220,4 @@ def _placed() -> Column:
 def _certain() -> Column:
     """The request is placed by time, the evidence reaches beyond it, and has the epochs of all states of that time."""
     known = F.forall("candidate_states", lambda state: state["leader_epoch"].isNotNull())
-    return col("from_ms").isNotNull() & F.coalesce("covered", F.lit(False)) & known
+    return col("from_ms").isNotNull() & col("covered") & known

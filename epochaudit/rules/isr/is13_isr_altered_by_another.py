@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
@@ -54,9 +53,7 @@ class IsrAlteredByAnother(Rule):
 
     def applies(self) -> Column:
         by_another = (col("error_code") == Errors.INVALID_REQUEST) & (col("current.leader") != col("broker_id"))
-        return (col("request_error_code") == Errors.NONE) & (
-            col("error_code").isin(*SUCCEEDED) | F.coalesce(by_another, F.lit(False))
-        )
+        return (col("request_error_code") == Errors.NONE) & (col("error_code").isin(*SUCCEEDED) | by_another)
 
     def verdict(self) -> tuple[Branch, ...]:
         leader = col("current_leader")

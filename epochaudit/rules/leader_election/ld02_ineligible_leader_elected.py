@@ -71,7 +71,7 @@ class IneligibleLeaderElected(Rule):
 
     def applies(self) -> Column:
         of_isr = col("leader_standing").isNotNull()
-        return (col("scope") == RECORD) & F.coalesce(col("elects"), F.lit(False)) & of_isr
+        return (col("scope") == RECORD) & col("elects") & of_isr
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible, last_known = col("leader_standing").isin(*INELIGIBLE), col("elects_last_known")

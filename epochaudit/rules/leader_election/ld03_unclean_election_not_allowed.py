@@ -82,7 +82,7 @@ class UncleanElectionNotAllowed(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("scope") != LEADER_AND_ISR) & F.coalesce(col("elects"), F.lit(False)) & ~col("starts_anew")
+        return (col("scope") != LEADER_AND_ISR) & col("elects") & ~col("starts_anew")
 
     def verdict(self) -> tuple[Branch, ...]:
         recovering = F.coalesce(col("leader_recovery_state") == RECOVERING, F.lit(False))
@@ -186,13 +186,13 @@ class UncleanElectionNotAllowed(Rule):
 
 
 def _alone() -> Column:
-    return F.coalesce((F.size("isr") == 1) & (F.get("isr", F.lit(0)) == col("leader")), F.lit(False))
+    return (F.size("isr") == 1) & (F.get("isr", F.lit(0)) == col("leader"))
 
 
 def _of_last_known_leader() -> Column:
     """The record that elects may itself take the leader out of the eligible replicas: its process had been killed."""
     none_eligible = (F.size("isr_before") == 0) & (F.size("elr") == 0)
-    return F.coalesce(none_eligible & (col("previous_last_known_elr") == F.array("leader")), F.lit(False))
+    return none_eligible & (col("previous_last_known_elr") == F.array("leader"))
 
 
 def _may_have_led_last() -> Column:
@@ -203,9 +203,9 @@ def _may_have_led_last() -> Column:
 def _of_elr() -> Column:
     """The controller looks at the ISR that the same event leaves: its last member may be the broker that it fences."""
     emptied = (F.size("isr_before") <= 1) & _alone()
-    return F.coalesce(emptied & F.array_contains("previous_elr", col("leader")), F.lit(False))
+    return emptied & F.array_contains("previous_elr", col("leader"))
 
 
 def _of_reassignment() -> Column:
     reassigned = (col("scope") == RECORD) & (col("replicas") != col("previous_replicas"))
-    return F.coalesce(reassigned & F.array_contains("isr", col("leader")), F.lit(False))
+    return reassigned & F.array_contains("isr", col("leader"))

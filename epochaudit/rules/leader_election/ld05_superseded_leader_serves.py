@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
@@ -59,9 +58,9 @@ class SupersededLeaderServes(Rule):
 
     def applies(self) -> Column:
         # a follower may serve consumers, too (KIP-392): it was not superseded
-        followed = ~F.coalesce("held_leader", F.lit(True)) & col("leader_epoch").isNotNull()
+        followed = ~col("held_leader") & col("leader_epoch").isNotNull()
         answered = (col("error_code") == Errors.NONE) & (col("newer_epoch") > col("held_max"))
-        return F.coalesce(answered, F.lit(False)) & ~followed
+        return answered & ~followed
 
     def verdict(self) -> tuple[Branch, ...]:
         uncertain, stated = col("leader_epoch").isNull(), col("current_leader_epoch") >= 0

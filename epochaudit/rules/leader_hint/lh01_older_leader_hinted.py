@@ -61,7 +61,7 @@ class OlderLeaderHinted(Rule):
                 observed="leader epoch {hinted_leader_epoch}, without a leader",
             ),
             fenced(col("hinted_leader_epoch") > col("leader_epoch")),
-            passed(F.coalesce(col("hinted_leader_epoch"), F.lit(-1)) < 0, observed="no hint"),
+            passed(col("hinted_leader_epoch").isNull() | (col("hinted_leader_epoch") < 0), observed="no hint"),
             unverifiable(col("recreated"), "the name had several topics, and the hint may be about another one"),
             unverifiable(
                 ~col("kraft"),

@@ -61,7 +61,7 @@ class LeaderElectedOnOfflineDirectory(Rule):
     )
 
     def applies(self) -> Column:
-        return F.coalesce(col("elects"), F.lit(False)) & F.coalesce(col("leader_registered"), F.lit(True))
+        return col("elects") & F.coalesce(col("leader_registered"), F.lit(True))
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

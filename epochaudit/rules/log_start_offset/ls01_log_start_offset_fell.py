@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -63,9 +62,7 @@ class LogStartOffsetFell(Rule):
 
     def applies(self) -> Column:
         fell = col("start_fallen_from").isNotNull()
-        return col("log_start").isNotNull() & (
-            F.coalesce("leads", F.lit(False)) | (col("leader_epoch").isNull() & fell)
-        )
+        return col("log_start").isNotNull() & (col("leads") | (col("leader_epoch").isNull() & fell))
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

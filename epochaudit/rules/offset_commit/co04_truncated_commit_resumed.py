@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
@@ -78,9 +77,7 @@ class TruncatedCommitResumed(Rule):
         return col("divergence_offset"), col("last_lost_offset")
 
     def applies(self) -> Column:
-        judged_as_read = ~col("position_epoch_stated") & F.coalesce(
-            "crossed", F.lit(False)
-        )  # TR-01's, by what had been read
+        judged_as_read = ~col("position_epoch_stated") & col("crossed")  # TR-01's, by what had been read
         return col("crossed_topic_recreation").isNull() & col("resumed") & ~judged_as_read
 
     def verdict(self) -> tuple[Branch, ...]:

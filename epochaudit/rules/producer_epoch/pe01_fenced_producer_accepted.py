@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
@@ -89,7 +88,7 @@ class FencedProducerAccepted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("producer_error_code").isin(*FENCING)
-        is_replaced = F.coalesce(col("producer_epoch") < col("least_epoch"), F.lit(False))
+        is_replaced = col("producer_epoch") < col("least_epoch")
         initialises = col("event_type") == INIT_PRODUCER_ID
         may_retry = (col("event_type") == END_TXN) | initialises
         last_of_id = may_retry & (col("producer_epoch") >= _LAST_EPOCH)

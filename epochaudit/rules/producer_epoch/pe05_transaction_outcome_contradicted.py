@@ -73,7 +73,7 @@ class TransactionOutcomeContradicted(Rule):
     def _stated(outcome: str) -> Column:
         """All markers with that outcome are of transaction version 2."""
         version = col(f"{outcome}_marker_version")
-        return F.coalesce(version >= EPOCH_BUMP_TRANSACTION_VERSION, F.lit(False))
+        return version >= EPOCH_BUMP_TRANSACTION_VERSION
 
     def verdict(self) -> tuple[Branch, ...]:
         commits, aborts = col("committed_ref").isNotNull(), col("aborted_ref").isNotNull()
@@ -83,11 +83,8 @@ class TransactionOutcomeContradicted(Rule):
         }
         differ = differs["aborted"] | differs["committed"]
         certain = (differs["aborted"] & self._stated("aborted")) | (differs["committed"] & self._stated("committed"))
-        below = F.coalesce(
-            F.when(differs["aborted"], col("aborted_marker_version")).otherwise(col("committed_marker_version"))
-            < EPOCH_BUMP_TRANSACTION_VERSION,
-            F.lit(False),
-        )
+        other = F.when(differs["aborted"], col("aborted_marker_version")).otherwise(col("committed_marker_version"))
+        below = other < EPOCH_BUMP_TRANSACTION_VERSION
         return first_of(
             *breaches(commits & aborts, TRANSACTION_STATE, _TWO_ENDS, _PRODUCER),
             unverifiable(

@@ -22,7 +22,7 @@ def meets_new_incarnation() -> Column:
 
 def hits_new_incarnation() -> Column:
     """The same, and the request deletes the replica."""
-    return meets_new_incarnation() & F.coalesce("delete_partition", F.lit(False))
+    return meets_new_incarnation() & col("delete_partition")
 
 
 @rule("SR-07", frame="control", kip="KIP-516", severity=CRITICAL, since="2.6")
@@ -85,7 +85,7 @@ class DelayedDeleteHitRecreatedTopic(Rule):
         )
 
     def verdict(self) -> tuple[Branch, ...]:
-        topic_exists = F.coalesce(col("alive_topic_id") == col("held_topic_id"), F.lit(False))
+        topic_exists = col("alive_topic_id") == col("held_topic_id")
         return first_of(
             passed(
                 ~hits_new_incarnation(),

@@ -65,7 +65,7 @@ class StaleTopicIdServed(Rule):
         by_id = (col("api_version") >= TOPIC_ID_FETCH_VERSION) & col("topic_id").isNotNull()
         judged = by_id & col("code").isin(Errors.NONE, Errors.UNKNOWN_TOPIC_ID, Errors.INCONSISTENT_TOPIC_ID)
         mixed = col("code") == Errors.FETCH_SESSION_TOPIC_ID_ERROR
-        return F.coalesce(judged, F.lit(False)) | F.coalesce(mixed, F.lit(False))
+        return judged | mixed
 
     def verdict(self) -> tuple[Branch, ...]:
         held, code = col("held_max").isNotNull(), col("code")

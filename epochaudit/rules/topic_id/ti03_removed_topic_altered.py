@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.times import SLACK_MS
@@ -69,7 +68,7 @@ class RemovedTopicAltered(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("code").isin(Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        deleted = F.coalesce(col("topic_deleted"), F.lit(False))
+        deleted = col("topic_deleted")
         removed = col("topic_removed_ms") < col("from_ms") - SLACK_MS
         by_name = (
             (col("api_version") < TOPIC_ID_ALTER_PARTITION_VERSION) & col("topic_id").isNull() & col("ambiguous_name")
@@ -112,7 +111,7 @@ class RemovedTopicAltered(Rule):
             ),
             passed(col("committed").isNotNull(), expected=exists, observed=refusal, because=_BECAUSE[1:]),
             unverifiable(
-                ~in_zookeeper & ~F.coalesce(col("log_complete") & col("log_whole") & col("covered"), F.lit(False)),
+                ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered")),
                 "the metadata log does not cover the request",
                 expected=if_removed,
                 because=_BECAUSE[1:],

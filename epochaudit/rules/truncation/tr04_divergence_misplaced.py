@@ -82,7 +82,7 @@ class DivergenceMisplaced(Rule):
         asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))
         own = col("judged_epoch")
         # LeaderEpochFileCache.endOffsetFor: below its first entry, any epoch ends where that entry starts, which is the log's start
-        begins = F.coalesce(end <= col("log_start_offset"), F.lit(False)) | col("log_start_reached")
+        begins = (end <= col("log_start_offset")) | col("log_start_reached")
         without = (answered == asked) & begins
         if_led = "an end that fits the leader's lineage"
         return first_of(

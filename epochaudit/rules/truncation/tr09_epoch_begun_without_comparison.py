@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
@@ -72,7 +71,7 @@ class EpochBegunWithoutComparison(Rule):
         return col("replica_id") >= 0
 
     def verdict(self) -> tuple[Branch, ...]:
-        stated = F.coalesce(col("last_fetched_epoch") >= 0, F.lit(False))
+        stated = col("last_fetched_epoch") >= 0
         by_fetch = col("api_version") >= DIVERGING_EPOCH_FETCH_VERSION
         nothing = (col("fetch_offset") <= 0) | (col("fetch_offset") == col("log_start_offset"))
         return first_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import FENCED, UNKNOWN, UNREGISTERED
@@ -61,7 +60,7 @@ class ShutdownGrantedUnfenced(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         standing = col("standing_before")
-        unfenced = ~F.coalesce(standing.isin(FENCED, UNREGISTERED), F.lit(False))
+        unfenced = ~standing.isin(FENCED, UNREGISTERED)
         return first_of(
             unverifiable(
                 standing.isNull() | (standing == UNKNOWN),
