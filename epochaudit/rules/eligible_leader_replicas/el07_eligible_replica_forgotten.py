@@ -91,7 +91,7 @@ class EligibleReplicaForgotten(Rule):
                 expected=may_stay,
             ),
             passed(
-                (col("isr_members") > 0) & all_in_sync,
+                all_in_sync,
                 expected="an empty ELR, as the ISR has as many members as partition 0 had replicas, {partition_0_replicas}",
             ),
             unverifiable(

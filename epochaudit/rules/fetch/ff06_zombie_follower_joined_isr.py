@@ -82,15 +82,14 @@ class ZombieFollowerJoinedIsr(Rule):
                 (col("event_type") == "ISR_UPDATED") & col("writes_zookeeper").isNull(),
                 "whether the leader or the controller decided is not in the evidence (inter.broker.protocol.version)",
             ),
-            fenced(not_live & col("skipped"), expected=out, observed="ZooKeeper refused ISR {isr}"),
+            fenced(col("skipped"), expected=out, observed="ZooKeeper refused ISR {isr}"),
             unverifiable(col("live_soon"), "the replica may have gone or been registered anew just then"),
             unverifiable(
                 col("known_live_brokers_until") <= col("line_ref.time_ms"),
                 "no later UpdateMetadata tells whether the replica had been registered anew",
             ),
-            exposed(
-                not_live,
-                "leaders of these releases do not look whether a follower is alive",
+            otherwise=exposed(
+                reason="leaders of these releases do not look whether a follower is alive",
                 expected=out,
                 observed="ISR {isr}",
                 because=(
@@ -98,5 +97,4 @@ class ZombieFollowerJoinedIsr(Rule):
                     "no UpdateMetadata to broker {node} listed the replica as live within half a minute",
                 ),
             ),
-            otherwise=passed(),
         )
