@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.eligible_leader_replicas.missing import level_unknown
@@ -64,23 +63,23 @@ class UncleanIncarnationKeptEligible(Rule):
         return col("record_ref").isNotNull()
 
     def verdict(self) -> tuple[Branch, ...]:
-        eligible = col("eligible_in") > 0
+        eligible = col("eligible_in").isNotNull()
         states = "its request states previousBrokerEpoch {stated_epoch}; its registration before has broker epoch {previous_broker_epoch}"
         unless_clean = "no ELR with broker {broker_id}, unless it shut down cleanly"
         return first_of(
             level_unknown(expected=unless_clean, observed="a new incarnation"),
             unverifiable(
-                ~F.coalesce(eligible, F.lit(False)) & ~col("log_complete"),
+                ~eligible & ~col("log_complete"),
                 "the metadata log does not reach back to all partitions",
                 expected=unless_clean,
                 observed="none is recorded",
             ),
             log_incomplete(
-                ~F.coalesce(eligible, F.lit(False)),
+                ~eligible,
                 expected=unless_clean,
                 observed="none is recorded",
             ),
-            passed(~F.coalesce(eligible, F.lit(False)), expected=unless_clean, observed="no ELR has it"),
+            passed(~eligible, expected=unless_clean, observed="no ELR has it"),
             passed(
                 col("clean"),
                 expected="its places in ELRs remain, as broker {broker_id} shut down cleanly",

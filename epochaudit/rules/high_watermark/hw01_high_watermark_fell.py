@@ -57,7 +57,7 @@ class HighWatermarkFell(Rule):
     )
 
     def applies(self) -> Column:
-        may_have_fallen = col("fallen_from").isNotNull() | (col("low") < col("ever"))
+        may_have_fallen = col("low") < col("ever")
         return col("leads") | (col("leader_epoch").isNull() & may_have_fallen)
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from epochaudit.rules.isr.eligibility import IneligibleMemberRule, judged_on_eligibility, refused_as_ineligible
+from epochaudit.rules.isr.eligibility import IneligibleMemberRule, judged_on_eligibility
 from epochaudit.rules.rule import CRITICAL, rule
 
 
@@ -55,4 +55,4 @@ class FencedReplicaAccepted(IneligibleMemberRule):
 
     def applies(self) -> Column:
         unexplained = F.coalesce(F.size("ineligible_members") <= 0, F.lit(True))  # no rule of another kind takes it
-        return super().applies() | (judged_on_eligibility() & refused_as_ineligible() & unexplained)
+        return super().applies() | (judged_on_eligibility() & unexplained)

@@ -71,11 +71,7 @@ class IneligibleReplicaCommitted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0
-        imported = (
-            (col("event_type") == "PARTITION_RECORD")
-            & ~F.coalesce("in_snapshot", F.lit(False))
-            & (col("partition_epoch") > 0)
-        )
+        imported = (col("event_type") == "PARTITION_RECORD") & ~F.coalesce("in_snapshot", F.lit(False))
         named = "ISR {isr}, of which not eligible: {ineligible_members}"
         known = (
             "by the metadata log, at offset {metadata_offset} these members were not eligible: {ineligible_members}",

@@ -59,7 +59,7 @@ class DepartedBrokerKeptInIsr(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
             violation(
-                col("remaining_in") > 0,
+                col("remaining_in").isNotNull(),
                 observed="partitions that keep it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}",
                 because=(
                     *self.because,

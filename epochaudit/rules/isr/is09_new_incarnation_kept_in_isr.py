@@ -61,7 +61,7 @@ class NewIncarnationKeptInIsr(Rule):
         return col("supersedes")
 
     def verdict(self) -> tuple[Branch, ...]:
-        remains = col("remaining_in") > 0
+        remains = col("remaining_in").isNotNull()
         keeps = "partitions that keep it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}"
         because_registered = (
             *self.because,

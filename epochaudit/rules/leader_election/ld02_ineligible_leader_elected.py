@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
-from epochaudit.replay.state.partition_states import RECORD
 from epochaudit.rules.rule import (
     CRITICAL,
     MEDIUM,
@@ -70,8 +69,7 @@ class IneligibleLeaderElected(Rule):
     )
 
     def applies(self) -> Column:
-        of_isr = col("leader_standing").isNotNull()
-        return (col("scope") == RECORD) & col("elects") & of_isr
+        return col("elects") & col("leader_standing").isNotNull()
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible, last_known = col("leader_standing").isin(*INELIGIBLE), col("elects_last_known")

@@ -74,7 +74,7 @@ class ReplicaKeptOnOfflineDirectory(Rule):
             ),
             log_incomplete(observed="whether such a partition has it is not certain"),
             violation(
-                col("remaining_in") > 0,
+                col("remaining_in").isNotNull(),
                 observed="partitions that have it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}",
                 because=(
                     *self.because,
