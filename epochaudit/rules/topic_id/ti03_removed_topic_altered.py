@@ -74,6 +74,7 @@ class RemovedTopicAltered(Rule):
             (col("api_version") < TOPIC_ID_ALTER_PARTITION_VERSION) & col("topic_id").isNull() & col("ambiguous_name")
         )
         in_zookeeper = col("zookeeper") & col("topic_known")
+        not_covered = ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered"))
         exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
         refusal = "error {code} for partition {partition} of {topic}"
         if_removed = (
@@ -111,9 +112,16 @@ class RemovedTopicAltered(Rule):
             ),
             passed(col("committed").isNotNull(), expected=exists, observed=refusal, because=_BECAUSE[1:]),
             unverifiable(
-                ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered")),
+                not_covered & col("topic").isNull(),
                 "the metadata log does not cover the request",
                 expected=if_removed,
+                because=_BECAUSE[1:],
+            ),
+            unverifiable(
+                not_covered,
+                "the metadata log does not cover the request",
+                expected=if_removed,
+                observed=refusal,
                 because=_BECAUSE[1:],
             ),
             otherwise=passed(expected=exists, observed=refusal, because=_BECAUSE[1:]),
