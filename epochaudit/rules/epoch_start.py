@@ -25,7 +25,7 @@ def without_start(not_known: str, nothing_lost: str, because: tuple[str, ...]) -
     """
     return (
         unverifiable(
-            col("ambiguous_name") & col("topic_id").isNull(),
+            col("ambiguous_name"),
             "the topic name had several incarnations and no topic id tells them apart",
             expected=not_known,
             because=(STARTED,),

@@ -73,7 +73,7 @@ class StaleReplicaJoinedIsr(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         own = col("stated_offset").isNotNull()
         none = (col("fetched") == 0) | (~own & (F.size("epochs_fetched") == 0))
-        behind = col("stated_offset") < col("start_offset")
+        reaches = col("stated_offset") >= col("start_offset")
         return first_of(
             unverifiable(
                 ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
@@ -88,13 +88,13 @@ class StaleReplicaJoinedIsr(Rule):
                 because=(*self.because[:2], "the replica's fetches until then state no broker epoch"),
             ),
             fenced(
-                own & ~behind & col("stale_refused"),
+                reaches & col("stale_refused"),
                 observed="a fetch with an older broker epoch was answered {NOT_LEADER_OR_FOLLOWER}; with broker"
                 " epoch {stated_epoch} the replica fetched from "
                 "offset {stated_offset}",
             ),
             passed(
-                own & ~behind,
+                reaches,
                 observed="with broker epoch {stated_epoch} the replica fetched from offset {stated_offset}",
             ),
             passed(

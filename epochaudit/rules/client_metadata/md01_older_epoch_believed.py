@@ -61,7 +61,7 @@ class OlderEpochBelieved(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("previous_epoch")
-        unknown = col("topic_id").isNull() & ((col("kind") == SEEN) | col("ambiguous_name") | ~col("created_once"))
+        unknown = col("topic_id").isNull() & ((col("kind") == SEEN) | ~col("created_once"))
         return first_of(
             fenced(
                 col("kind").isin(IGNORED, REFUSED), expected="no leader epoch below the one that {client_id} had known"

@@ -69,7 +69,7 @@ class OlderMetadataServed(Rule):
             ),
             unverifiable(~col("reliable"), "Metadata 7 and 8 state leader epochs that can't be relied on"),
             unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected="leader epoch {newer_epoch} or newer for {topic}-{partition}, if it is the same topic",
                 because=(

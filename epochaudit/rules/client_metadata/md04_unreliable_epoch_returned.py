@@ -6,7 +6,6 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
-from epochaudit.rules.truncation.position_validation import topic_unknown
 
 
 @rule("MD-04", frame="metadata_answers", kip="KIP-232", severity=INFO, since="2.1")
@@ -50,6 +49,8 @@ class UnreliableEpochReturned(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            unverifiable(topic_unknown(), "the topic name had several incarnations and no topic id tells them apart"),
+            unverifiable(
+                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
+            ),
             otherwise=passed(),
         )

@@ -11,11 +11,7 @@ from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, 
 
 def answered() -> Column:
     """The row stands for a request that was answered, and got as far as the check of the controller epoch."""
-    return (
-        (col("partition_row") == 0)
-        & col("request_error_code").isNotNull()
-        & (col("request_error_code") != Errors.STALE_BROKER_EPOCH)
-    )
+    return (col("partition_row") == 0) & (col("request_error_code") != Errors.STALE_BROKER_EPOCH)
 
 
 _REQUEST = (

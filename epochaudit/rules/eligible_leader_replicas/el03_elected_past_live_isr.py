@@ -56,7 +56,7 @@ class ElectedPastLiveIsr(Rule):
     )
 
     def applies(self) -> Column:
-        elects = col("sets_leader") & ~col("leader").eqNullSafe(col("previous_leader"))
+        elects = ~col("leader").eqNullSafe(col("previous_leader"))
         outside = ~F.coalesce(F.array_contains("previous_isr", col("leader")), F.lit(False))
         return col("changes") & elects & F.array_contains("previous_elr", col("leader")) & outside
 

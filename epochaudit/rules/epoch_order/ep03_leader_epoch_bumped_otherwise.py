@@ -74,9 +74,9 @@ class LeaderEpochBumpedOtherwise(Rule):
                 "the partition's earlier records are not in the evidence",
                 observed="a change of the state in an earlier record",
             ),
-            passed(bumps & moved, expected=risen + "the leader is no longer broker {previous_leader}"),
+            passed(moved, expected=risen + "the leader is no longer broker {previous_leader}"),
             passed(bumps & removed, expected=risen + "a replica was removed"),
-            violation(~bumps & removed, expected=risen + "a replica was removed"),
+            violation(removed, expected=risen + "a replica was removed"),
             passed(~bumps & ~shrinks, expected=same + "the leader stays and neither ISR nor replicas lost a member"),
             passed(
                 col("migrates") & shrinks,
@@ -90,7 +90,7 @@ class LeaderEpochBumpedOtherwise(Rule):
                 expected="the same leader epoch or a new one, as the ISR of a 2.8 controller shrank",
             ),
             passed(shrinks & bumps & by_shrink, expected=risen + "the ISR shrank (metadata.version below 3.6-IV0)"),
-            passed(shrinks & ~bumps & ~by_shrink, expected=same + "the ISR shrank (metadata.version 3.6-IV0 or later)"),
+            passed(~bumps & ~by_shrink, expected=same + "the ISR shrank (metadata.version 3.6-IV0 or later)"),
             passed(
                 bumps & last_man & by_shrink, expected="the same leader epoch or a new one, as the ISR has one member"
             ),

@@ -75,7 +75,7 @@ class HighWatermarkFell(Rule):
                 because=("broker {node} gave out high watermark {fallen_from} of {topic}-{partition}",),
             ),
             unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected="a high watermark of {fallen_from} or more, if it is the same topic",
             ),

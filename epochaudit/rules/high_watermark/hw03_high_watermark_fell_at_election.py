@@ -57,7 +57,7 @@ class HighWatermarkFellAtElection(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
             unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
             ),
             otherwise=passed(),

@@ -79,7 +79,7 @@ class LogStartOffsetFell(Rule):
                 because=("broker {node} gave out log start offset {start_fallen_from} of {topic}-{partition}",),
             ),
             unverifiable(
-                col("ambiguous_name") & col("topic_id").isNull(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected="a log start offset of {start_fallen_from} or more, if it is the same topic",
             ),

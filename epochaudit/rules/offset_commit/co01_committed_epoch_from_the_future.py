@@ -6,7 +6,6 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import topic_unknown
 
 
 @rule("CO-01", frame="commits", kip="KIP-320", severity=MEDIUM, since="2.1")
@@ -69,7 +68,7 @@ class CommittedEpochFromTheFuture(Rule):
                 because=("leader epoch 0 is the first of every topic",),
             ),
             unverifiable(
-                topic_unknown(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected=existed,
             ),

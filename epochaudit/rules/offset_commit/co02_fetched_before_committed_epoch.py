@@ -17,7 +17,6 @@ from epochaudit.rules.rule import (
     unverifiable,
     violation,
 )
-from epochaudit.rules.truncation.position_validation import topic_unknown
 
 
 @rule("CO-02", frame="positions", kip="KIP-232", severity=MEDIUM, since="2.1")
@@ -75,7 +74,9 @@ class FetchedBeforeCommittedEpoch(Rule):
         older = col("leader_epoch") < col("lowest_offset_fetch_epoch")
         recent = col("leader_epoch") >= col("position_epoch")
         return first_of(
-            unverifiable(topic_unknown(), "the topic name had several incarnations and no topic id tells them apart"),
+            unverifiable(
+                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
+            ),
             fenced(
                 recent & col("refused_ref").isNotNull() & ~col("reached_itself"),
                 observed="a fetch at {fetch_offset} in leader epoch {refused_epoch} was refused; then broker {node} answered one"

@@ -6,7 +6,6 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import topic_unknown
 
 
 @rule("CO-03", frame="commits", kip="KIP-320", severity=HIGH, since="2.1")
@@ -69,7 +68,9 @@ class CommitsOfTwoHistories(Rule):
                 expected="no lower offset that the group had committed before with a newer leader epoch",
                 because=("no such commit is recorded at broker {node} before",),
             ),
-            unverifiable(topic_unknown(), "the topic name had several incarnations and no topic id tells them apart"),
+            unverifiable(
+                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
+            ),
             unverifiable(col("newer_start").isNull(), "the start of the newer leader epoch is not recorded"),
             unverifiable(
                 col("newer_start") >= col("newer_offset"),

@@ -12,7 +12,6 @@ from epochaudit.rules.truncation.position_validation import (
     can_validate,
     crossing,
     severity_of_crossing,
-    topic_unknown,
 )
 
 
@@ -98,7 +97,7 @@ class TruncatedCommitResumed(Rule):
 
         return first_of(
             unverifiable(
-                topic_unknown(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected=validated,
                 observed=resumed,

@@ -57,8 +57,3 @@ def crossing(could_validate: Column, no_fence: str, because_reset: tuple[str, ..
 def severity_of_crossing() -> Column:
     """Critical where the election that truncated was not unclean; null, that of the rule, where it was."""
     return F.when(col("crossed_election") != "unclean", CRITICAL)
-
-
-def topic_unknown() -> Column:
-    """The name had several topics, and no id states which one is meant."""
-    return col("ambiguous_name") & col("topic_id").isNull()

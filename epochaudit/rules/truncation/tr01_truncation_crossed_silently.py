@@ -13,7 +13,6 @@ from epochaudit.rules.truncation.position_validation import (
     SHARED,
     can_validate,
     severity_of_crossing,
-    topic_unknown,
 )
 
 _HELD = (
@@ -102,7 +101,7 @@ class TruncationCrossedSilently(Rule):
                 because=(_HELD, _SERVED),
             ),
             unverifiable(
-                topic_unknown(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 expected=_VALIDATION,
                 observed=_FETCHED,

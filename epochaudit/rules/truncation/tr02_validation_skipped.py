@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
-from epochaudit.rules.truncation.position_validation import JAVA, REQUESTS_MISSING, can_validate, topic_unknown
+from epochaudit.rules.truncation.position_validation import JAVA, REQUESTS_MISSING, can_validate
 
 FIRST: Final = "its first fetch at broker {node} states leader epoch {current_leader_epoch}"
 
@@ -72,7 +72,7 @@ class ValidationSkipped(Rule):
         open_question: OwnSentences = {"expected": if_known, "observed": at_offset, "because": (position, FIRST)}
         return first_of(
             unverifiable(
-                topic_unknown(),
+                col("ambiguous_name"),
                 "the topic name had several incarnations and no topic id tells them apart",
                 **open_question,
             ),
