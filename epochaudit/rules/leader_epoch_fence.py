@@ -92,11 +92,7 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch 
     `hinted`: a newer epoch in the answer. `lost`: the branch of versions that lose the epoch.
     """
     epoch, code = col("current_leader_epoch"), col("error_code")
-    older = epoch < col("held_min")
-    just_before = older & (
-        (code == Errors.NONE) & (epoch >= col("held_just_before"))
-        | (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch > col("held_just_before"))
-    )
+    just_before = (epoch > col("held_just_before")) | ((code == Errors.NONE) & (epoch == col("held_just_before")))
     refused = code == Errors.FENCED_LEADER_EPOCH
     by_answer = "error {FENCED_LEADER_EPOCH} if leader epoch {current_leader_epoch} is older than the broker's"
     own = [] if hinted is None else [
@@ -141,20 +137,19 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch 
             because=(*lines.held, "half a second before it held {held_just_before}"),
         ),
         violation(
-            older & (code == Errors.UNKNOWN_LEADER_EPOCH),
+            code == Errors.UNKNOWN_LEADER_EPOCH,
             expected="error {FENCED_LEADER_EPOCH}, not {UNKNOWN_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
             " {held_max}",
             because=lines.held,
         ),
         *([] if lost is None else [lost]),
-        violation(older & (code == Errors.NONE), because=lines.held),
+        violation(because=lines.held),  # served, as the rest of what `may_be_older` selects
     )
 
 
 def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch, ...]:
     """The branches for a newer epoch; `lost` as in `older_than_held`."""
     epoch, code = col("current_leader_epoch"), col("error_code")
-    newer = epoch > col("held_max")
     refused = code == Errors.UNKNOWN_LEADER_EPOCH
     by_answer = "error {UNKNOWN_LEADER_EPOCH} if leader epoch {current_leader_epoch} is newer than the broker's"
     return (
@@ -182,19 +177,19 @@ def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch
         ),
         _not_recorded(lines, by_answer),
         unverifiable(
-            col("epoch_line_missing") & newer & code.isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH),
+            col("epoch_line_missing"),
             EPOCH_LINE_MISSING,
             expected=by_answer,
             because=lines.held,
         ),
         violation(
-            newer & (code == Errors.FENCED_LEADER_EPOCH),
+            code == Errors.FENCED_LEADER_EPOCH,
             expected="error {UNKNOWN_LEADER_EPOCH}, not {FENCED_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
             " {held_max}",
             because=lines.held,
         ),
         *([] if lost is None else [lost]),
-        violation(newer & (code == Errors.NONE), because=lines.held),
+        violation(because=lines.held),  # served, as the rest of what `may_be_newer` selects
     )
 
 
@@ -243,12 +238,9 @@ class _FetchRule(Rule):
         """Fetches of a session that may have held any epoch, served or refused."""
         return _session_uncertain() & col("error_code").isin(Errors.NONE, refusal)
 
-    def lost_by_session(self, served_wrongly: Column) -> Branch:
-        """The branch of the versions whose sessions lose the leader epoch."""
-        return exposed(
-            served_wrongly & (col("error_code") == Errors.NONE) & sessions_lose_epochs(),
-            "KAFKA-9338: incremental fetch sessions lose the leader epoch",
-        )
+    def lost_by_session(self) -> Branch:
+        """The branch of the versions whose sessions lose the leader epoch, for what was served wrongly."""
+        return exposed(sessions_lose_epochs(), "KAFKA-9338: incremental fetch sessions lose the leader epoch")
 
     def severity_of(self) -> Column | None:
         return F.when(col("replica_id") < 0, MEDIUM)
@@ -263,8 +255,7 @@ class OlderEpochFetchRule(_FetchRule):
         return may_be_older() | self.left_to_session(Errors.FENCED_LEADER_EPOCH)
 
     def verdict(self) -> tuple[Branch, ...]:
-        lost = self.lost_by_session(col("current_leader_epoch") < col("held_min"))
-        *branches, last = older_than_held(self.lines, hinted=col("hinted_leader_epoch"), lost=lost)
+        *branches, last = older_than_held(self.lines, hinted=col("hinted_leader_epoch"), lost=self.lost_by_session())
         return first_of(*_of_session(Errors.FENCED_LEADER_EPOCH, "older"), *branches, otherwise=last)
 
 
@@ -277,8 +268,7 @@ class NewerEpochFetchRule(_FetchRule):
         return may_be_newer() | self.left_to_session(Errors.UNKNOWN_LEADER_EPOCH)
 
     def verdict(self) -> tuple[Branch, ...]:
-        lost = self.lost_by_session(col("current_leader_epoch") > col("held_max"))
-        *branches, last = newer_than_held(self.lines, lost=lost)
+        *branches, last = newer_than_held(self.lines, lost=self.lost_by_session())
         return first_of(*_of_session(Errors.UNKNOWN_LEADER_EPOCH, "newer"), *branches, otherwise=last)
 
 

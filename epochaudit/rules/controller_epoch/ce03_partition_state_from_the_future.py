@@ -11,7 +11,7 @@ from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, 
 
 _BECAUSE = (
     "{event_type} {correlation_id} of controller {controller_id} came with controller epoch {controller_epoch}",
-    "its state of {topic}-{partition} was of controller epoch {partition_controller_epoch}, and broker {node} accepted it",
+    "its state of {topic}-{partition} was of controller epoch {partition_controller_epoch}, and broker {node} accepted the request",
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -62,8 +61,7 @@ class AnswerOutsideFetchSession(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         never_listed = col("listed_from").isNull() | (col("listed_from") > col("answered_from"))
-        listed_again = F.coalesce(col("listed_until") >= col("forgotten_at"), F.lit(False))
-        forgotten = (col("forgotten_at") <= col("answered_until")) & ~listed_again
+        forgotten = (col("forgotten_at") <= col("answered_until")) & (col("listed_until") < col("forgotten_at"))
         return first_of(
             unverifiable(never_listed & ~col("began"), "the fetch session began before the capture"),
             unverifiable(

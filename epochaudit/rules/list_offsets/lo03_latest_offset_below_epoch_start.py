@@ -90,10 +90,8 @@ class LatestOffsetBelowEpochStart(Rule):
         right_code = F.when(own_code, Errors.OFFSET_NOT_AVAILABLE).otherwise(Errors.LEADER_NOT_AVAILABLE)
         checks = own_code | (col("kafka_version") >= FIRST_WITH_CHECK)
         start = col("held_start")
-        had_reached = (col("held_high_watermark") >= start) | col("latest_reached_before")
-        certain = F.coalesce(
-            had_reached | col("latest_behind_after") | (col("offset") < col("held_high_watermark")), F.lit(False)
-        )
+        below_before = col("latest_reached_before") | (col("offset") < col("held_high_watermark"))
+        certain = F.coalesce(below_before | col("latest_behind_after"), F.lit(False))
         refused = "error {error_code} in ListOffsets {api_version}"
         return first_of(
             fenced(
@@ -124,7 +122,7 @@ class LatestOffsetBelowEpochStart(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                col("leader_epoch").isNull() | ~col("held_leader") | start.isNull(),
+                ~col("held_leader") | start.isNull(),
                 "where the leader epoch of the broker starts is not recorded",
                 expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
                 " high watermark is below the start of the leader epoch",

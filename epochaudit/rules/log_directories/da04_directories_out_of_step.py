@@ -58,8 +58,7 @@ class DirectoriesOutOfStep(Rule):
     )
 
     def applies(self) -> Column:
-        of_partition = col("replicas").isNotNull() & col("directories").isNotNull()
-        return (col("event_type") == REGISTRATION) | of_partition
+        return (col("event_type") == REGISTRATION) | col("replicas").isNotNull()
 
     def verdict(self) -> tuple[Branch, ...]:
         registers = col("event_type") == REGISTRATION
@@ -67,7 +66,7 @@ class DirectoriesOutOfStep(Rule):
         registered = "the record at metadata offset {metadata_offset} registers broker {broker_id} with log directories {log_dirs}"
         return first_of(
             passed(~registers & (col("directory_count") == col("replica_count")), observed="as many: {directories}"),
-            passed(~registers & col("unmigrated"), observed="no directory has been migrated, which fits any replicas"),
+            passed(col("unmigrated"), observed="no directory has been migrated, which fits any replicas"),
             log_incomplete(
                 registers,
                 expected=no_other,
@@ -75,7 +74,7 @@ class DirectoriesOutOfStep(Rule):
                 because=(registered,),
             ),
             violation(
-                registers & col("shared_with").isNotNull(),
+                col("shared_with").isNotNull(),
                 expected=no_other,
                 observed="broker {shared_with} was registered with {shared_dir}, too",
                 because=("broker {shared_with} was registered with log directory {shared_dir}", registered),

@@ -65,13 +65,12 @@ class InconsistentTopicIdAccepted(Rule):
             (col("event_type") == "LEADER_AND_ISR")
             & ~is_inferred(col("topic_id"))
             & (col("request_error_code") == Errors.NONE)
-            & col("error_code").isNotNull()
             & (col("error_code") != Errors.KAFKA_STORAGE_ERROR)
         )
 
     def verdict(self) -> tuple[Branch, ...]:
         refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
-        moved_aside = col("moved_aside_ref").isNotNull() & ~refused
+        moved_aside = col("moved_aside_ref").isNotNull()
         own = "no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has"
         consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
         held_before = ("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT)

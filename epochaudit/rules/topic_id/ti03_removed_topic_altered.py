@@ -70,7 +70,6 @@ class RemovedTopicAltered(Rule):
         refused = col("code").isin(Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
         deleted = col("topic_deleted")
         removed = col("topic_removed_ms") < col("from_ms") - SLACK_MS
-        by_name = (col("api_version") < TOPIC_ID_ALTER_PARTITION_VERSION) & col("ambiguous_name")
         in_zookeeper = col("zookeeper") & col("topic_known")
         not_covered = ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered"))
         exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
@@ -102,7 +101,7 @@ class RemovedTopicAltered(Rule):
                 because=("topic {topic} with id {topic_id} was removed about when the request came", *_BECAUSE[1:]),
             ),
             unverifiable(
-                by_name,
+                col("ambiguous_name"),
                 "the request names the topic, and several topics had the name",
                 expected=exists,
                 observed=refusal,

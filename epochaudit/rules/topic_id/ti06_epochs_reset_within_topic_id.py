@@ -53,7 +53,7 @@ class EpochsResetWithinTopicId(Rule):
     because = (_HAD, _NEXT, "both are of the same topic id")
 
     def applies(self) -> Column:
-        return ((col("scope") == RECORD) & col("created")) | ((col("scope") == CONTROLLER) & col("starts_anew"))
+        return col("created") | ((col("scope") == CONTROLLER) & col("starts_anew"))
 
     def verdict(self) -> tuple[Branch, ...]:
         restated = (col("previous_leader_epoch") == 0) & (col("previous_partition_epoch") == 0)
