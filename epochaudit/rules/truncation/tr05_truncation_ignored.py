@@ -83,7 +83,7 @@ class TruncationIgnored(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         offset, last = col("next_fetch_offset"), F.coalesce("next_last_fetched_epoch", F.lit(NO_EPOCH))
         asked_again, below = col("next_event_type") == BY_EPOCH, offset <= col("end_offset")
-        emptied = ~asked_again & (last < 0) & (offset == col("next_log_start_offset"))
+        emptied = (last < 0) & (offset == col("next_log_start_offset"))
         fetches = F.when(last < 0, below).otherwise((last < col("end_epoch")) | ((last == col("end_epoch")) & below))
         without_epoch = col("end_epoch").isNull()
         asks = without_epoch | (col("next_asked_epoch") <= col("end_epoch"))
@@ -102,10 +102,10 @@ class TruncationIgnored(Rule):
                 expected="a truncation, unless the follower begins another leader epoch before",
                 observed="its next request was made in another leader epoch",
             ),
-            passed(asked_again & asks & without_epoch, expected=at_or_below, observed=asked, because=of_version_0),
+            passed(asked_again & without_epoch, expected=at_or_below, observed=asked, because=of_version_0),
             passed(asked_again & asks, observed=asked),
-            passed(~asked_again & fetches & without_epoch, expected=at_or_below, because=of_version_0),
-            passed(~asked_again & fetches),
+            passed(fetches & without_epoch, expected=at_or_below, because=of_version_0),
+            passed(fetches),
             passed(
                 emptied,
                 expected=at_or_below + ", or where its log starts, if the log was emptied",
