@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -56,7 +55,7 @@ class MetadataLogOutOfOrder(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         offset, last = col("metadata_offset"), col("before.metadata_offset")
         known = col("batch_base_offset").isNotNull() & col("before.batch_last_offset").isNotNull()
-        follows = known & F.coalesce("adjacent", F.lit(False))
+        follows = known & col("adjacent")
         return first_of(
             passed(
                 last.isNull(),
@@ -75,6 +74,6 @@ class MetadataLogOutOfOrder(Rule):
                 observed="raft epoch {raft_epoch} at offset {metadata_offset}",
             ),
             passed(offset == last + 1),
-            violation(follows & col("begins") & (col("batch_base_offset") > col("before.batch_last_offset") + 1)),
+            violation(follows & (col("batch_base_offset") > col("before.batch_last_offset") + 1)),
             otherwise=unverifiable(None, "the records between two of a copy are not in the evidence"),
         )

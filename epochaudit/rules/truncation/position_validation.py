@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import LEADER_EPOCH_FETCH_VERSION
 from epochaudit.kafka.releases import release
-from epochaudit.rules.rule import CRITICAL, Branch, exposed, passed, unverifiable, violation
+from epochaudit.rules.rule import CRITICAL, Branch, exposed, unverifiable, violation
 
 # Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
 FIRST_VALIDATING_BROKER: Final = release("2.3")
@@ -35,13 +35,12 @@ def can_validate() -> Column:
 
 
 def crossing(could_validate: Column, no_fence: str, because_reset: tuple[str, ...]) -> tuple[Branch, ...]:
-    """The verdicts on a position that may lie beyond a truncation; `no_fence`: why the client could not validate it.
+    """The verdicts on a position that may lie beyond a truncation that the client did not notice; `no_fence`: why it could not validate it.
 
     because_reset: the sentences on a position that may be from ListOffsets.
     """
     crossed = col("crossed")
     return (
-        passed(crossed & col("detected").isNotNull()),
         unverifiable(crossed & col("shared_client_id"), SHARED),
         unverifiable(crossed & col("requests_missing"), REQUESTS_MISSING),
         exposed(crossed & could_validate & col("may_be_reset"), RESET, because=because_reset),

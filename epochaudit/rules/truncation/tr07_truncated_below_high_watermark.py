@@ -100,7 +100,7 @@ class TruncatedBelowHighWatermark(Rule):
             ),
             passed(~below, because=(_BEGAN, _ANSWERED)),
             passed(
-                col("some_unclean") & col("unclean_start").isNotNull(),
+                col("unclean_start").isNotNull(),
                 expected="a truncation to high watermark {high_watermark} or above, but for an unclean election, which TR-06 judges",
                 observed="broker {node} truncated to {offset}; an epoch since starts at {unclean_start}, by an unclean election",
                 because=(_BEGAN, _ANSWERED),
