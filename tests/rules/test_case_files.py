@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame
 
 from epochaudit.events.schema import EVENTS
 from epochaudit.replay.frames import FRAMES, has_rows, presence
+from epochaudit.replay.state.inferred_topic_ids import with_inferred_topic_ids
 from epochaudit.rules.catalogue import catalogue
+from epochaudit.rules.judge import by_frame, judge
 from epochaudit.rules.messages import UNKNOWN
-from epochaudit.rules.rule import INFO
+from epochaudit.rules.rule import INFO, VERDICTS
 from tests.rules.case_files import Case, case_of
 from tests.rules.judging import BREACHES, CASES, Verdicts, keys, reasons
 
@@ -45,6 +47,21 @@ def test_no_frame_is_left_out_that_has_subjects(case_events: DataFrame, verdicts
     judged = {(cluster, frame_of[e.rule]) for cluster, found in verdicts.items() for e in found}
     assert judged
     assert [(cluster, frame) for cluster, frame in sorted(judged) if not has_rows(frame, by_type[cluster])] == []
+
+
+def test_a_finding_about_a_request_names_no_partition(case_events: DataFrame) -> None:
+    """Its row stands for all partitions of the request, and has the columns of the first one."""
+    about_requests = [rule for rule in catalogue() if rule.per_request]
+    with_partitions = [case.cluster for case in CASES if case.rule in {rule.id for rule in about_requests}]
+    events = with_inferred_topic_ids(case_events.where(case_events.cluster.isin(with_partitions)))
+    subjects = [
+        subject
+        for frame, rules in by_frame(about_requests).items()
+        for subject in judge(FRAMES[frame].of(events), rules, VERDICTS).rows.collect()
+    ]
+    assert {subject.rule for subject in subjects} == {rule.id for rule in about_requests}
+    named = {(one.topic, one.topic_id, one.partition, one.leader_epoch) for one in subjects}
+    assert named == {(None, None, None, None)}
 
 
 @pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)
