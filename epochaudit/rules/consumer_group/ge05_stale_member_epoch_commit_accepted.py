@@ -87,7 +87,7 @@ class StaleMemberEpochCommitAccepted(Rule):
                 expected=_CURRENT,
                 because=(_ASKED, _NEWER),
             ),
-            violation(stale & col("certain"), because=(_ASKED, _NEWER, _STATED)),
+            violation(col("certain"), because=(_ASKED, _NEWER, _STATED)),
             unverifiable(
                 stale,
                 "no heartbeat after the commit shows that the member had not joined anew before",
