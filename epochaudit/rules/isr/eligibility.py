@@ -70,7 +70,7 @@ class IneligibleMemberRule(Rule):
 
     def applies(self) -> Column:
         """An accepted ISR, or one refused while such a member was in it."""
-        explained = F.coalesce(self.at_times, F.lit(False))
+        explained = col(self.at_times)
         return judged_on_eligibility() & (~refused_as_ineligible() | explained)
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -205,7 +205,7 @@ def _refused() -> tuple[Branch, ...]:
             observed="error {INVALID_UPDATE_VERSION}",
         ),
         violation(
-            certain & (code == Errors.NOT_CONTROLLER) & (~ahead | before_3_3),
+            certain & (code == Errors.NOT_CONTROLLER),
             expected=f"no error {{NOT_CONTROLLER}} for epochs ({{leader_epoch}}, {{partition_epoch}}): {AT}",
             observed="error {NOT_CONTROLLER}",
         ),
@@ -220,4 +220,4 @@ def _placed() -> Column:
 def _certain() -> Column:
     """The request is placed by time, the evidence reaches beyond it, and has the epochs of all states of that time."""
     known = F.forall("candidate_states", lambda state: state["leader_epoch"].isNotNull())
-    return col("from_ms").isNotNull() & col("covered") & known
+    return col("covered") & known

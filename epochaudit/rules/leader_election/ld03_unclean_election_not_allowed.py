@@ -91,7 +91,7 @@ class UncleanElectionNotAllowed(Rule):
         must_mark = (col("scope") == RECORD) & (col("metadata_level") >= MetadataVersion.IBP_3_2_IV0)
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
         certain = (col("scope") == RECORD) | adjacent | col("isr_before_stated")
-        unseen = ~F.coalesce(certain | marks, F.lit(False))
+        unseen = ~F.coalesce(certain, F.lit(False))
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
             unverifiable(

@@ -122,7 +122,7 @@ class LatestOffsetBelowEpochStart(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                ~col("held_leader") | start.isNull(),
+                start.isNull(),
                 "where the leader epoch of the broker starts is not recorded",
                 expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
                 " high watermark is below the start of the leader epoch",
