@@ -121,7 +121,7 @@ class EpochEndOutsideLineage(Rule):
                 expected=by_lineage,
             ),
             unverifiable(
-                (end < 0) & (asked <= own),
+                end < 0,
                 "what the broker's epoch cache held is not in the evidence",
                 expected=by_lineage,
                 observed="leader epoch {asked_epoch} answered with no end",
@@ -138,7 +138,7 @@ class EpochEndOutsideLineage(Rule):
                 expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
             ),
             unverifiable(
-                echoed & ~beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
+                echoed & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
                 "where the leader's log started then is not recorded",
                 expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
             ),
@@ -148,6 +148,12 @@ class EpochEndOutsideLineage(Rule):
                 because=(LED, ASKED, "later its log still started at offset {log_start_after}"),
             ),
             violation(beyond, because=(LED, ASKED, "later its log still started at offset {log_start_after}")),
+            violation(
+                (asked > own) & version_0,
+                expected="no end (-1) for an epoch above {leader_epoch}, the leader's own",
+                observed=OF_VERSION_0,
+                because=(LED, ASKED),
+            ),
             violation(asked > own, expected="no end (-1) for an epoch above {leader_epoch}, the leader's own"),
             violation(
                 (asked == own) & (answered != own),

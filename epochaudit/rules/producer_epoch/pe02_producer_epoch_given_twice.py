@@ -64,7 +64,7 @@ class ProducerEpochGivenTwice(Rule):
     because = (_GIVEN,)
 
     def applies(self) -> Column:
-        given = (col("producer_error_code") == Errors.NONE) | col("response_producer_id").isNull()
+        given = col("producer_error_code") == Errors.NONE
         return (col("event_type") == INIT_PRODUCER_ID) & given & ~col("expects")
 
     def verdict(self) -> tuple[Branch, ...]:
