@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion
-from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD
+from epochaudit.replay.state.partition_states import RECORD
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _BEFORE = (
@@ -82,7 +82,7 @@ class UncleanElectionNotAllowed(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("scope") != LEADER_AND_ISR) & col("elects") & ~col("starts_anew")
+        return col("elects") & ~col("starts_anew")
 
     def verdict(self) -> tuple[Branch, ...]:
         recovering = F.coalesce(col("leader_recovery_state") == RECOVERING, F.lit(False))

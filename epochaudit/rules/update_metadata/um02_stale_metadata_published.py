@@ -66,7 +66,6 @@ class StaleMetadataPublished(Rule):
     def applies(self) -> Column:
         return (
             (col("event_type") == "UPDATE_METADATA")
-            & col("partition").isNotNull()
             & (col("request_error_code") == Errors.NONE)
             & (col("leader") != LEADER_DURING_DELETE)
         )
