@@ -32,6 +32,8 @@ class Memory:
     held: the leader epoch that a replica has started at. deleted: replicas that a StopReplica deleted, none having started since.
     accepted: the highest leader epoch of LeaderAndIsr requests answered 0, of this process. before_deletion: the same, when
     the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain.
+    arrived: the last correlation id of each connection. gaps: how often some are missing in between; of when a replica started
+    (held_at), and was given its topic id (ids_at).
     """
 
     version: str = ""
@@ -45,12 +47,22 @@ class Memory:
     accepted_id: dict[TopicPartition, str | None] = field(default_factory=dict)
     published: dict[TopicPartition, State] = field(default_factory=dict)
     announced: set[TopicPartition] = field(default_factory=set)
+    arrived: dict[int, int] = field(default_factory=dict)
+    gaps: int = 0
+    held_at: dict[TopicPartition, int] = field(default_factory=dict)
+    ids_at: dict[TopicPartition, int] = field(default_factory=dict)
 
     def restarted(self, event: ProcessStarts) -> None:
         """A process forgets all but its disk."""
-        ids = self.ids
+        ids, ids_at, arrived, gaps = self.ids, self.ids_at, self.arrived, self.gaps
         self.__init__(event.version, event.broker_epoch)  # type: ignore[misc]
-        self.ids = ids
+        self.ids, self.ids_at, self.arrived, self.gaps = ids, ids_at, arrived, gaps
+
+    def comes(self, event: Control) -> None:
+        """Count what is missing before a request on its connection."""
+        last = self.arrived.get(event.connection, event.correlation_id)
+        self.gaps += event.correlation_id > last + 1
+        self.arrived[event.connection] = max(last, event.correlation_id)
 
     def applied(self, event: Control) -> None:
         """Take over what a request changed."""
@@ -72,11 +84,13 @@ class Memory:
                     self.accepted_id[state.name] = state.topic_id
                     if state.topic_id:
                         self.ids[state.name] = state.topic_id
+                        self.ids_at[state.name] = self.gaps
                     self.deleted.discard(state.name)
                     self.announced.discard(state.name)
                     self.before_deletion.pop(state.name, None)
             for start in event.starts:
                 self.held[start.name] = start.leader_epoch
+                self.held_at[start.name] = self.gaps
         else:
             for stop, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(stop, Stop)
@@ -96,6 +110,8 @@ def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
         for event in history.of(node):
             if isinstance(event, ProcessStarts):
                 memory.restarted(event)
+            if isinstance(event, Control):
+                memory.comes(event)
             yield event, memory
             if isinstance(event, Control):
                 memory.applied(event)
@@ -103,6 +119,7 @@ def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
                 memory.broker_epoch = event.broker_epoch
             elif isinstance(event, Started) and event.start is not None:
                 memory.held[event.start.name] = event.start.leader_epoch
+                memory.held_at[event.start.name] = memory.gaps
 
 
 def controls(history: History, *apis: str) -> Iterator[tuple[Control, Memory]]:

@@ -31,12 +31,18 @@ def li01(history: History) -> Judged:
             if held is None:
                 yield _first_of_process(history, event, memory, state, code), place(event, state)
             elif state.leader_epoch < held:
-                yield (FENCED if code == 11 else VIOLATION), place(event, state)
+                yield (FENCED if code == 11 else _unless_missing(memory, state)), place(event, state)
             elif code == 11:
                 accepted = memory.accepted.get(state.name, -1)
-                yield (UNVERIFIABLE if state.leader_epoch <= accepted else VIOLATION), place(event, state)
+                is_known = state.leader_epoch <= accepted
+                yield (UNVERIFIABLE if is_known else _unless_missing(memory, state)), place(event, state)
             else:
                 yield PASS, place(event, state)
+
+
+def _unless_missing(memory: Memory, state: State) -> str:
+    """A violation, unless a request that came since the replica started is not recorded."""
+    return UNVERIFIABLE if memory.gaps > memory.held_at[state.name] else VIOLATION
 
 
 def _first_of_process(history: History, event: Control, memory: Memory, state: State, code: int) -> str:

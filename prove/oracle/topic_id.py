@@ -37,7 +37,8 @@ def ti01(history: History) -> Judged:
             elif known == state.topic_id:
                 yield (VIOLATION if code == 103 else PASS), place(event, state)
             else:
-                yield (FENCED if code == 103 else VIOLATION), place(event, state)
+                missing = memory.gaps > memory.ids_at[state.name]
+                yield (FENCED if code == 103 else UNVERIFIABLE if missing else VIOLATION), place(event, state)
 
 
 def ti02(history: History) -> Judged:

@@ -57,7 +57,7 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 _REFERRED_COLUMNS: Final = (
     "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
     "topic_id", "known_topic_id",
-    "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic",
+    "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic", "request_gaps",
 )  # fmt: skip
 
 # A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
@@ -106,9 +106,12 @@ def control(events: DataFrame) -> DataFrame:
       known_topic_id        the topic id that the broker last had for the partition, this row included; null after its deletion
       topic_id_carried      that id was stated before the installed_* epoch, and not since: another topic of the name may have
                             replaced it
+      requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
+                            controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
       held_topic_id         topic id of the last such request that has one; held_topic the same in words. Null if a LeaderAndIsr of
                             type FULL without that id has moved the replica aside since
+      requests_missing_since_named  the same since that request
       moved_aside_ref       the LeaderAndIsr that stated the id with which the replica was moved aside
       restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
       deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one
@@ -166,6 +169,7 @@ def _placed(events: DataFrame) -> DataFrame:
                 F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED|FINISHED)$", ""),
             ),
             "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
+            "follows_a_gap": _follows_a_gap(),
         }
     )
     line = F.struct("file_order", "byte_offset")
@@ -224,6 +228,15 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
             "finished": F.when(F.col("is_request") & (F.col("finished.time_ms") >= earliest_ms), F.col("finished")),
         }
     )
+
+
+def _follows_a_gap() -> Column:
+    """The row begins a control request, and the one before it on the connection is missing."""
+    lower = Window.partitionBy("cluster", "node", "connection").orderBy("correlation_id")
+    previous = F.max("correlation_id").over(lower.rangeBetween(Window.unboundedPreceding, -1))
+    missing = F.col("connection").isNotNull() & (F.col("correlation_id") > previous + 1)
+    begins = F.col("event_type").isin(*REQUESTS) & (F.col("partition_row") == 0)
+    return begins & F.coalesce(missing, F.lit(False))
 
 
 def _apply_ms() -> Column:
@@ -286,6 +299,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller": highest,
             "kafka_version": F.coalesce("stated_version", logged_version),
             "full_requests": F.count(F.when(full, 1)).over(_until(by_node)),
+            "request_gaps": F.count(F.when(F.col("follows_a_gap"), 1)).over(_until(by_node)),
             "kraft_controller_seen": F.coalesce(seen, F.lit(False)),
             **_own_broker_epochs(_before(in_process)),
         }
@@ -445,6 +459,7 @@ def _held() -> dict[str, Column]:
         "installed_partition_epoch": F.when(held, F.col("installed.partition_epoch")),
         "installed_topic_id": F.when(held, F.col("installed.known_topic_id")),
         "installed_ref": F.when(held, F.col("installed.ref")),
+        "requests_missing_since_installed": held & (F.col("request_gaps") > F.col("installed.request_gaps")),
         "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
         "accepted_controller_epoch": F.when(
             standing & ~F.col("accepted.of_deleted_topic"), F.col("accepted.controller_epoch")
@@ -457,6 +472,7 @@ def _held() -> dict[str, Column]:
         "topic_id_changed": named & (F.col("named.topic_id") != F.col("first_topic_id")),
         "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
+        "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),
         "deleted_ref": F.col("deleted.ref"),
         "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
         "alive_ref": F.col("alive.ref"),

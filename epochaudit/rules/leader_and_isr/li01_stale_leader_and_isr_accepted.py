@@ -60,7 +60,8 @@ class StaleLeaderAndIsrAccepted(Rule):
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
     holds for the first one of a re-created topic. LI-02 covers equal epochs. A request refused as a whole (11, 77) proves
     nothing about its epochs. The broker answers a failed log directory (56) and a wrong topic id (103) before it compares
-    epochs.
+    epochs. Where a correlation id of the controller's connection is missing, a request is: it may have deleted the replica,
+    or brought a newer epoch.
 
     ## What to do
     If the broker led in the old epoch, save the partition's folder first: records that it took then are nowhere else.
@@ -146,6 +147,11 @@ class StaleLeaderAndIsrAccepted(Rule):
                 (epoch < installed) & (col("ordered_by") == "time"),
                 "the request has no line in state-change.log, so its place among the others is not certain",
             ),
+            unverifiable(
+                (epoch < installed) & col("requests_missing_since_installed"),
+                "a control request in between is missing, perhaps one that deleted the replica (request log)",
+                expected=depends,
+            ),
             violation(epoch < installed),
             unverifiable(
                 ~refused & goes_back & (col("ordered_by") == "time"),
@@ -190,6 +196,11 @@ class StaleLeaderAndIsrAccepted(Rule):
             unverifiable(
                 epoch <= col("metadata_leader_epoch"),
                 "refused at an epoch that an UpdateMetadata had stated before, so that a line about it may be missing",
+                expected=depends,
+            ),
+            unverifiable(
+                col("requests_missing_since_installed"),
+                "a control request in between is missing, perhaps one with a newer leader epoch (request log)",
                 expected=depends,
             ),
             otherwise=violation(expected=newer),

@@ -32,7 +32,8 @@ class InconsistentTopicIdAccepted(Rule):
     old id. So does a LeaderAndIsr of type FULL, which a KRaft controller sends in a migration: since 3.6.2 the broker
     renames each replica that it does not list under the same id to `-stray`, before it compares ids. A failed log directory
     is answered 56 first. If another id was accepted, only that request is a breach, not its repetition and not the next
-    LeaderAndIsr with the former id.
+    LeaderAndIsr with the former id. Where a correlation id of the controller's connection is missing, a request is, and it
+    may have deleted the replica.
 
     ## What to do
     Move the leadership away from this broker, and compare the `topic_id` in the folder's partition.metadata with
@@ -82,6 +83,12 @@ class InconsistentTopicIdAccepted(Rule):
             passed(
                 col("restores_topic_id"),
                 expected="the topic id that the replica had before a LeaderAndIsr with another id was accepted",
+                because=(_BROUGHT,),
+            ),
+            unverifiable(
+                (held != col("topic_id")) & col("requests_missing_since_named"),
+                "a control request in between is missing, perhaps one that deleted the replica (request log)",
+                expected=consistent,
                 because=(_BROUGHT,),
             ),
             violation(held != col("topic_id")),
