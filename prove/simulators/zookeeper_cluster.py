@@ -154,7 +154,6 @@ class ZooKeeperCluster:
         self.controller_epoch = 0
         self.zxid = 20
         self.correlations: dict[tuple[int, int, int], int] = {}
-        self.reconnections = self.repetitions = 0
         self.connections: dict[tuple[int, int, int], int] = {}
         self.busy: dict[tuple[int, int], int] = {}
         self.queue: list[Message] = []
@@ -491,7 +490,6 @@ class ZooKeeperCluster:
             self.queue.remove(message)
             fate = self.choices.random()
             if fate < 0.06 and not message.announces_deletion:
-                self._reconnect(chosen)
                 self.late.append(message)  # the controller sends it again on another connection
                 if self.choices.random() < 0.8:
                     self._arrives(self._again(message))
@@ -499,16 +497,9 @@ class ZooKeeperCluster:
                 self._arrives(message)
                 self.late.append(message)
             elif fate < 0.12 and not message.announces_deletion:
-                self._reconnect(chosen)
+                pass
             else:
                 self._arrives(message)
-
-    def _reconnect(self, connection: int) -> None:
-        """A request was lost, and its connection with it: what follows comes on another one."""
-        self.reconnections += 1
-        other = 50_000 + self.reconnections
-        self.queue = [replace(one, connection=other) if one.connection == connection else one for one in self.queue]
-        self.connections = {key: other if one == connection else one for key, one in self.connections.items()}
 
     def deliver_late(self) -> None:
         """Something arrives that was sent long ago. What came on one connection keeps its order."""
@@ -525,10 +516,11 @@ class ZooKeeperCluster:
             self._arrives(self._again(message))
 
     def _again(self, message: Message) -> Message:
-        """The same request on a connection of its own, with a correlation id of its own."""
-        self.repetitions += 1
-        connection = 60_000 + len(self.history.events) + self.repetitions
-        return replace(message, correlation_id=1_000_000 + self.repetitions, connection=connection)
+        """The same request on a new connection, with a correlation id of its own."""
+        key = (message.controller_id, message.controller_epoch, message.broker)
+        self.correlations[key] += 1
+        connection = 60_000 + len(self.history.events) + self.correlations[key]
+        return replace(message, correlation_id=self.correlations[key], connection=connection)
 
     def _arrives(self, message: Message) -> None:
         broker = self.brokers[message.broker]
