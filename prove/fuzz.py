@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import click
 
-from epochaudit.sources.lines.log4j import fault
+from epochaudit.sources.lines import log4j
 from epochaudit.sources.request_log import text
 
 CAPTURES: Final = Path(__file__).parents[1] / "tests" / "captures"
@@ -32,7 +32,7 @@ SECONDS_FOR_ONE: Final = 20  # an input that takes longer is a failure
 MEMORY_MB: Final = 2048
 LEARNING_LOGGERS: Final = ("client-log", "request-log-text")
 """Kinds whose decoder learns from the lines before whether lines end with their logger."""
-UNCLOSED: Final = (fault(b""), text.UNCLOSED)
+UNCLOSED: Final = (log4j.UNCLOSED, text.UNCLOSED)
 SETTING: Final = "('event_type', 'CONFIG_VALUE')"
 NOT_COMPARED: Final = frozenset({"split", "line_in_split", "time_ms", "arrival_ms"})
 """Of rows of ranges: their place, and times, which a node's clock has from the lines before."""

@@ -16,6 +16,7 @@ from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.lines.log4j import (
     IDENTITY,
     TOPIC_PARTITION,
+    UNCLOSED,
     Log4jLines,
     LogPattern,
     LogPatterns,
@@ -368,7 +369,7 @@ class ClientLog(Log4jLines):
         closing = _CLOSING_LOGGER.search(text)
         self._prints_logger = self._prints_logger or closing is not None
         if closing is None and self._prints_logger:
-            return self._quarantine(text, byte_offset, line, fault(text))
+            return self._quarantine(text, byte_offset, line, UNCLOSED)
         end = closing.start() if closing else None
         messages = [text[start:end]]
         if text.startswith(_SNAPSHOT, begin):

@@ -346,9 +346,10 @@ def test_other_lines_are_ignored(line: str) -> None:
     assert ignored(client_log, line)
 
 
-def test_a_cut_line_is_quarantined_where_lines_end_with_their_logger() -> None:
+@pytest.mark.parametrize("cut", ["1", "1)", "1\0"])
+def test_a_cut_line_is_quarantined_where_lines_end_with_their_logger(cut: str) -> None:
     seeking = f"{AT}{CONSUMER}Seeking to offset 10 for partition u-"
-    decoded = decode(client_log, f"{seeking}12{STATE}", f"{seeking}1")
+    decoded = decode(client_log, f"{seeking}12{STATE}", f"{seeking}{cut}")
     assert decoded.outcomes == [LineOutcome.EVENT, LineOutcome.QUARANTINED]
     assert decoded.quarantined == [(2, "cut off: does not end with its logger")]
 

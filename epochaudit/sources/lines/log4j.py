@@ -60,6 +60,10 @@ def first_logger(head: bytes) -> bytes | None:
     return line[1] if line else None
 
 
+UNCLOSED: Final = "cut off: does not end with its logger"
+"""The quarantine reason of a line without a logger, of a log whose lines end with one."""
+
+
 def fault(text: bytes) -> str:
     """The quarantine reason of a line that should be an event but does not match."""
     if b"\0" in text:
@@ -68,7 +72,7 @@ def fault(text: bytes) -> str:
         text.decode()
     except UnicodeDecodeError:
         return "holds bytes that are not UTF-8"
-    return "wording is not known" if text.endswith(b")") else "cut off: does not end with its logger"
+    return "wording is not known" if text.endswith(b")") else UNCLOSED
 
 
 def _int32(digits: bytes) -> int:
