@@ -109,7 +109,10 @@ def lacking(report: Report) -> Report:
     one, two = report.inventory.nodes
     nodes = (one, replace(two, missing_logs=("request_log", "state_change_log")))
     missing = (
-        Missing("west", 3, "all logs of node 3, which others name", "collect its log directory", 4_100),
+        Missing(
+            *("west", 3, "all logs of node 3, which others name", "collect its log directory", 4_100),
+            logs=("request_log", "server_log"),
+        ),
         Missing("west", 2, "state-change.log of node 2", "add it: node 1 wrote one"),
     )
     inventory = replace(report.inventory, nodes=nodes, missing_nodes=(("west", 3),), missing=missing)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochaudit.doctor.diagnosis import Diagnosis, correlation_holes, diagnosis
+from epochaudit.doctor.diagnosis import Diagnosis, diagnosis
 from epochaudit.inventory.assembly import (
     SPLIT_COLUMNS,
     counted_events,
+    gaps_of_requests,
     holes_of_metadata_logs,
     inventory,
     last_fetches_of_named_nodes,
@@ -30,10 +31,16 @@ def _diagnosis_of(audit: Audit) -> Diagnosis:
     counts = counted_events(audit)
     return diagnosis(
         audit.captures,
-        inventory(audit.captures, splits, counts, last_fetches_of_named_nodes(audit), holes_of_metadata_logs(audit)),
+        inventory(
+            audit.captures,
+            splits,
+            counts,
+            last_fetches_of_named_nodes(audit),
+            holes_of_metadata_logs(audit),
+            gaps_of_requests(audit),
+        ),
         rule_results(audit.rules, audit.tallies),
         splits,
         counts.present,
-        [row.asDict() for row in correlation_holes(audit.events).collect()],
         segments_wanted(audit, removals_of(audit, audit.listed())),
     )

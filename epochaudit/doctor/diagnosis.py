@@ -30,8 +30,6 @@ from epochaudit.rules.catalogue import catalogue, family_title
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from epochaudit.report.contents import RuleResult
     from epochaudit.sources.files.capture import Capture, CaptureFile
 
@@ -43,9 +41,7 @@ OF_METADATA_LOG: Final = (
     "broker_records", "eligible_replicas", "log_copies", "log_directories", "log_order", "metadata", "offline_directories",
 )  # fmt: skip
 """Frames whose subjects are the records that every copy of the metadata log has, whatever logs of nodes are missing."""
-CONTROL_REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 EPOCH_CACHE_MOVED: Final = release("3.5")  # the release from which LeaderEpochFileCache is in org.apache.kafka.storage
-SHOWN_HOLES: Final = 5  # connections with holes that are listed one by one
 
 Row = Mapping[str, Any]
 
@@ -141,43 +137,21 @@ EPOCH_CACHE: Final = tuple(
 LOGGERS: Final = {REQUEST_LOG: REQUESTS, STATE_CHANGE_LOG: STATE_CHANGES, SERVER_LOG: SERVER}
 
 
-def correlation_holes(events: DataFrame) -> DataFrame:
-    """Connections whose correlation ids skip some: (cluster, node, client_id, connection, missing).
-
-    Only those of replica fetchers and of a ZooKeeper controller's channels to brokers, on which no request goes that
-    gives no event row: there a skipped id is a line that is not in the logs.
-    """
-    from pyspark.sql import functions as F
-
-    from epochaudit.events.views import run_rows
-
-    only_these = F.col("event_type").isin(*CONTROL_REQUESTS) | F.col("client_id").rlike(r"^broker-\d+-fetcher-\d+$")
-    requests = events.where((F.col("source") == REQUEST_LOG) & only_these & (F.col("partition_row") == 0))
-    ids = F.max("correlation_id") - F.min("correlation_id") + 1
-    return (
-        requests.groupBy("cluster", "node", "client_id", "connection")
-        .agg((ids - F.count_distinct("correlation_id") - F.sum(run_rows() - 1)).alias("missing"))
-        .where("missing > 0")
-    )
-
-
 def diagnosis(
     captures: Sequence[Capture],
     inventory: Inventory,
     rules: Iterable[RuleResult],
     splits: Iterable[Row],
     present: Present,
-    holes: Iterable[Row],
     segments: Iterable[Segments] = (),
 ) -> Diagnosis:
-    """From what was read: `splits` of schemas/splits.toml, `present` of `EventCounts`, `holes` as correlation_holes gives them.
+    """From what was read: `splits` of schemas/splits.toml, `present` of `EventCounts`.
 
     segments: those that would show more of what was truncated.
     """
     files, listed = [file for capture in captures for file in capture.files], list(rules)
     spans = spans_of(splits)
-    unexplained = [hole for hole in holes if (hole["cluster"], hole["node"]) not in inventory.light_nodes]
-    gaps = [*_missing(inventory), *_unknown(inventory, present), *_holes(unexplained)]
+    gaps = [*_missing(inventory), *_unknown(inventory, present)]
     return Diagnosis(
         inventory=inventory,
         kinds=tuple(_kinds(files, inventory, spans)),
@@ -260,20 +234,6 @@ def _unknown(inventory: Inventory, present: Present) -> Iterable[Gap]:
                 cluster, None, "no metadata log: what the controller committed can't be judged",
                 "add the segments and snapshots of __cluster_metadata-0, or their dump",
             )  # fmt: skip
-
-
-def _holes(holes: Iterable[Row]) -> Iterable[Gap]:
-    by_node: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
-    for hole in holes:
-        by_node[hole["cluster"], hole["node"]].append(hole)
-    for (cluster, node), found in sorted(by_node.items(), key=str):
-        worst = sorted(found, key=lambda hole: -hole["missing"])
-        for hole in worst[:SHOWN_HOLES]:
-            what = f"{hole['missing']:,} correlation ids missing of client {hole['client_id']} on {hole['connection']}"
-            yield Gap(cluster, node, what, "look for dropped lines: an asynchronous appender, a full disk")
-        if len(worst) > SHOWN_HOLES:
-            rest = sum(hole["missing"] for hole in worst[SHOWN_HOLES:])
-            yield Gap(cluster, node, f"{rest:,} more on {len(worst) - SHOWN_HOLES:,} other connections")
 
 
 def _standings(rules: Iterable[RuleResult], *, incomplete: bool) -> Iterable[Standing]:

@@ -10,6 +10,7 @@ from epochaudit.findings.evidence import iso_time
 from epochaudit.inventory.inventory import (
     LOGS,
     METADATA_LOG,
+    REQUEST_LOG,
     STATE_CHANGE_LOG,
     EventCounts,
     FileRead,
@@ -20,7 +21,15 @@ from epochaudit.inventory.inventory import (
     event_groups,
     named_nodes,
 )
-from epochaudit.inventory.missing_evidence import MetadataHole, Seen, absent_logs, missing_evidence, spans_of
+from epochaudit.inventory.missing_evidence import (
+    MetadataHole,
+    RequestGap,
+    Seen,
+    absent_logs,
+    missing_evidence,
+    spans_of,
+)
+from epochaudit.inventory.request_gaps import request_gaps
 from epochaudit.kafka.field_values import CONTROLLER
 from epochaudit.replay.state.metadata_log import missing_offsets
 from epochaudit.sources.formats import UNKNOWN, is_read
@@ -68,15 +77,23 @@ def holes_of_metadata_logs(audit: Audit) -> list[MetadataHole]:
     ]
 
 
+def gaps_of_requests(audit: Audit) -> list[RequestGap]:
+    """Requests that are missing between recorded ones, by node."""
+    if not any(file.source == REQUEST_LOG for capture in audit.captures for file in capture.files):
+        return []
+    return [RequestGap(**row.asDict()) for row in request_gaps(audit.events).collect()]
+
+
 def inventory(
     captures: Sequence[Capture],
     splits: Sequence[Row],
     counts: EventCounts,
     named: Mapping[Process, int | None],
     metadata_holes: Sequence[MetadataHole] = (),
+    skipped: Sequence[RequestGap] = (),
 ) -> Inventory:
     """What was read, from the captures' files, the splits table, the event counts, the nodes that events name (when each was last seen
-    to fetch from another, null where it was not), and the holes of metadata logs.
+    to fetch from another, null where it was not), the holes of metadata logs, and the requests that are missing between others.
 
     PRODUCE, of which a row is a run of answers, is counted by the splits, all other APIs by the events.
     """
@@ -95,7 +112,7 @@ def inventory(
     missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
-    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms, metadata_holes)
+    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms, metadata_holes, skipped)
     first_time, last_time = _time_span(read, splits)
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),

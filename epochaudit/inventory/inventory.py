@@ -68,7 +68,8 @@ class Missing:
 
     node: null if only files imply it. what: its name, completing `… is missing`. remedy: what to do. answers: estimated number
     of partitions in the missing responses, from the rest of the log or, with as_others, from the average of other nodes; null
-    for other logs than request logs, and without a basis for an estimate.
+    for other logs than request logs, and without a basis for an estimate. logs: sources of the logs of which lines are missing; empty if
+    the file's is unknown.
     """
 
     cluster: str
@@ -77,6 +78,7 @@ class Missing:
     remedy: str | None = None
     answers: int | None = None
     as_others: bool = False
+    logs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         basis = ", if it answered as many as others on average" if self.as_others else ""

@@ -2,8 +2,8 @@
 
 A kind of log that no node has is not missing in this sense: the report states what was judged without it. A node that others
 name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node still runs is: its
-lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over, and a part
-of the metadata log between its records.
+lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over, a part
+of the metadata log between its records, and a request between others of its sender.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.findings.evidence import iso_time
-from epochaudit.inventory.inventory import LOGS, REQUEST_LOG, STATE_CHANGE_LOG, Missing, NodeRead, Process
+from epochaudit.inventory.inventory import LOGS, METADATA_LOG, REQUEST_LOG, STATE_CHANGE_LOG, Missing, NodeRead, Process
 from epochaudit.kafka.field_values import BROKER
 from epochaudit.sources.files.rotation import rotations
 from epochaudit.sources.formats import EMPTY
@@ -51,6 +51,18 @@ class MetadataHole:
     snapshot: str = ""
 
 
+@dataclass(frozen=True, order=True)
+class RequestGap:
+    """Requests that a node's log lacks between others, with the columns of `request_gaps`."""
+
+    cluster: str
+    node: int
+    missing: int
+    recorded: int
+    from_ms: int
+    until_ms: int
+
+
 @dataclass(frozen=True)
 class Seen:
     """What the events show about the nodes.
@@ -58,7 +70,7 @@ class Seen:
     rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
     last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
     calm answers out on purpose, so that nothing follows from its silence. shutdown_ms: when processes began their last shutdown.
-    metadata_holes: records that no copy of a metadata log has.
+    metadata_holes: records that no copy of a metadata log has. request_gaps: requests that senders numbered, and that are not logged.
     """
 
     rows: Mapping[Process, Mapping[str, int]]
@@ -66,6 +78,7 @@ class Seen:
     light: AbstractSet[Process] = frozenset()
     shutdown_ms: Mapping[Process, int] = field(default_factory=dict)
     metadata_holes: Sequence[MetadataHole] = ()
+    request_gaps: Sequence[RequestGap] = ()
 
 
 def spans_of(splits: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -95,6 +108,7 @@ def missing_evidence(
         *_written_over(files, spans),
         *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
         *_tails(nodes, files, spans, seen),
+        *_skipped(seen),
     )
 
 
@@ -102,7 +116,13 @@ def _nodes(missing_nodes: Iterable[Process], seen: Seen) -> Iterator[Missing]:
     for cluster, node in missing_nodes:
         remedy = "collect its log directory, or name the node of its folder in capture.toml"
         yield Missing(
-            cluster, node, f"all logs of node {node}, which others name", remedy, _usual(cluster, seen), as_others=True
+            cluster,
+            node,
+            f"all logs of node {node}, which others name",
+            remedy,
+            _usual(cluster, seen),
+            as_others=True,
+            logs=tuple(LOGS),
         )
 
 
@@ -127,7 +147,7 @@ def _logs(nodes: Sequence[NodeRead], files: Sequence[CaptureFile], seen: Seen) -
                 answers = _usual(node.cluster, seen) if source == REQUEST_LOG else None
                 remedy = f"add it: node{'' if len(have) == 1 else 's'} {', '.join(map(str, have))} wrote one"
                 what = f"{LOGS[source]} of node {node.node}"
-                yield Missing(node.cluster, node.node, what, remedy, answers, as_others=True)
+                yield Missing(node.cluster, node.node, what, remedy, answers, as_others=True, logs=(source,))
 
 
 def _usual(cluster: str, seen: Seen) -> int | None:
@@ -140,6 +160,7 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
     """Rotated files whose numbers lie between present ones."""
     numbers: dict[tuple[str, int | None, str], set[int]] = defaultdict(set)
     hours: dict[tuple[str, int | None, str, bool], set[datetime]] = defaultdict(set)
+    sources: dict[tuple[str, int | None, str], set[str]] = defaultdict(set)
     for file in files:
         if dated := _period(file):
             base, moment, step = dated
@@ -147,17 +168,22 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
         elif numbered := rotations(file.path):
             base, number = numbered
             numbers[file.cluster, file.node, base].add(number)
+        else:
+            continue
+        sources[file.cluster, file.node, base].update(() if file.source is None else (file.source,))
     for (cluster, node, base), found in sorted(numbers.items(), key=str):
+        logs = tuple(sorted(sources[cluster, node, base]))
         for absent in sorted(set(range(1, max(found))) - found):
-            yield Missing(cluster, node, f"{base}.{absent}, between rotated files")
+            yield Missing(cluster, node, f"{base}.{absent}, between rotated files", logs=logs)
     for (cluster, node, base, hourly), moments in sorted(hours.items(), key=str):
+        logs = tuple(sorted(sources[cluster, node, base]))
         step = HOUR if hourly else DAY
         for before, after in pairwise(sorted(moments)):
             if after - before > step:
                 shown = "%Y-%m-%d-%H" if hourly else "%Y-%m-%d"
                 first, last = (before + step).strftime(shown), (after - step).strftime(shown)
                 until = "" if first == last else f" to {last}"
-                yield Missing(cluster, node, f"{base}.{first}{until}, between rotated files")
+                yield Missing(cluster, node, f"{base}.{first}{until}, between rotated files", logs=logs)
 
 
 def _period(file: CaptureFile) -> tuple[str, datetime, timedelta] | None:
@@ -178,17 +204,17 @@ def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missin
     log4j 2 rotates once more if a process starts again soon after the turn of an hour, and then writes over the file of that hour. The
     host's time zone is known from another file of the node whose lines begin in the hour of its name.
     """
-    dated: dict[Process, list[tuple[str, datetime, timedelta, datetime]]] = defaultdict(list)
+    dated: dict[Process, list[tuple[str, datetime, timedelta, datetime, str]]] = defaultdict(list)
     for file in files:
         period, span = _period(file), spans.get((file.cluster, file.path))
         if period is not None and span is not None and file.node is not None:
             _, begin, step = period
             first = datetime.fromtimestamp(span[0] / 1000, UTC).replace(tzinfo=None)
-            dated[file.cluster, file.node].append((file.path, begin, step, first))
+            dated[file.cluster, file.node].append((file.path, begin, step, first, file.source or ""))
     for (cluster, node), of_node in sorted(dated.items()):
-        if not any(begin <= first < begin + step for _, begin, step, first in of_node):
+        if not any(begin <= first < begin + step for _, begin, step, first, _ in of_node):
             continue
-        for path, begin, step, first in sorted(of_node):
+        for path, begin, step, first, source in sorted(of_node):
             if begin + step <= first < begin + 2 * step:
                 missed = begin.strftime("day %Y-%m-%d" if step == DAY else "hour %Y-%m-%d-%H")
                 what = f"the {missed} in {path}, which begins at {iso_time(spans[cluster, path][0], zoned=False)}"
@@ -197,6 +223,7 @@ def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missin
                     node,
                     what,
                     "a restart rotated the log again, over this file: nothing has these lines any more",
+                    logs=(source,) if source else (),
                 )
 
 
@@ -211,9 +238,8 @@ def _silences(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missing]:
         for first, last, after in sorted(parts):
             if first - ended > LONG_SILENCE_MS:
                 minutes = (first - ended) // 60_000
-                yield Missing(
-                    cluster, node, f"{minutes:,} minutes of the request log of node {node}, between {path} and {after}"
-                )
+                what = f"{minutes:,} minutes of the request log of node {node}, between {path} and {after}"
+                yield Missing(cluster, node, what, logs=(REQUEST_LOG,))
             if last >= ended:
                 ended, path = last, after
 
@@ -249,7 +275,9 @@ def _tails(nodes: Iterable[NodeRead], files: Sequence[CaptureFile], spans: Spans
             if until - last > shortest and answers >= FEWEST_ANSWERS:
                 since, last_sign = iso_time(last, zoned=False), iso_time(until, zoned=False)
                 what = f"the end of the request log of node {node.node}: it stops at {since}, {why} until {last_sign}"
-                yield Missing(node.cluster, node.node, what, "add the newer files of this log", answers)
+                yield Missing(
+                    node.cluster, node.node, what, "add the newer files of this log", answers, logs=(REQUEST_LOG,)
+                )
                 break
 
 
@@ -263,7 +291,24 @@ def _holes(seen: Seen) -> Iterator[Missing]:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
             what = f"the part of the metadata log with {offsets}"
             remedy = "no copy has it: add the segment of __cluster_metadata-0, from any controller or broker"
-        yield Missing(hole.cluster, None, what, remedy)
+        yield Missing(hole.cluster, None, what, remedy, logs=(METADATA_LOG,))
+
+
+def _skipped(seen: Seen) -> Iterator[Missing]:
+    """Requests between others, except of nodes whose request log leaves some out on purpose."""
+    for gap in sorted(seen.request_gaps):
+        process = gap.cluster, gap.node
+        if process in seen.light:
+            continue
+        requests = "request" if gap.missing == 1 else "requests"
+        since, until = iso_time(gap.from_ms, zoned=False), iso_time(gap.until_ms, zoned=False)
+        what = f"a part of the request log of node {gap.node}, at least {gap.missing:,} {requests} between {since} and {until}"
+        remedy = (
+            f"their senders number requests, and {gap.missing:,} of {gap.missing + gap.recorded:,} numbers are skipped: "
+            "look for a rate limit, a filter or an appender that drops lines"
+        )
+        answers = round(seen.rows.get(process, {}).get(REQUEST_LOG, 0) * gap.missing / gap.recorded)
+        yield Missing(*process, what, remedy, answers or None, logs=(REQUEST_LOG,))
 
 
 def _on_its_clock(other_ms: int | None, own_ms: int) -> int:

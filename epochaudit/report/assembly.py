@@ -11,6 +11,7 @@ from epochaudit.findings.finding import EvidenceReader, findings, with_consequen
 from epochaudit.inventory.assembly import (
     SPLIT_COLUMNS,
     counted_events,
+    gaps_of_requests,
     holes_of_metadata_logs,
     inventory,
     last_fetches_of_named_nodes,
@@ -46,17 +47,19 @@ def report_of(audit: Audit) -> Report:
 
 def _report_of(audit: Audit) -> Report:
     with ThreadPoolExecutor() as pool:  # small jobs, of which Spark plans one while it runs another
-        listing, counting, naming, finding_holes, looping = (
+        listing, counting, naming, finding_holes, finding_gaps, looping = (
             pool.submit(audit.listed),
             pool.submit(counted_events, audit),
             pool.submit(last_fetches_of_named_nodes, audit),
             pool.submit(holes_of_metadata_logs, audit),
+            pool.submit(gaps_of_requests, audit),
             pool.submit(lambda: [row.asDict() for row in fetch_loops(audit.events).collect()]),
         )
         splits = [row.asDict() for row in audit.splits.select(*SPLIT_COLUMNS).collect()]
-        rows, counts, named, holes = listing.result(), counting.result(), naming.result(), finding_holes.result()
+        rows, counts, named = listing.result(), counting.result(), naming.result()
+        holes, gaps = finding_holes.result(), finding_gaps.result()
     of_run().read = read_totals(splits)
-    recorded, read = recording(audit.captures, splits), inventory(audit.captures, splits, counts, named, holes)
+    recorded, read = recording(audit.captures, splits), inventory(audit.captures, splits, counts, named, holes, gaps)
     lost_writes, lost_writes_cut = lost_writes_of(audit, recorded)
     found = findings(rows, recorded, {rule.id: rule.caused_by for rule in audit.rules})
     return Report(

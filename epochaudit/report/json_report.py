@@ -121,7 +121,10 @@ def _capture(inventory: Inventory) -> dict[str, Any]:
         "metadata_records": dict(inventory.metadata_records),
         "missing_nodes": [{"cluster": cluster, "node": node} for cluster, node in inventory.missing_nodes],
         "complete": not inventory.incomplete,
-        "missing": [asdict(one) for one in inventory.missing],
+        "missing": [
+            asdict(one) | {"logs": [LOGS.get(source, source.replace("_", " ")) for source in one.logs]}
+            for one in inventory.missing
+        ],
         "absent_logs": [LOGS[source] for source in inventory.absent_logs],
         "unknown_files": list(inventory.unknown_files),
         "migrations": [asdict(migration) for migration in inventory.migrations],

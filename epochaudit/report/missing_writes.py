@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from epochaudit.inventory.inventory import LOGS, REQUEST_LOG
+from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
@@ -135,10 +135,7 @@ def _discarded(report: Report) -> str:
 def completeness(report: Report) -> str:
     """Whether more acknowledged writes may be missing than are listed."""
     unjudged = sum(one.count(UNVERIFIABLE) for one in report.rules if one.rule == RULE)
-    request_log = LOGS[REQUEST_LOG]
-    missing = [
-        str(one) for one in report.inventory.missing if one.what.startswith(("all logs", request_log, "the end"))
-    ]
+    missing = [str(one) for one in report.inventory.missing if REQUEST_LOG in one.logs]
     light = ", ".join(str(node) for _, node in report.inventory.light_nodes)
     reasons = [
         f"of {plural(unjudged, 'leader epoch')} it could not be judged" if unjudged else "",

@@ -13,7 +13,6 @@ from epochaudit.doctor.diagnosis import (
     NOT,
     PARTLY,
     Diagnosis,
-    correlation_holes,
     diagnosis,
 )
 from epochaudit.doctor.page import render, render_json
@@ -43,7 +42,6 @@ def diagnosed(
     missing: tuple[int, ...] = (),
     missing_logs: tuple[str, ...] = (),
     spans: dict[str, tuple[int, int]] | None = None,
-    holes: tuple[dict[str, object], ...] = (),
     rules: tuple[RuleResult, ...] = (),
     versions: tuple[str, ...] = ("3.9.1",),
     **file: object,
@@ -62,7 +60,7 @@ def diagnosed(
         {"cluster": "c", "file": path, "first_time_ms": first, "last_time_ms": last}
         for path, (first, last) in (spans or {}).items()
     ]
-    return diagnosis([Capture("/x", "c", files, ())], inventory, rules, splits, present, holes)
+    return diagnosis([Capture("/x", "c", files, ())], inventory, rules, splits, present)
 
 
 def gaps(found: Diagnosis) -> list[str]:
@@ -104,16 +102,6 @@ def test_the_epoch_cache_is_named_as_the_release_names_it(versions: tuple[str, .
     found = diagnosed(present={node: {source: {"FETCH"} for source in ALL_SOURCES} for node in FULL}, versions=versions)
     assert [logger.name for logger in found.loggers] == names
     assert ("the Kafka version of node 1 is not known" in gaps(found)) == (not versions)
-
-
-def test_holes_in_correlation_ids_are_listed_worst_first() -> None:
-    holes = tuple(
-        {"cluster": "c", "node": 1, "client_id": f"broker-{n}-fetcher-0", "connection": f"x-{n}", "missing": n}
-        for n in range(1, 8)
-    )
-    found = gaps(diagnosed(holes=holes))
-    assert found[0] == "7 correlation ids missing of client broker-7-fetcher-0 on x-7"
-    assert found[-1] == "3 more on 2 other connections"
 
 
 def test_families_are_judged_partly_judged_or_not() -> None:
@@ -190,6 +178,5 @@ def test_what_the_events_name(spark: SparkSession) -> None:
         [tuple(row.get(name) for name in fields) for row in rows], spark_schema("events")
     )  # fmt: skip
     assert {row["named"] for row in named_nodes(events).collect()} == {1, 2, 3, 4, 5}
-    assert [(row["connection"], row["missing"]) for row in correlation_holes(events).collect()] == [("x", 2)]
     counts = event_counts(row.asDict(recursive=True) for row in event_groups(events).collect())
     assert counts.present == {("c", 1): {"request_log": {"UPDATE_METADATA", "LEADER_AND_ISR", "FETCH"}}}

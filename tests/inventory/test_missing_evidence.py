@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from epochaudit.inventory.inventory import NodeRead
-from epochaudit.inventory.missing_evidence import MetadataHole, Seen, absent_logs, missing_evidence, spans_of
+from epochaudit.inventory.missing_evidence import (
+    MetadataHole,
+    RequestGap,
+    Seen,
+    absent_logs,
+    missing_evidence,
+    spans_of,
+)
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import CaptureError, CaptureFile
 
@@ -36,10 +43,11 @@ def missing(
     absent: tuple[tuple[str, int], ...] = (),
     shutdown: dict[tuple[str, int], int] | None = None,
     holes: tuple[tuple[str, int, int], ...] = (),
+    gaps: tuple[RequestGap, ...] = (),
+    light: frozenset[tuple[str, int]] = frozenset(),
 ) -> list[str]:
-    seen = Seen(
-        rows or {}, fetched or {}, shutdown_ms=shutdown or {}, metadata_holes=[MetadataHole(*hole) for hole in holes]
-    )
+    metadata_holes = [MetadataHole(*hole) for hole in holes]
+    seen = Seen(rows or {}, fetched or {}, light, shutdown or {}, metadata_holes, gaps)
     return [str(one) for one in missing_evidence(nodes, absent, files, spans or {}, seen)]
 
 
@@ -198,3 +206,16 @@ def test_a_snapshot_that_is_not_whole_is_missing() -> None:
         "a part of the snapshot node-1/9-1.checkpoint",
         "no record of it is used: copy the file again",
     )
+
+
+def test_requests_that_senders_number_are_missing_but_for_logs_that_leave_answers_out() -> None:
+    skipped = RequestGap("c", 2, 50, 950, 0, MINUTE)
+    between = "between 1970-01-01T00:00:00.000 and 1970-01-01T00:01:00.000"
+    rows = {("c", 2): {"request_log": 1_900}}
+    assert missing(rows=rows, gaps=(skipped,)) == [
+        f"a part of the request log of node 2, at least 50 requests {between} (about 100 answers)"
+    ]
+    assert missing(gaps=(RequestGap("c", 2, 1, 999, 0, MINUTE),)) == [
+        f"a part of the request log of node 2, at least 1 request {between}"
+    ]
+    assert missing(gaps=(skipped,), light=frozenset({("c", 2)})) == []

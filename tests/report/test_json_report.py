@@ -78,7 +78,7 @@ def test_missing_evidence_is_listed(lacking: Report) -> None:
     assert not capture["complete"]
     assert capture["missing"][0] == {
         "cluster": "west", "node": 3, "what": "all logs of node 3, which others name", "remedy": "collect its log directory",
-        "answers": 4_100, "as_others": False,
+        "answers": 4_100, "as_others": False, "logs": ["request log", "server.log"],
     }  # fmt: skip
     assert capture["absent_logs"] == ["request log"]
     assert capture["missing_nodes"] == [{"cluster": "west", "node": 3}]
