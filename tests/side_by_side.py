@@ -8,7 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from epochaudit.inventory.assembly import SPLIT_COLUMNS, inventory, last_fetches_of_named_nodes
+from epochaudit.inventory.assembly import (
+    SPLIT_COLUMNS,
+    gaps_of_requests,
+    holes_of_metadata_logs,
+    inventory,
+    last_fetches_of_named_nodes,
+)
 from epochaudit.inventory.inventory import Inventory, event_counts, event_groups
 from epochaudit.pipeline import Audit, audit
 from epochaudit.report import json_report
@@ -61,12 +67,15 @@ def inventories_of(audited: Audit) -> Mapping[str, Inventory]:
     splits = [row.asDict() for row in audited.splits.select(*SPLIT_COLUMNS).collect()]
     groups = [row.asDict(recursive=True) for row in event_groups(audited.events).collect()]
     nodes = last_fetches_of_named_nodes(audited)
+    holes, gaps = holes_of_metadata_logs(audited), gaps_of_requests(audited)
     return {
         capture.cluster: inventory(
             [capture],
             [split for split in splits if split["cluster"] == capture.cluster],
             event_counts(group for group in groups if group["cluster"] == capture.cluster),
             {node: last for node, last in nodes.items() if node[0] == capture.cluster},
+            [hole for hole in holes if hole.cluster == capture.cluster],
+            [gap for gap in gaps if gap.cluster == capture.cluster],
         )
         for capture in audited.captures
     }
