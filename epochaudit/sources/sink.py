@@ -325,7 +325,8 @@ class RowSink:
         self.edges = edges
         self._schema = wanted.schema()
         self._types = tuple((column.name, column.type) for column in self._schema)
-        self.clock = LogClock(file.time_zone)  # one for all logs of a file
+        # one for all logs of a file; compiled code reads the lines of request logs
+        self.clock = LogClock(file.time_zone, whole_lines=file.source != "request_log")
         self._source = file.source
         self._pending: dict[tuple[str | None, object], PendingRows] = {}
         self._constants: dict[tuple[str, object], pa.Array] = {}

@@ -77,15 +77,18 @@ class LogClock:
     or summer time ended, the following lines are read that much later, so that order and distances of lines hold. A step
     that may be the end of summer time counts as an hour, whatever the gap before it. A single late or garbled line does
     not change the clock. Results are cached by second, as neighbouring lines share it.
-    time_zone: IANA name. steps: where the clock was set back.
+    time_zone: IANA name. whole_lines: `read` gets each line, and as a whole; one that equals the first line is then not late, as the file
+    repeats itself. steps: where the clock was set back.
     """
 
-    def __init__(self, time_zone: str | None = None) -> None:
+    def __init__(self, time_zone: str | None = None, *, whole_lines: bool = False) -> None:
         self._zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
         self._seconds: dict[bytes, int] = {}
         self._minutes: dict[bytes, int] = {}
         self._fold = 0
         self._latest = 0
+        self._whole_lines = whole_lines
+        self._first: bytes | None = None
         self._behind = 0  # total of the steps back
         self._step: _Step | None = None
         self._leap = (0, 0)  # the latest jump forward: from and to
@@ -97,6 +100,8 @@ class LogClock:
         printed = self.printed(line) if second is None or fraction is None else second + fraction
         if printed is None:
             return None
+        if self._first is None and self._whole_lines:
+            self._first = line
         time = printed + self._behind
         if self._step is not None or time < self._latest - LATE_MS:
             return self._stepped(printed, line)
@@ -145,7 +150,9 @@ class LogClock:
         time = printed + self._behind
         lost = self._latest - time
         before_leap, leapt_to = self._leap
-        if self._latest == leapt_to and before_leap and lost > LATE_MS and time >= before_leap - LATE_MS:
+        repeated = line == self._first
+        after_leap = self._latest == leapt_to and before_leap and time >= before_leap - LATE_MS
+        if after_leap and lost > LATE_MS and not repeated:
             self._latest = max(before_leap, time)  # only the previous line was ahead: its time is garbled
             return time
         if SUMMER_TIME_MS < lost <= HOUR_MS and self._zone is not UTC and not self._fold:
@@ -160,6 +167,8 @@ class LogClock:
             self.steps.append(Step(self._latest, raised_by(lost)))
             self._behind += raised_by(lost)
             time = printed + self._behind
+            if repeated:
+                self._step = None
         self._latest = max(self._latest, time)
         return time
 

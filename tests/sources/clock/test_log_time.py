@@ -76,6 +76,17 @@ def test_a_line_that_was_written_late_does_not_set_the_clock() -> None:
     assert times[:50] + times[51:] == read(moments)
 
 
+def test_the_first_line_again_is_not_late_as_the_file_repeats_itself() -> None:
+    lines = [b"[2026-11-21 04:08:57,643] a", b"[2026-11-21 04:08:57,676] b", b"[2026-11-21 04:09:05,078] c"]
+    clock = LogClock(whole_lines=True)
+    times = [clock.read(line) or 0 for line in [*lines, *lines]]
+    assert [later - earlier for earlier, later in pairwise(times)] == [33, 7402, 1, 33, 7402]
+    assert len(clock.steps) == 1
+    beginnings = LogClock()
+    assert [beginnings.read(line) for line in [*lines, *lines]][3:] == times[:3]
+    assert beginnings.steps == []
+
+
 @pytest.mark.parametrize("ahead", [3, 60, 10_000_000])
 def test_a_line_whose_time_is_garbled_does_not_set_the_clock(ahead: int) -> None:
     moments = [START + timedelta(milliseconds=10 * number) for number in range(100)]
