@@ -164,7 +164,9 @@ def with_sentences(text: str, rule: str, given: Mapping[str, list[Expected]]) ->
         lines.append(line)
         if (m := _VERDICT.match(line)) and m["rule"] == rule:
             key = (m["rule"], m["verdict"], m["label"] or "")
-            one = next(one for one in left if one.key == key)
+            one = next((one for one in left if one.key == key), None)
+            if one is None:
+                raise ValueError(f"{line.strip()}: the rule gives no such verdict, but {[other.key for other in left]}")
             left.remove(one)
             if one.reason and not m["reason"]:
                 lines[-1] += f": {one.reason}"

@@ -231,12 +231,12 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
 
 
 def _follows_a_gap() -> Column:
-    """The row begins a control request, and the one before it on the connection is missing."""
+    """The row begins a control request, and the one before it on the connection is missing; null where it is the first."""
     lower = Window.partitionBy("cluster", "node", "connection").orderBy("correlation_id")
     previous = F.max("correlation_id").over(lower.rangeBetween(Window.unboundedPreceding, -1))
     missing = F.col("connection").isNotNull() & (F.col("correlation_id") > previous + 1)
     begins = F.col("event_type").isin(*REQUESTS) & (F.col("partition_row") == 0)
-    return begins & F.coalesce(missing, F.lit(False))
+    return begins & missing
 
 
 def _apply_ms() -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
+from epochaudit.rules import missing_requests
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
@@ -149,7 +150,7 @@ class StaleLeaderAndIsrAccepted(Rule):
             ),
             unverifiable(
                 (epoch < installed) & col("requests_missing_since_installed"),
-                "a control request in between is missing, perhaps one that deleted the replica (request log)",
+                missing_requests.CONTROL_REQUESTS,
                 expected=depends,
             ),
             violation(epoch < installed),

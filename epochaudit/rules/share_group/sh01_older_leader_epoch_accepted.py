@@ -9,6 +9,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.replay.data_plane.share_states import READ, WRITE
+from epochaudit.rules import missing_requests
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
@@ -94,7 +95,7 @@ class OlderLeaderEpochAccepted(Rule):
             ),
             unverifiable(
                 replaced & col("requests_missing_since_read"),
-                "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)",
+                missing_requests.SHARE_STATE_REQUESTS,
                 expected=_NOT_REPLACED,
                 because=(_ASKED, _NEWER),
             ),

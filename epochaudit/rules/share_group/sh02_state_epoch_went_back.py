@@ -9,6 +9,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.replay.data_plane.share_states import READ
+from epochaudit.rules import missing_requests
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
@@ -91,7 +92,7 @@ class StateEpochWentBack(Rule):
             ),
             unverifiable(
                 newer & col("requests_missing_since_state"),
-                "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)",
+                missing_requests.SHARE_STATE_REQUESTS,
                 expected=_NOT_BELOW,
                 because=(_ASKED, _NEWER),
             ),
