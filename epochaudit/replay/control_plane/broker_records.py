@@ -33,7 +33,7 @@ from epochaudit.replay.state.cluster_history import (
     takes_out_incarnations,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import RECORD, partition_states
 from epochaudit.replay.state.quorum import quorum_restarts
 from epochaudit.spark.memo import checkpointed
@@ -176,8 +176,7 @@ def _granted_shutdowns(events: DataFrame) -> DataFrame:
 
 
 def _is_new_incarnation() -> Column:
-    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
-    return _registers() & ~in_snapshot & (F.col("incarnation_id") != F.col("previous.incarnation_id"))
+    return _registers() & ~in_snapshot() & (F.col("incarnation_id") != F.col("previous.incarnation_id"))
 
 
 def _subject() -> dict[str, Column]:

@@ -13,7 +13,7 @@ from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, STATE, partition_states
 
 ELR_ON: Final = 1  # level of eligible.leader.replicas.version
@@ -120,7 +120,7 @@ def _event_ends(events: DataFrame) -> DataFrame:
     backwards = Window.partitionBy("cluster").orderBy(F.desc("position"), F.desc("metadata_offset"))
     other = F.when(~F.col("event_type").isin(*_WITHIN_EVENTS), F.struct("event_type", "broker_id"))
     ended_by = F.last(other, ignorenulls=True).over(backwards.rowsBetween(Window.unboundedPreceding, -1))
-    log = metadata_log(events).where(~F.coalesce("in_snapshot", F.lit(False)))
+    log = metadata_log(events).where(~in_snapshot())
     rows = log.select("cluster", "position", "metadata_offset", "event_type", "broker_id").withColumn(
         "ended_by", ended_by
     )
@@ -182,13 +182,12 @@ def _columns() -> dict[str, Column]:
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     replicas = F.coalesce(F.col("replicas") != F.col("before.replicas"), F.lit(False))
     moves = F.col("adding_replicas").isNotNull() | F.col("removing_replicas").isNotNull()
-    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
     until_election = F.coalesce("next_election.clock", F.lit(FOREVER))
     return {
         **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
         "previous_ref": F.col("before.state_ref"),
         "node": F.try_element_at(leading, F.lit(1))["leader"],
-        "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot,
+        "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot(),
         "reassigned": replicas | moves,
         "marks": _marks(),
         "log_whole": whole_up_to(F.when(_left_empty(), until_election).otherwise(F.col("clock"))),

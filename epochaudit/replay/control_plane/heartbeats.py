@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.metadata_log import position
+from epochaudit.replay.state.metadata_log import in_snapshot, position
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, then_by_place, with_refs
 from epochaudit.replay.state.quorum import quorum_restarts
 
@@ -44,7 +44,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
     found = rows.groupBy("node", *_INCARNATION, "fenced").agg(*of_first(_LOWEST, lowest, "heartbeat_"))
     found = with_refs(found, events, "heartbeat")
     records = of_types(events, REGISTRATION).where(F.col("broker_epoch").isNotNull())
-    offset = F.when(~F.coalesce("in_snapshot", F.lit(False)), F.col("metadata_offset"))
+    offset = F.when(~in_snapshot(), F.col("metadata_offset"))
     record = F.struct(
         position().alias("position"), offset.alias("offset"), ref().alias("ref"), (~F.col("fenced")).alias("unfenced")
     )

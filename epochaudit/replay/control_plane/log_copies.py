@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 
 def log_copies(events: DataFrame) -> DataFrame:
@@ -21,7 +21,7 @@ def log_copies(events: DataFrame) -> DataFrame:
       record_ref    the record
       other_ref     the first of these copies that differs from the record, else the next copy
     """
-    log = metadata_log(events).where((F.size("copies") > 1) & ~F.coalesce("in_snapshot", F.lit(False)))
+    log = metadata_log(events).where((F.size("copies") > 1) & ~in_snapshot())
     same_epoch = F.filter("copies", lambda c: c["raft_epoch"].eqNullSafe(F.col("raft_epoch")))
     log = log.withColumns({"same_epoch": same_epoch, "record": F.get("copies", F.lit(0))})
     differs = F.filter(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import ref
-from epochaudit.replay.state.metadata_log import SOURCE
+from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 
 _RAW: Final = r"\d{20}\.log$"
 
@@ -26,7 +26,7 @@ def log_order(events: DataFrame) -> DataFrame:
     """
     file = Window.partitionBy("cluster", "file").orderBy("split", "byte_offset", "line_in_split", "partition_row")
     place = ("event_type", "metadata_offset", "raft_epoch", "batch_base_offset", "batch_last_offset")
-    rows = events.where((F.col("source") == SOURCE) & ~F.coalesce("in_snapshot", F.lit(False)))
+    rows = events.where((F.col("source") == SOURCE) & ~in_snapshot())
     rows = rows.select("cluster", "file", *place, "split", "byte_offset", "line_in_split", "partition_row",
                        ref().alias("record_ref"))  # fmt: skip
     before = F.lag(F.struct(*place, "split", "line_in_split", "record_ref")).over(file)

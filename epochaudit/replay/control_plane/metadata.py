@@ -31,7 +31,7 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.isr_before_election import with_isr_before_election
-from epochaudit.replay.state.metadata_log import record_position
+from epochaudit.replay.state.metadata_log import in_snapshot, record_position
 from epochaudit.replay.state.partition_states import (
     CLEARED,
     CONTROLLER,
@@ -129,10 +129,9 @@ def metadata(events: DataFrame) -> DataFrame:
 
 def _created() -> Column:
     """The record creates the partition. A snapshot does not."""
-    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
     return (
         (F.col("event_type") == "PARTITION_RECORD")
-        & ~in_snapshot
+        & ~in_snapshot()
         & (F.col("leader_epoch") == 0)
         & (F.col("partition_epoch") == 0)
     )

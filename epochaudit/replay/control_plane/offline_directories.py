@@ -15,7 +15,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import RECORD, partition_states
 from epochaudit.replay.state.registered_directories import (
     REGISTRATION_CHANGE,
@@ -60,9 +60,7 @@ def offline_directories(events: DataFrame) -> DataFrame:
 
 def _changes(events: DataFrame) -> DataFrame:
     """One row per record. Adds previous_log_dirs, previous_ref, offline_dirs, and known_since: the position of the last snapshot."""
-    records = of_types(metadata_log(events), REGISTRATION_CHANGE).where(
-        (F.size("log_dirs") > 0) & ~F.coalesce("in_snapshot", F.lit(False))
-    )
+    records = of_types(metadata_log(events), REGISTRATION_CHANGE).where((F.size("log_dirs") > 0) & ~in_snapshot())
     rows = records.select(
         "cluster", "broker_id", "log_dirs", "metadata_offset", "raft_epoch", "position", ref().alias("record_ref")
     ).join(F.broadcast(registered_directories(events)), "cluster", "left")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import PLACE, carried_ref, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.metadata_log import SOURCE
+from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
 from epochaudit.replay.state.quorum import (
     FETCH_SNAPSHOT,
@@ -134,7 +134,7 @@ def _of_records(events: DataFrame) -> DataFrame:
 
 def _leader_changes(events: DataFrame) -> DataFrame:
     """LeaderChange records of all copies of the log: one that was overwritten was written by its leader, too."""
-    in_log = (F.col("source") == SOURCE) & ~F.coalesce("in_snapshot", F.lit(False))
+    in_log = (F.col("source") == SOURCE) & ~in_snapshot()
     return of_types(events, LEADER_CHANGE).where(in_log & F.col("raft_epoch").isNotNull())
 
 

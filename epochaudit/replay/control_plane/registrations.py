@@ -19,7 +19,7 @@ from epochaudit.replay.control_plane.broker_requests import REGISTRATION as REQU
 from epochaudit.replay.control_plane.eligible_replicas import ELR_ON, names_eligible
 from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
 
 _NONE: Final = -1  # previousBrokerEpoch after an unclean shutdown, and of request versions below 3
@@ -58,7 +58,7 @@ def _new_incarnations(events: DataFrame) -> DataFrame:
     new = ~F.coalesce(F.col("incarnation_id") == F.col("previous.incarnation_id"), F.lit(False))
     may_be_on = F.coalesce(F.col("elr_level") >= ELR_ON, ~F.col("log_complete"))
     with_eligible = of_types(events, *PARTITION_RECORDS).where(names_eligible()).select("cluster").distinct()
-    rows = records.where(new & may_be_on & ~F.coalesce("in_snapshot", F.lit(False)))
+    rows = records.where(new & may_be_on & ~in_snapshot())
     return rows.join(F.broadcast(with_eligible), "cluster", "left_semi").select(
         "cluster", "node", "broker_id", "broker_epoch", "incarnation_id", "metadata_offset", "position", "record_ref", "previous",
         "standing_before", "elr_level", "log_complete", "log_whole",

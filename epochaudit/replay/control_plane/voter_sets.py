@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 VOTERS: Final = "KRAFT_VOTERS"
 
@@ -25,7 +25,7 @@ def voter_sets(events: DataFrame) -> DataFrame:
       added, removed          how the two differ
       log_whole     no record of the metadata log before this one is missing
     """
-    records = of_types(metadata_log(events), VOTERS).where(~F.coalesce("in_snapshot", F.lit(False)))
+    records = of_types(metadata_log(events), VOTERS).where(~in_snapshot())
     in_order = Window.partitionBy("cluster").orderBy("position")
     state = F.struct("voters", "metadata_offset", ref().alias("ref"))
     rows = records.withColumn("earlier", F.lag(state).over(in_order))

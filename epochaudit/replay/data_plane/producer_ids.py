@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import REF_FIELDS, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_PRODUCER_ID
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
 ALLOCATE_PRODUCER_IDS: Final = "ALLOCATE_PRODUCER_IDS"
@@ -110,7 +110,7 @@ def _of_records(events: DataFrame) -> DataFrame:
 
     Records of a migration from ZooKeeper have no broker epoch and give no block: they state what ZooKeeper had given.
     """
-    rows = of_types(metadata_log(events), PRODUCER_IDS_RECORD).where(~F.coalesce("in_snapshot", F.lit(False)))
+    rows = of_types(metadata_log(events), PRODUCER_IDS_RECORD).where(~in_snapshot())
     rows = rows.select("cluster", "position", "next_producer_id", "broker_id", "broker_epoch", *REF_FIELDS).withColumns(
         {"given_to": _to_broker(), "given_ref": ref()}
     )

@@ -16,7 +16,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import MetadataVersion, release
-from epochaudit.replay.state.metadata_log import SOURCE, metadata_log
+from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS
 from epochaudit.replay.state.releases import STATED, releases, releases_at
 from epochaudit.spark.columns import let
@@ -241,7 +241,7 @@ def of_the_node() -> dict[str, Column]:
 def _facts() -> list[Column]:
     """What a row of the metadata log, or another event, adds to the columns of `cluster_history`; null for nothing."""
     event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
-    of_log = in_log & ~F.coalesce("in_snapshot", F.lit(False))
+    of_log = in_log & ~in_snapshot()
     # a bootstrap snapshot has settings only, and its file is not named after an offset
     is_complete = (F.col("position") > 0) | event_type.isin(*BROKER_RECORDS, *PARTITION_RECORDS)
     since = F.coalesce("position", F.lit(-1).cast("bigint"))

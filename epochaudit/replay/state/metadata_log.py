@@ -47,7 +47,7 @@ def position() -> Column:
     (`<end offset>-<epoch>.checkpoint`). All its records share the position just before the record of that offset.
     """
     snapshot_end = F.coalesce(F.regexp_extract("file", r"(\d{20})-\d{10}", 1).try_cast("bigint"), F.lit(0))
-    return F.when(_in_snapshot(), snapshot_end * 2).otherwise(record_position(F.col("metadata_offset")))
+    return F.when(in_snapshot(), snapshot_end * 2).otherwise(record_position(F.col("metadata_offset")))
 
 
 def record_position(offset: Column) -> Column:
@@ -118,7 +118,7 @@ def _records(events: DataFrame) -> DataFrame:
     rows = _copies(events)
     with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
     of_cut = F.exists("starts", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
-    return with_structure.where(~_in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
+    return with_structure.where(~in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
 
 
 def _log_structure(rows: DataFrame) -> DataFrame:
@@ -127,7 +127,7 @@ def _log_structure(rows: DataFrame) -> DataFrame:
     Columns: starts, the first offset of each Raft epoch, and each file of a snapshot, and whether it is whole; marks, the committed
     records that begin, end or abort metadata transactions, in order.
     """
-    term = F.when(_in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
+    term = F.when(in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
     mark = F.when(
         F.col("event_type").isin(*_MARKS), F.struct("position", "metadata_offset", "raft_epoch", "event_type")
     )
@@ -135,10 +135,10 @@ def _log_structure(rows: DataFrame) -> DataFrame:
     is_ended = ~F.max(is_header) | F.max(F.col("event_type") == SNAPSHOT_FOOTER)  # before 3.0 it has neither
     no_offset_is_missing = F.count(offset) >= F.max(offset) - F.min(offset) + 1
     by_epoch = rows.groupBy(
-        "cluster", _in_snapshot().alias("is_snapshot"), term.alias("term"), _of_snapshot("file").alias("file")
+        "cluster", in_snapshot().alias("is_snapshot"), term.alias("term"), _of_snapshot("file").alias("file")
     ).agg(
         F.min(offset).alias("first_offset"),
-        (~F.max(_in_snapshot()) | (is_ended & F.coalesce(no_offset_is_missing, F.lit(True)))).alias("is_whole"),
+        (~F.max(in_snapshot()) | (is_ended & F.coalesce(no_offset_is_missing, F.lit(True)))).alias("is_whole"),
         F.collect_set(mark).alias("marks"),
     )
     start = F.struct("is_snapshot", "term", "first_offset", "file", "is_whole")
@@ -153,8 +153,8 @@ def _holes(rows: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("cluster").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
     # at position 0 is the first snapshot, or one whose end offset is not known
     snapshot_end = F.nullif((F.col("position") / 2).cast("bigint"), F.lit(0).cast("bigint"))
-    first = F.when(_in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset"))
-    next_offset = F.when(_in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset") + 1)
+    first = F.when(in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset"))
+    next_offset = F.when(in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset") + 1)
     expected = F.max(next_offset).over(in_order)
     since = record_position(expected).alias("since")
     hole = F.struct(since, F.col("position").alias("until"), F.max("time_ms").over(in_order).alias("since_ms"))
@@ -182,7 +182,7 @@ def _is_replaced() -> Column:
     )
     has_end_offset = F.col("position") > 0  # 0: the first snapshot, or a file name without an end offset
     record = F.struct("raft_epoch", "metadata_offset")
-    return F.when(_in_snapshot(), has_end_offset & F.coalesce(from_another_file, F.lit(False))).otherwise(
+    return F.when(in_snapshot(), has_end_offset & F.coalesce(from_another_file, F.lit(False))).otherwise(
         _overwritten(record)
     )
 
@@ -191,14 +191,15 @@ def _is_not_applied() -> Column:
     """The record belongs to a metadata transaction that was aborted or has no end. Needs: marks."""
     before = F.try_element_at(F.filter("marks", lambda mark: mark["position"] < F.col("position")), F.lit(-1))
     after = F.get(F.filter("marks", lambda mark: mark["position"] > F.col("position")), F.lit(0))
-    inside = ~_in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
+    inside = ~in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
     ended = F.coalesce(after["event_type"] == _END, F.lit(False))
     return inside & F.coalesce(before["event_type"] == _BEGIN, F.lit(False)) & ~ended
 
 
-def _in_snapshot() -> Column:
+def in_snapshot() -> Column:
+    """The record stands in a snapshot of the metadata log, not in the log itself."""
     return F.coalesce("in_snapshot", F.lit(False))
 
 
 def _of_snapshot(name: str) -> Column:
-    return F.when(_in_snapshot(), F.col(name))
+    return F.when(in_snapshot(), F.col(name))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import UNASSIGNED_DIRECTORY, UNMIGRATED_DIRECTORY
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 REGISTRATION: Final = "REGISTER_BROKER_RECORD"
 UNREGISTRATION: Final = "UNREGISTER_BROKER_RECORD"
@@ -41,7 +41,7 @@ def registered_directories(events: DataFrame) -> DataFrame:
         ref().alias("ref"),
     )
     listed = records.where(sets).select("cluster", registration.alias("registration"))
-    of_snapshot = F.when(F.coalesce("in_snapshot", F.lit(False)), F.col("position"))
+    of_snapshot = F.when(in_snapshot(), F.col("position"))
     snapshots = metadata_log(events).groupBy("cluster").agg(F.collect_set(of_snapshot).alias("snapshots"))
     by_cluster = listed.groupBy("cluster").agg(F.array_sort(F.collect_list("registration")).alias("registrations"))
     return by_cluster.join(snapshots, "cluster", "left")

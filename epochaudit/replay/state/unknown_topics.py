@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 _APART_MS: Final = 30_000  # between the clocks of two hosts, and for a topic that was just created
 
@@ -39,9 +39,8 @@ def log_times(events: DataFrame) -> DataFrame:
 def _log_topics(events: DataFrame) -> DataFrame:
     """One row per cluster: the topic ids of its metadata log, and the time that it covers, by its controllers' clocks."""
     log = metadata_log(events)
-    in_snapshot = F.coalesce("in_snapshot", F.lit(False))
-    first = F.min(F.when(~in_snapshot, F.col("position")))
-    begins = F.when(first <= 1, F.lit(0)).when(F.max(in_snapshot), F.min(F.when(~in_snapshot, F.col("time_ms"))))
+    first = F.min(F.when(~in_snapshot(), F.col("position")))
+    begins = F.when(first <= 1, F.lit(0)).when(F.max(in_snapshot()), F.min(F.when(~in_snapshot(), F.col("time_ms"))))
     created = F.when(F.col("event_type") == "TOPIC_RECORD", F.col("topic_id"))
     return log.groupBy("cluster").agg(
         F.collect_set(created).alias("log_topic_ids"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.releases import release
 from epochaudit.replay.control_plane.broker_records import REGISTRATION
+from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 FIRST_KEEPING_EPOCH = release("3.9")
@@ -63,7 +63,6 @@ class BrokerEpochFell(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, before = col("broker_epoch"), col("previous.broker_epoch")
-        in_snapshot = F.coalesce("in_snapshot", F.lit(False))
         same = col("incarnation_id") == col("previous.incarnation_id")
         above = "a broker epoch above {previous_broker_epoch}, that of the incarnation before"
         return first_of(
@@ -75,7 +74,7 @@ class BrokerEpochFell(Rule):
                 because=(),
             ),
             violation(
-                ~in_snapshot & (epoch > col("metadata_offset")),
+                ~in_snapshot() & (epoch > col("metadata_offset")),
                 expected="a broker epoch not above offset {metadata_offset}, at which it was given",
                 because=_BECAUSE[1:],
             ),

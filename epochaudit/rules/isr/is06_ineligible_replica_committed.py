@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
+from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.replay.state.partition_states import RECORD
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -71,7 +72,7 @@ class IneligibleReplicaCommitted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0
-        imported = (col("event_type") == "PARTITION_RECORD") & ~F.coalesce("in_snapshot", F.lit(False))
+        imported = (col("event_type") == "PARTITION_RECORD") & ~in_snapshot()
         named = "ISR {isr}, of which not eligible: {ineligible_members}"
         known = (
             "by the metadata log, at offset {metadata_offset} these members were not eligible: {ineligible_members}",
