@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
@@ -42,9 +42,10 @@ IGNORED: Final = "LEADER_AND_ISR_IGNORED"
 CREATED: Final = "PARTITION_CREATED"
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
+STOPS: Final = "PROCESS_SHUTTING_DOWN"
 PROCESS: Final = (
     "PROCESS_STARTING",
-    "PROCESS_SHUTTING_DOWN",
+    STOPS,
     "KAFKA_VERSION",
     "BROKER_REGISTERED",
     "STALE_BROKER_EPOCH",
@@ -88,8 +89,8 @@ def control(events: DataFrame) -> DataFrame:
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
       log_run               ordinal of the run of files, of each log, of which no file is missing
       state_change_recorded the node has a state-change.log in the capture
-      process               ordinal of the broker process, by the start-up lines of server.log; before the first of these by the
-                            broker epochs of the node's control requests, of which each new process has a newer one
+      process               ordinal of the broker process, by the start-up lines of server.log; before the first of these, and after a
+                            shutdown, by the broker epochs of the node's control requests, of which each new process has a newer one
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
       kafka_release         the same as `3.9.1`
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
@@ -276,14 +277,18 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
+            "process_stops": _latest(event_type.isin("PROCESS_STARTING", STOPS), event_type == STOPS, _before(by_node)),
             "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
     )
-    # if the start is not in server.log, or before its beginning, controllers send a newer broker epoch to a new process
-    may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps")
+    # if the start is not in server.log, or before its beginning, controllers send a newer broker epoch to a new process; so they do
+    # after a shutdown, if the line of the next start is missing
+    may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | holds(F.col("process_stops"))
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
     starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
-    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop("epoch_before", "server_log_has_gaps")
+    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop(
+        "epoch_before", "process_stops", "server_log_has_gaps"
+    )
     by_process = Window.partitionBy("cluster", "node", "process", "log_run")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
@@ -312,7 +317,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
             "highest_controller_id": F.col("highest_controller.controller_id"),
             "highest_controller_ref": F.col("highest_controller.own_ref"),
-            "shutting_down": F.max(event_type == "PROCESS_SHUTTING_DOWN").over(_before(in_process)),
+            "shutting_down": F.max(event_type == STOPS).over(_before(in_process)),
             "highest_overlaps": _by_time("highest_controller")
             & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
         }
