@@ -90,7 +90,7 @@ def inventory(
     counts: EventCounts,
     named: Mapping[Process, int | None],
     metadata_holes: Sequence[MetadataHole] = (),
-    skipped: Sequence[RequestGap] = (),
+    gaps: Sequence[RequestGap] = (),
 ) -> Inventory:
     """What was read, from the captures' files, the splits table, the event counts, the nodes that events name (when each was last seen
     to fetch from another, null where it was not), the holes of metadata logs, and the requests that are missing between others.
@@ -112,7 +112,7 @@ def inventory(
     missing_nodes = tuple(sorted(named.keys() - counts.present.keys()))
     light = counts.light_nodes((node.cluster, node.node) for node in nodes)
     answered = {(cluster, node): rows for (cluster, node), rows in counts.rows.items() if node is not None}
-    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms, metadata_holes, skipped)
+    seen = Seen(answered, named, frozenset(light), counts.shutdown_ms, metadata_holes, gaps)
     first_time, last_time = _time_span(read, splits)
     return Inventory(
         clusters=tuple(sorted({capture.cluster for capture in captures})),

@@ -69,7 +69,7 @@ class Missing:
     node: null if only files imply it. what: its name, completing `… is missing`. remedy: what to do. answers: estimated number
     of partitions in the missing responses, from the rest of the log or, with as_others, from the average of other nodes; null
     for other logs than request logs, and without a basis for an estimate. logs: sources of the logs of which lines are missing; empty if
-    the file's is unknown.
+    unknown.
     """
 
     cluster: str

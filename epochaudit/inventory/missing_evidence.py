@@ -3,7 +3,7 @@
 A kind of log that no node has is not missing in this sense: the report states what was judged without it. A node that others
 name, a log that its neighbours have, a rotated file between two others, or a log that ends while its node still runs is: its
 lines could have held findings, so that a result without them is not a clean one. So is a rotated file that was written over, a part
-of the metadata log between its records, and a request between others of its sender.
+of the metadata log between its records, and a request that the numbers of its sender's other requests imply.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def missing_evidence(
         *_written_over(files, spans),
         *_silences([file for file in files if (file.cluster, file.node) not in seen.light], spans),
         *_tails(nodes, files, spans, seen),
-        *_skipped(seen),
+        *_request_gaps(seen),
     )
 
 
@@ -170,7 +170,8 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
             numbers[file.cluster, file.node, base].add(number)
         else:
             continue
-        sources[file.cluster, file.node, base].update(() if file.source is None else (file.source,))
+        if file.source is not None:
+            sources[file.cluster, file.node, base].add(file.source)
     for (cluster, node, base), found in sorted(numbers.items(), key=str):
         logs = tuple(sorted(sources[cluster, node, base]))
         for absent in sorted(set(range(1, max(found))) - found):
@@ -204,17 +205,18 @@ def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missin
     log4j 2 rotates once more if a process starts again soon after the turn of an hour, and then writes over the file of that hour. The
     host's time zone is known from another file of the node whose lines begin in the hour of its name.
     """
-    dated: dict[Process, list[tuple[str, datetime, timedelta, datetime, str]]] = defaultdict(list)
+    dated: dict[Process, list[tuple[str, datetime, timedelta, datetime, tuple[str, ...]]]] = defaultdict(list)
     for file in files:
         period, span = _period(file), spans.get((file.cluster, file.path))
         if period is not None and span is not None and file.node is not None:
             _, begin, step = period
             first = datetime.fromtimestamp(span[0] / 1000, UTC).replace(tzinfo=None)
-            dated[file.cluster, file.node].append((file.path, begin, step, first, file.source or ""))
+            logs: tuple[str, ...] = () if file.source is None else (file.source,)
+            dated[file.cluster, file.node].append((file.path, begin, step, first, logs))
     for (cluster, node), of_node in sorted(dated.items()):
         if not any(begin <= first < begin + step for _, begin, step, first, _ in of_node):
             continue
-        for path, begin, step, first, source in sorted(of_node):
+        for path, begin, step, first, logs in sorted(of_node):
             if begin + step <= first < begin + 2 * step:
                 missed = begin.strftime("day %Y-%m-%d" if step == DAY else "hour %Y-%m-%d-%H")
                 what = f"the {missed} in {path}, which begins at {iso_time(spans[cluster, path][0], zoned=False)}"
@@ -223,7 +225,7 @@ def _written_over(files: Iterable[CaptureFile], spans: Spans) -> Iterator[Missin
                     node,
                     what,
                     "a restart rotated the log again, over this file: nothing has these lines any more",
-                    logs=(source,) if source else (),
+                    logs=logs,
                 )
 
 
@@ -294,7 +296,7 @@ def _holes(seen: Seen) -> Iterator[Missing]:
         yield Missing(hole.cluster, None, what, remedy, logs=(METADATA_LOG,))
 
 
-def _skipped(seen: Seen) -> Iterator[Missing]:
+def _request_gaps(seen: Seen) -> Iterator[Missing]:
     """Requests between others, except of nodes whose request log leaves some out on purpose."""
     for gap in sorted(seen.request_gaps):
         process = gap.cluster, gap.node

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import run_rows
 from epochaudit.inventory.inventory import REQUEST_LOG
-from epochaudit.kafka.errors import Errors
+from epochaudit.replay.control_plane.control import REQUESTS
+from epochaudit.replay.state.broken_sessions import is_numbered_in_session
 
-CONTROL_REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 HEARTBEATS: Final = ("BROKER_REGISTRATION", "BROKER_HEARTBEAT")
 REPLICA_FETCHER: Final = r"^broker-\d+-fetcher-\d+$"
 NEGOTIATION: Final = 2
@@ -31,12 +31,12 @@ def request_gaps(events: DataFrame) -> DataFrame:
 
     Needs: the events table. missing: requests that are known to be missing. recorded: those with a number. from_ms, until_ms: recorded
     requests before the first and after the last gap, at most a minute away, by the node's clock. Runs of like rows do not cross a
-    minute, so that the sum of each minute's rows is right. Requests with a top-level error have no number of their session.
+    minute, so that the sum of each minute's rows is right.
     """
-    event_type, no_error = F.col("event_type"), F.coalesce("request_error_code", F.lit(0)) == Errors.NONE
+    event_type = F.col("event_type")
     heartbeat = event_type.isin(*HEARTBEATS)
-    of_channel = event_type.isin(*CONTROL_REQUESTS) | heartbeat | F.col("client_id").rlike(REPLICA_FETCHER)
-    of_session = (event_type == "FETCH") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0) & no_error
+    of_channel = event_type.isin(*REQUESTS) | heartbeat | F.col("client_id").rlike(REPLICA_FETCHER)
+    of_session = (event_type == "FETCH") & is_numbered_in_session()
     requests = events.where(
         (F.col("source") == REQUEST_LOG) & (F.col("partition_row") == 0) & F.col("node").isNotNull()
     ).select(

@@ -1,4 +1,4 @@
-"""Reasons of verdicts that missing requests of a request log make impossible; several rules give each of them."""
+"""Reasons of `unverifiable` where requests are missing from a request log. Several rules give each of them."""
 
 from __future__ import annotations
 

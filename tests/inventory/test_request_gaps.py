@@ -17,7 +17,7 @@ CONSUMER = {"event_type": "FETCH", "client_id": "app", "connection": "a:1-e:5-0"
 
 
 def gaps(spark: SparkSession, *requests: dict[str, Any]) -> list[tuple[object, ...]]:
-    """(node, missing, recorded, from, until) of rows that differ from the first request of node 1 in these columns."""
+    """The rows (node, missing, recorded, from_ms, until_ms) of requests with these columns, at node 1 unless they name another."""
     fields = spark_schema("events").names
     common = {"event_id": 1, "cluster": "c", "file": "f", "file_order": 0, "byte_offset": 0, "split": 0, "line_in_split": 1,
               "partition_row": 0, "source": "request_log", "node": 1, "time_ms": 0}  # fmt: skip

@@ -9,6 +9,8 @@ import pytest
 
 CLUSTER = "payments"
 SELECT = ("EP-04",)
+OF_FETCHES = ("AW", "CO", "FF", "HW", "LS", "TI", "TR")
+"""Families of rules about Fetch and Produce requests. tests/test_folded_runs.py compares all rules."""
 
 Put = Callable[[str, str], Path]
 

@@ -18,14 +18,13 @@ from epochaudit.report.json_report import render
 from epochaudit.sources.discovery.discovery import discover, inspected
 from epochaudit.sources.scan import datasource, ranges
 from epochaudit.timeline.merge import EventLog, recorded_in, timeline
+from tests.warehouse.conftest import OF_FETCHES
 
 pytestmark = pytest.mark.minutes
 
 CAPTURE = "kraft-unclean-truncation-4.1"
 ALWAYS_COMPILED = 1e12  # bytes
 SMALL_RANGE = 1 << 19
-OF_FETCHES = ("AW", "CO", "FF", "HW", "LS", "TI", "TR")
-"""Families of rules about what is folded; all rules are compared in tests/test_folded_runs.py."""
 LATE = ("state-change.log", "server.log", "controller.log")  # the logs that state leader epochs and restarts
 
 

@@ -23,13 +23,12 @@ from epochaudit.rules.rule import VERDICTS
 from epochaudit.sources.discovery.discovery import inspected
 from epochaudit.warehouse import nightly, settling
 from epochaudit.warehouse.settling import added, as_listed, stored
-from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended
+from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended
 
 pytestmark = pytest.mark.minutes
 
 DAY_MS = 86_400_000
 CAPTURE = "kraft-unclean-truncation-4.1"
-OF_REQUESTS = ("AW", "CO", "FF", "HW", "LS", "TI", "TR")
 
 
 def on_day(day: int, lines: str) -> str:
@@ -110,7 +109,7 @@ def test_a_night_reads_no_requests_of_settled_days(
     source, folder, location = capture(CAPTURE), tmp_path / CAPTURE, str(tmp_path / "warehouse")
     monkeypatch.setattr(settling, "GRAIN_MS", 10_000)
     monkeypatch.setattr(settling, "LOOK_BACK_MS", 45_000)  # less than the capture has before what is settled
-    whole = report_of(audit(spark, str(source), select=OF_REQUESTS))
+    whole = report_of(audit(spark, str(source), select=OF_FETCHES))
     earliest: list[int] = []  # of the request lines that each night judged
 
     def judging(read: Reading, *options: Any) -> Audit:
@@ -127,7 +126,7 @@ def test_a_night_reads_no_requests_of_settled_days(
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 end = round(len(content) * share) if path.name == "kafka-request.log" else len(content)
                 copy.write_bytes(content[:end])
-        return warehouse.audited(spark, location, [inspected(str(folder))], select=OF_REQUESTS, settle_after_ms=10_000)
+        return warehouse.audited(spark, location, [inspected(str(folder))], select=OF_FETCHES, settle_after_ms=10_000)
 
     first = delivered(0.7)
     second = delivered(1)

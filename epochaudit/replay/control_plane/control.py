@@ -42,10 +42,10 @@ IGNORED: Final = "LEADER_AND_ISR_IGNORED"
 CREATED: Final = "PARTITION_CREATED"
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
-STOPS: Final = "PROCESS_SHUTTING_DOWN"
+SHUTTING_DOWN: Final = "PROCESS_SHUTTING_DOWN"
 PROCESS: Final = (
     "PROCESS_STARTING",
-    STOPS,
+    SHUTTING_DOWN,
     "KAFKA_VERSION",
     "BROKER_REGISTERED",
     "STALE_BROKER_EPOCH",
@@ -277,7 +277,9 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
-            "process_stops": _latest(event_type.isin("PROCESS_STARTING", STOPS), event_type == STOPS, _before(by_node)),
+            "process_stops": _latest(
+                event_type.isin("PROCESS_STARTING", SHUTTING_DOWN), event_type == SHUTTING_DOWN, _before(by_node)
+            ),
             "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
     )
@@ -317,7 +319,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
             "highest_controller_id": F.col("highest_controller.controller_id"),
             "highest_controller_ref": F.col("highest_controller.own_ref"),
-            "shutting_down": F.max(event_type == STOPS).over(_before(in_process)),
+            "shutting_down": F.max(event_type == SHUTTING_DOWN).over(_before(in_process)),
             "highest_overlaps": _by_time("highest_controller")
             & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
         }

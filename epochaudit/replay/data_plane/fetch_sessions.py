@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, run_rows
-from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.broken_sessions import is_numbered_in_session
 from epochaudit.replay.state.incarnations import is_user_topic
 from epochaudit.replay.state.places import of_last, then_by_place
 
@@ -28,12 +28,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
       began                            the request that created the session is recorded
       complete                         no request of the session is missing
     """
-    rows = of_types(events, "FETCH").where(
-        (F.col("session_id") > 0)
-        & (F.col("session_epoch") >= 0)
-        & (F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE)
-        & is_user_topic()
-    )
+    rows = of_types(events, "FETCH").where(is_numbered_in_session() & is_user_topic())
     epoch = F.col("session_epoch")
     unlisted = F.when(F.col("in_response") & ~F.col("in_request"), epoch)
     per_file = rows.groupBy("cluster", "node", "file", "session_id", "topic", "topic_id", "partition").agg(
