@@ -84,6 +84,8 @@ class DivergenceMisplaced(Rule):
         # LeaderEpochFileCache.endOffsetFor: below its first entry, any epoch ends where that entry starts, which is the log's start
         begins = (end <= col("log_start_offset")) | col("log_start_reached")
         without = (answered == asked) & begins
+        beyond = (answered < own) & (end > F.greatest("judged_start", "log_start_offset"))
+        another_stated = col("current_leader_epoch") != own  # or none: else the leader compared the two, and held its own
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
@@ -99,12 +101,14 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                (col("held_just_before") < col("held_min")) & (col("current_leader_epoch") < 0),
+                (col("held_just_before") < col("held_min")) & another_stated,
                 "the broker's epoch changed just before, and request lines may be written late",
                 expected=if_led,
                 because=(ASKED,),
             ),
-            unverifiable(col("epoch_line_missing") & (asked > own), EPOCH_LINE_MISSING, expected=if_led),
+            unverifiable(
+                col("epoch_line_missing") & another_stated & ((asked > own) | beyond), EPOCH_LINE_MISSING, expected=if_led
+            ),
             violation(
                 asked > own,
                 expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
@@ -115,7 +119,7 @@ class DivergenceMisplaced(Rule):
                 expected=if_led,
                 because=(ASKED,),
             ),
-            violation((answered < own) & (end > F.greatest("judged_start", "log_start_offset"))),
+            violation(beyond),
             violation(
                 (end < col("answered_start")) & ~without,
                 expected="an end at offset {answered_start} or above, where epoch {response_leader_epoch} starts",
