@@ -68,7 +68,9 @@ class FetchedBeforeCommittedEpoch(Rule):
     )
 
     def applies(self) -> Column:
-        return col("crossed_topic_recreation").isNull() & col("resumed") & col("position_epoch_stated")
+        return col(
+            "position_epoch_stated"
+        )  # by the commit that the position was resumed from; null after a re-creation of the topic
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("lowest_offset_fetch_epoch")

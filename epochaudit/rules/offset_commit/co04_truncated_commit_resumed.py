@@ -77,7 +77,7 @@ class TruncatedCommitResumed(Rule):
 
     def applies(self) -> Column:
         judged_as_read = ~col("position_epoch_stated") & col("crossed")  # TR-01's, by what had been read
-        return col("crossed_topic_recreation").isNull() & col("resumed") & ~judged_as_read
+        return col("resumed") & ~judged_as_read  # null where the topic was created again: TI-08 and TI-09
 
     def verdict(self) -> tuple[Branch, ...]:
         committed, truncated, election = self.because[:3]

@@ -85,7 +85,9 @@ class DivergenceMisplaced(Rule):
         begins = (end <= col("log_start_offset")) | col("log_start_reached")
         without = (answered == asked) & begins
         beyond = (answered < own) & (end > F.greatest("judged_start", "log_start_offset"))
-        another_stated = col("current_leader_epoch") != own  # or none: else the leader compared the two, and held its own
+        another_stated = (
+            col("current_leader_epoch") != own
+        )  # or none: else the leader compared the two, and held its own
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
@@ -107,7 +109,9 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                col("epoch_line_missing") & another_stated & ((asked > own) | beyond), EPOCH_LINE_MISSING, expected=if_led
+                col("epoch_line_missing") & another_stated & ((asked > own) | beyond),
+                EPOCH_LINE_MISSING,
+                expected=if_led,
             ),
             violation(
                 asked > own,
