@@ -68,9 +68,8 @@ class FetchedBeforeCommittedEpoch(Rule):
     )
 
     def applies(self) -> Column:
-        return col(
-            "position_epoch_stated"
-        )  # by the commit that the position was resumed from; null after a re-creation of the topic
+        # by the commit that the position was resumed from; null where the topic was created again
+        return col("position_epoch_stated")
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("lowest_offset_fetch_epoch")

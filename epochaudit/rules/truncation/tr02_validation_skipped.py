@@ -62,9 +62,8 @@ class ValidationSkipped(Rule):
     )
 
     def applies(self) -> Column:
-        newer = col("leader_epoch") > col(
-            "position_epoch"
-        )  # null where the topic was created again: TI-08 and TI-09 judge those
+        # null where the topic was created again: TI-08 and TI-09 judge those
+        newer = col("leader_epoch") > col("position_epoch")
         return newer & can_validate()
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -83,9 +83,8 @@ class DivergenceUndetected(Rule):
         bound = F.greatest("judged_start", "log_start_offset")  # below the log start the epoch cache is cut off
         beyond = (epoch < own) & (col("fetch_offset") > bound)
         refused = col("error_code") != Errors.NONE
-        another_stated = (
-            col("current_leader_epoch") != own
-        )  # or none: else the leader compared the two, and held its own
+        # another leader epoch than that of the broker, or none; a leader refuses those that differ from its own
+        another_stated = col("current_leader_epoch") != own
         if_parted = "a divergence and no records, if the leader's log has no record of epoch {asked_epoch} before {fetch_offset}"
         divergence = "answered that epoch {response_leader_epoch} ends at offset {offset}"
         return first_of(

@@ -85,9 +85,8 @@ class DivergenceMisplaced(Rule):
         begins = (end <= col("log_start_offset")) | col("log_start_reached")
         without = (answered == asked) & begins
         beyond = (answered < own) & (end > F.greatest("judged_start", "log_start_offset"))
-        another_stated = (
-            col("current_leader_epoch") != own
-        )  # or none: else the leader compared the two, and held its own
+        # another leader epoch than that of the broker, or none; a leader refuses those that differ from its own
+        another_stated = col("current_leader_epoch") != own
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
