@@ -301,3 +301,11 @@ def asks_latest() -> Column:
 def at_a_leader() -> Column:
     """The broker answered as leader, or may have: it led in the newest epoch it held, or in all of them, or none is known."""
     return F.col("held_start").isNotNull() | F.coalesce("held_leader", F.lit(True))
+
+
+def states_another_epoch() -> Column:
+    """The Fetch states another leader epoch than judged_epoch, or none (-1).
+
+    A leader refuses a Fetch whose epoch differs from its own (KIP-320), so that an answered one proves the epoch that it states.
+    """
+    return F.col("current_leader_epoch") != F.col("judged_epoch")

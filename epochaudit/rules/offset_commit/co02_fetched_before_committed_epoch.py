@@ -68,7 +68,7 @@ class FetchedBeforeCommittedEpoch(Rule):
     )
 
     def applies(self) -> Column:
-        # by the commit that the position was resumed from; null where the topic was created again
+        # False without a commit to resume from. Null where the topic was created again: no subject, TI-08 and TI-09 judge those.
         return col("position_epoch_stated")
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -77,7 +77,8 @@ class TruncatedCommitResumed(Rule):
 
     def applies(self) -> Column:
         judged_as_read = ~col("position_epoch_stated") & col("crossed")  # TR-01's, by what had been read
-        return col("resumed") & ~judged_as_read  # null where the topic was created again: TI-08 and TI-09
+        # Null where the topic was created again: no subject, TI-08 and TI-09 judge those.
+        return col("resumed") & ~judged_as_read
 
     def verdict(self) -> tuple[Branch, ...]:
         committed, truncated, election = self.because[:3]

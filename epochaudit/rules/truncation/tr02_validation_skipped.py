@@ -62,7 +62,7 @@ class ValidationSkipped(Rule):
     )
 
     def applies(self) -> Column:
-        # null where the topic was created again: TI-08 and TI-09 judge those
+        # Null where the topic was created again: no subject, TI-08 and TI-09 judge those.
         newer = col("leader_epoch") > col("position_epoch")
         return newer & can_validate()
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader
+from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -83,8 +83,6 @@ class DivergenceUndetected(Rule):
         bound = F.greatest("judged_start", "log_start_offset")  # below the log start the epoch cache is cut off
         beyond = (epoch < own) & (col("fetch_offset") > bound)
         refused = col("error_code") != Errors.NONE
-        # another leader epoch than that of the broker, or none; a leader refuses those that differ from its own
-        another_stated = col("current_leader_epoch") != own
         if_parted = "a divergence and no records, if the leader's log has no record of epoch {asked_epoch} before {fetch_offset}"
         divergence = "answered that epoch {response_leader_epoch} ends at offset {offset}"
         return first_of(
@@ -129,13 +127,13 @@ class DivergenceUndetected(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                (col("held_just_before") < col("held_min")) & another_stated,
+                (col("held_just_before") < col("held_min")) & states_another_epoch(),
                 "the broker's epoch changed just before, and request lines may be written late",
                 expected=if_parted,
                 because=(ASKED,),
             ),
             unverifiable(
-                col("epoch_line_missing") & another_stated & ((epoch > own) | beyond),
+                col("epoch_line_missing") & states_another_epoch() & ((epoch > own) | beyond),
                 EPOCH_LINE_MISSING,
                 expected=if_parted,
                 because=(LED, ASKED),

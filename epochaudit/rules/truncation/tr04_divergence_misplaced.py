@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader
+from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -85,8 +85,6 @@ class DivergenceMisplaced(Rule):
         begins = (end <= col("log_start_offset")) | col("log_start_reached")
         without = (answered == asked) & begins
         beyond = (answered < own) & (end > F.greatest("judged_start", "log_start_offset"))
-        # another leader epoch than that of the broker, or none; a leader refuses those that differ from its own
-        another_stated = col("current_leader_epoch") != own
         if_led = "an end that fits the leader's lineage"
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
@@ -102,13 +100,13 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             unverifiable(
-                (col("held_just_before") < col("held_min")) & another_stated,
+                (col("held_just_before") < col("held_min")) & states_another_epoch(),
                 "the broker's epoch changed just before, and request lines may be written late",
                 expected=if_led,
                 because=(ASKED,),
             ),
             unverifiable(
-                col("epoch_line_missing") & another_stated & ((asked > own) | beyond),
+                col("epoch_line_missing") & states_another_epoch() & ((asked > own) | beyond),
                 EPOCH_LINE_MISSING,
                 expected=if_led,
             ),
