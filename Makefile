@@ -1,5 +1,6 @@
 # setup: the environment in .venv      demo: audits a recorded capture
-# quick: what needs no Spark, in half a minute      test: everything that must hold
+# quick: what needs no Spark, in half a minute      test: all parts, rules and recorded captures
+# test-all: also what starts clusters, plants defects, or compares audits, in half an hour
 # lint: style, types, architecture      wheel: the package      docs: the documentation site
 # lab: checks reports of real Kafka clusters, in minutes      lab-full: on all releases, in hours
 # prove: compares verdicts with an oracle's on random histories, HISTORIES of them, in hours
@@ -13,7 +14,7 @@ DEMO := build/demo
 HISTORIES ?= 50000
 SEED ?= 1
 
-.PHONY: setup demo quick test lint format docs wheel lab lab-full prove mutants clean
+.PHONY: setup demo quick test test-all lint format docs wheel lab lab-full prove mutants clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -44,6 +45,9 @@ quick: setup
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not slow'
 
 test: setup lint
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not thorough'
+
+test-all: setup lint
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup

@@ -29,14 +29,14 @@ METADATA_DUMP = "metadata/cluster-metadata.dump.txt"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need Spark: `make quick` runs the others. Put the files that take minutes first.
+    """Mark the tests that need Spark: `make quick` runs the others. Put the tests that take minutes first.
 
     Two processes share the files: a long one at the end would leave one of them idle.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("cluster"):
             item.add_marker("spark")
-    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("thorough", "minutes"))))
 
 
 def capture_names() -> list[str]:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.rules.rule import VERDICTS
 from tests.clocks import set_clock
 from tests.side_by_side import named, reports_side_by_side
+
+pytestmark = pytest.mark.thorough
 
 NAME = "zk-stale-control-fenced-3.9"
 MIDDLE = datetime(2026, 11, 21, 4, 18, 10)

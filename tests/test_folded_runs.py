@@ -20,6 +20,8 @@ from epochaudit.sources.scan import datasource, ranges
 from epochaudit.sources.scan.datasource import Scan
 from epochaudit.sources.sink import Edges
 
+pytestmark = pytest.mark.thorough
+
 ALWAYS_COMPILED = 1e12  # bytes
 SMALL_RANGE = 1 << 19
 BROKEN = ("kraft-unclean-truncation-4.1", "kraft-acknowledged-writes-lost-4.1")

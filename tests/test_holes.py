@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.pipeline import audit
 from prove.holes import found_in, histories, with_holes, without_lines, without_pieces
 from tests.side_by_side import named
+
+pytestmark = pytest.mark.thorough
 
 JUDGED_BY_STATE = (
     "FF-01",

@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from prove.histories import history_of
 from prove.holes import HARMS, LONGER, with_holes
 from prove.rendering.files import write
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from epochaudit.report.contents import Report
     from epochaudit.sources.files.capture import Capture
+
+pytestmark = pytest.mark.thorough
 
 SEEDS = (90003, 90030, 90049)
 """Simulated clusters of ZooKeeper and KRaft, of brokers and of producers."""

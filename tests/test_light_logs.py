@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit.cli import app
@@ -18,6 +19,8 @@ from epochaudit.cli.exit_codes import FINDINGS
 from epochaudit.rules.catalogue import catalogue
 from tests.expected import finding_differences
 from tests.light_settings import LOG4J, LOG4J2, LOG4J_TEXT, light_copy
+
+pytestmark = pytest.mark.thorough
 
 RECORDED_WITH = {
     "zk-unclean-truncation-3.9": LOG4J,

@@ -16,6 +16,8 @@ from epochaudit.rules.rule import EXPOSED, VIOLATION
 from epochaudit.sources.files.capture import Capture
 from tests.side_by_side import named, reports_side_by_side
 
+pytestmark = pytest.mark.thorough
+
 LOGS = {"request log": "request-log-json", "state-change.log": "state-change-log", "server.log": "server-log"}
 CHECKPOINTS = ("partition-metadata", "leader-epoch-checkpoint", "offset-checkpoint")
 

@@ -14,8 +14,6 @@ from tests.mutations.editing import Copy
 from tests.mutations.page import PAGE, page, without_mutation
 from tests.mutations.planting import Mutation, mutations
 
-pytestmark = pytest.mark.minutes
-
 MUTATIONS = mutations()
 CAPTURES = sorted({mutation.capture for mutation in MUTATIONS})
 
@@ -35,6 +33,7 @@ def planted(
     return {outcome.mutation.name: outcome for outcome in found}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.rule}-{mutation.name}")
 def test_the_planted_defect_is_found_and_nothing_else(mutation: Mutation, planted: dict[str, Outcome]) -> None:
     outcome = planted[mutation.name]
@@ -43,6 +42,7 @@ def test_the_planted_defect_is_found_and_nothing_else(mutation: Mutation, plante
     assert not outcome.missing, "declared, but not found"
 
 
+@pytest.mark.thorough
 def test_the_page_is_what_the_run_gives(planted: dict[str, Outcome]) -> None:
     assert PAGE.read_text("utf-8") == page([planted[mutation.name] for mutation in MUTATIONS]), (
         "run `python -m tests.mutations`"

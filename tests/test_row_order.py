@@ -22,6 +22,7 @@ CAPTURE = "kraft-unclean-truncation-4.1"
 SEED = 1
 
 
+@pytest.mark.thorough
 def test_rows_in_any_order_give_the_same_report(
     spark: SparkSession, capture: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

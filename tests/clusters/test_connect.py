@@ -15,7 +15,7 @@ from tests.clusters.conftest import SELECT, Packages, properties
 from tests.clusters.packed import ROOT
 from tests.clusters.standalone import daemon
 
-pytestmark = [pytest.mark.cluster, pytest.mark.minutes]
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 
 CLIENT: Final = Path(sys.prefix) / "connect"  # what a client of Connect needs beside the declared dependencies
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"

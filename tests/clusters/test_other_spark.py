@@ -14,7 +14,7 @@ from tests.other_spark import report
 
 OTHER = "4.0.2"  # of the oldest line, whose API lacks most
 
-pytestmark = [pytest.mark.cluster, pytest.mark.minutes]
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

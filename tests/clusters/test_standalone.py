@@ -17,7 +17,7 @@ from tests.clusters.conftest import SELECT, Packages, Submit, properties
 from tests.clusters.packed import ROOT
 from tests.clusters.standalone import SPARK_HOME, Daemon, Standalone, awaited
 
-pytestmark = [pytest.mark.cluster, pytest.mark.minutes]
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.clusters.packed import ROOT
 from tests.clusters.standalone import SPARK_HOME
 from tests.clusters.yarn import Yarn, yarn
 
-pytestmark = [pytest.mark.cluster, pytest.mark.minutes]
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 
 OF_YARN = {
     "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",  # the node has Spark's jars: it is this machine

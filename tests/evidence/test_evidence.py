@@ -22,6 +22,7 @@ def cells(text: str) -> dict[tuple[str, str], str]:
     return {(row[0], name): cell for row in rows for name, cell in zip(header[1:], row[1:], strict=True)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["zk-unclean-truncation-2.0", "kraft-ineligible-isr-4.1"])
 def test_the_page_states_what_default_logs_give(name: str, spark: SparkSession, capture: Callable[[str], Path]) -> None:
     variants = ("all", "default logs")

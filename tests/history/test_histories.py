@@ -10,11 +10,10 @@ from tests.history.page import PAGE, page
 from tests.rules.case_files import Case
 from tests.rules.judging import BREACHES, CASES, HISTORIES, Verdicts, keys, missing_reasons
 
-pytestmark = pytest.mark.minutes
-
 HISTORY_CASES = [case for history in HISTORIES for case in history.cases]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", HISTORY_CASES, ids=lambda case: case.cluster)
 def test_history(case: Case, verdicts: Verdicts) -> None:
     listed = {e.rule for e in case.expected}

@@ -19,7 +19,7 @@ NOTEBOOK = ROOT / "notebooks" / "investigate.ipynb"
 CAPTURE = "zk-unclean-truncation-3.9"
 PATIENCE = 900  # seconds that a cell may take on a machine that is busy with other things
 
-pytestmark = [pytest.mark.slow, pytest.mark.minutes]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from epochaudit.sources.scan import datasource, ranges
 from epochaudit.timeline.merge import EventLog, recorded_in, timeline
 from tests.warehouse.conftest import OF_FETCHES
 
-pytestmark = pytest.mark.minutes
+pytestmark = pytest.mark.thorough
 
 CAPTURE = "kraft-unclean-truncation-4.1"
 ALWAYS_COMPILED = 1e12  # bytes

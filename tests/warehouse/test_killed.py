@@ -15,7 +15,7 @@ from epochaudit.report.contents import Report
 from epochaudit.sources.discovery.discovery import inspected
 from tests.warehouse.conftest import SELECT, Put, appended
 
-pytestmark = [pytest.mark.spark, pytest.mark.minutes]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 ROOT = Path(__file__).parents[2]
 

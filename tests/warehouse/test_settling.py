@@ -25,7 +25,7 @@ from epochaudit.warehouse import nightly, settling
 from epochaudit.warehouse.settling import added, as_listed, stored
 from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended
 
-pytestmark = pytest.mark.minutes
+pytestmark = pytest.mark.thorough
 
 DAY_MS = 86_400_000
 CAPTURE = "kraft-unclean-truncation-4.1"
