@@ -12,7 +12,7 @@ from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.losses.truncations import removals_of, segments_wanted
 from epochaudit.rules.judge import Tally
 from epochaudit.rules.rule import EXPOSED, PASS
-from tests.replay.histories import history
+from tests.replay.histories import histories, history
 
 # Broker 1 leads in epochs 0 and 1, broker 2 in epoch 2 without the records from 10 on. Consumer a, of group g, reads them all,
 # b one of them, e up to 25 in a session that goes on; c reads the new history at the same offsets. Partition 1: no client
@@ -63,9 +63,14 @@ def events(spark: SparkSession) -> DataFrame:
 
 
 def _removals(events: DataFrame, found: list[dict[str, Any]], **counts: int) -> dict[int, Removal]:
-    tallies = (Tally("TR-07", counts, {}),)
-    audit = SimpleNamespace(events=events, tallies=tallies)
-    return {one.partition: one for one in removals_of(cast("Any", audit), found)}
+    return {partition: one for (_, partition), one in _removals_by_cluster(events, found, **counts).items()}
+
+
+def _removals_by_cluster(
+    events: DataFrame, found: list[dict[str, Any]], **counts: int
+) -> dict[tuple[str, int], Removal]:
+    audit = SimpleNamespace(events=events, tallies=(Tally("TR-07", counts, {}),))
+    return {(one.cluster, one.partition): one for one in removals_of(cast("Any", audit), found)}
 
 
 def test_removals_have_their_epochs_replicas_and_readers(events: DataFrame) -> None:
@@ -107,26 +112,34 @@ RUNS = """
 """
 
 
-@pytest.mark.parametrize(
-    ("changed", "counted"),
-    [
-        ((), 18),
-        ((("| 10 | 29 | 18 |", "| 10 | 28 | 18 |"),), None),  # the last is missing
-        ((("| 10 | 29 | 18 |", "| 10 | 34 | 18 |"),), None),  # a batch reaches beyond
-        ((("| 10 | 29 | 18 |", "| 10 | 29 | |"),), None),  # headers without a count
-        ((("| 18 | REWRITTEN |", "| 18 | compacted |"),), None),
-        ((("| 0 | 1 | 10 |", "| 0 | 2 | 10 |"),), None),  # of the new history
-    ],
-)
-def test_the_headers_of_a_copy_count_what_was_removed(
-    spark: SparkSession, events: DataFrame, changed: tuple[tuple[str, str], ...], counted: int | None
-) -> None:
-    table = RUNS
-    for before, after in changed:
+COUNTED = {
+    "as written": ((), 18),
+    "the last is missing": ((("| 10 | 29 | 18 |", "| 10 | 28 | 18 |"),), None),
+    "a batch reaches beyond": ((("| 10 | 29 | 18 |", "| 10 | 34 | 18 |"),), None),
+    "headers without a count": ((("| 10 | 29 | 18 |", "| 10 | 29 | |"),), None),
+    "compacted": ((("| 18 | REWRITTEN |", "| 18 | compacted |"),), None),
+    "of the new history": ((("| 0 | 1 | 10 |", "| 0 | 2 | 10 |"),), None),
+}
+
+
+@pytest.fixture(scope="module")
+def with_headers(spark: SparkSession) -> dict[tuple[str, int], Removal]:
+    """The removals of each of COUNTED."""
+    tables = {name: changed(RUNS, *changes).replace("REWRITTEN", "") for name, (changes, _) in COUNTED.items()}
+    events = histories(spark, dict.fromkeys(COUNTED, EVENTS)).unionByName(histories(spark, tables))
+    return _removals_by_cluster(events, [{**FOUND, "cluster": f"case {name}"} for name in COUNTED])
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_headers_of_a_copy_count_what_was_removed(name: str, with_headers: dict[tuple[str, int], Removal]) -> None:
+    assert with_headers[f"case {name}", 0].counted == COUNTED[name][1]
+
+
+def changed(table: str, *changes: tuple[str, str]) -> str:
+    for before, after in changes:
         assert before in table
         table = table.replace(before, after)
-    with_runs = events.unionByName(history(spark, table.replace("REWRITTEN", "")))
-    assert _removals(with_runs, [FOUND])[0].counted == counted
+    return table
 
 
 # Broker 1 leads in epoch 5 from 379, nobody in 6, broker 3 in 7 with a record of epoch 4 at 379. No client fetched in epoch 5.
@@ -149,24 +162,30 @@ OWN_HIGH_WATERMARK = """
 """  # noqa: E501
 
 
-@pytest.mark.parametrize(
-    ("changed", "committed"),
-    [
-        (("| 442 | 379 |", "| 442 | 379 |"), False),
-        (("| 442 | 379 |", "| 442 | 380 |"), None),
-        (("| 442 | 379 |", "| 442 |  |"), None),
-        (("| again | ISR_UPDATED |", "| again | LEADER_STARTS |"), None),  # it may have loaded a lower high watermark
-        (("| 0 | -1 |", "| 0 | 2 |"), None),  # of the leader of epoch 6 nothing is known
-    ],
-)
+COMMITTED = {
+    "as written": ((), False),
+    "a higher high watermark": ((("| 442 | 379 |", "| 442 | 380 |"),), None),
+    "no high watermark": ((("| 442 | 379 |", "| 442 |  |"),), None),
+    # it may have loaded a lower high watermark
+    "it starts again": ((("| again | ISR_UPDATED |", "| again | LEADER_STARTS |"),), None),
+    "of the leader of epoch 6 nothing is known": ((("| 0 | -1 |", "| 0 | 2 |"),), None),
+}
+
+
+@pytest.fixture(scope="module")
+def of_own_leader(spark: SparkSession) -> dict[tuple[str, int], Removal]:
+    """The removals of each of COMMITTED."""
+    tables = {name: changed(OWN_HIGH_WATERMARK, *changes) for name, (changes, _) in COMMITTED.items()}
+    return _removals_by_cluster(histories(spark, tables), [], **{PASS: 1})
+
+
+@pytest.mark.parametrize("name", COMMITTED)
 def test_the_high_watermark_of_the_leader_that_wrote_the_records_shows_that_they_were_not_committed(
-    spark: SparkSession, changed: tuple[str, str], committed: bool | None
+    name: str, of_own_leader: dict[tuple[str, int], Removal]
 ) -> None:
-    assert changed[0] in OWN_HIGH_WATERMARK
-    table = OWN_HIGH_WATERMARK.replace(*changed)
-    removal = _removals(history(spark, table), [], **{PASS: 1})[0]
+    removal = of_own_leader[f"case {name}", 0]
     assert (removal.first_offset, removal.last_offset, removal.leader_epoch) == (379, 441, 7)
-    assert (removal.given_out, removal.committed) == (None, committed)
+    assert (removal.given_out, removal.committed) == (None, COMMITTED[name][1])
 
 
 def test_without_verdicts_about_truncations_no_query_runs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -258,9 +259,19 @@ def breaches(history: History, rules: set[str]) -> set[str]:
 
 
 def test_audit_and_oracle_agree(spark: SparkSession, tmp_path: Path) -> None:
-    result = compare(spark, [history_of(seed, STEPS) for seed in HISTORIES], tmp_path / "captures")
+    assert len(agreed(spark, HISTORIES[:8], tmp_path)) > 40
+
+
+@pytest.mark.thorough
+def test_audit_and_oracle_agree_about_every_rule(spark: SparkSession, tmp_path: Path) -> None:
+    assert agreed(spark, HISTORIES, tmp_path) == ALL_RULES
+
+
+def agreed(spark: SparkSession, seeds: Iterable[int], folder: Path) -> set[str]:
+    """The rules that have verdicts about these histories, which are the same of both."""
+    result = compare(spark, [history_of(seed, STEPS) for seed in seeds], folder / "captures")
     assert not result.disagreements, "\n".join(map(str, result.disagreements))
-    assert {rule for rule, _ in result.agreed} == ALL_RULES
+    return {rule for rule, _ in result.agreed}
 
 
 @pytest.mark.parametrize("seed", HISTORIES[:10])

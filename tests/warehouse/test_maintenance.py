@@ -14,6 +14,7 @@ from epochaudit.warehouse import maintenance
 from tests.warehouse.conftest import SELECT, Put, appended
 
 
+@pytest.mark.thorough
 def test_old_logs_go_whole_and_are_not_read_again(
     spark: SparkSession, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_line_that_was_read_once_is_shown_when_its_file_is_missing(
     assert warehouse.reported(spark, str(tmp_path / "warehouse")).findings == (finding,)
 
 
+@pytest.mark.thorough
 def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, night: Night, tmp_path: Path) -> None:
     location = str(tmp_path / "warehouse")
     put("broker-1/server.log.1", appended(1, 5, 100))
