@@ -30,9 +30,9 @@ def ref() -> Column:
     return F.struct(*(F.col(name) for name in REF_FIELDS))
 
 
-def carried_ref(prefix: str) -> Column:
-    """The reference to a row that an aggregation by node and file chose. Needs node, file and `<prefix>_<name>` for PLACE."""
-    return F.struct("node", "file", *(F.col(f"{prefix}_{name}").alias(name) for name in PLACE))
+def carried_ref(prefix: str, file: str = "file") -> Column:
+    """The reference to a row that an aggregation by node and file chose. Needs node, `file` and `<prefix>_<name>` for PLACE."""
+    return F.struct("node", F.col(file).alias("file"), *(F.col(f"{prefix}_{name}").alias(name) for name in PLACE))
 
 
 def no_ref() -> Column:

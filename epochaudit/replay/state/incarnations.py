@@ -209,15 +209,17 @@ def with_identity(rows: DataFrame, identities: DataFrame, *more: str) -> DataFra
     Needs: cluster, topic, topic_id. `identities` is the result of `topic_incarnations`. Adds ambiguous_name, and `more` of its
     columns. topic_id stays null if the name alone does not identify the topic.
     """
-    added = identities.select("cluster", "topic_key", "known_topic", "known_topic_id", *_added(more))
-    joined = rows.withColumn("topic_key", topic_key()).join(F.broadcast(added), ["cluster", "topic_key"], "left")
+    key = {"cluster": F.col("cluster"), "topic_key": topic_key()}
+    added = identities.select(*(F.col(name).alias(f"identity_{name}") for name in key), *_IDENTITY, *_added(more))
+    same = [value == F.col(f"identity_{name}") for name, value in key.items()]
+    joined = rows.join(F.broadcast(added), same, "left")
     return joined.withColumns(
         {
             "topic": F.coalesce("topic", "known_topic"),
             "topic_id": F.coalesce("topic_id", "known_topic_id"),
             **{name: F.coalesce(name, F.lit(False)) for name in _added(more) if name in _FLAGS},
         }
-    ).drop(*{"topic_key", "known_topic", "known_topic_id"}.difference(more))
+    ).drop(*(f"identity_{name}" for name in key), *{*_IDENTITY}.difference(more))
 
 
 def _added(more: tuple[str, ...]) -> list[str]:

@@ -19,6 +19,7 @@ FILE_BITS: Final = 40  # a file has at most a terabyte
 
 PLACE_OF_NODE: Final = ("file_order", *PLACE)
 """Columns of a row that an aggregation by node has to keep for `with_refs`."""
+_LOG: Final = ("cluster", "node", "file_order", "file")
 
 
 def at() -> Column:
@@ -63,17 +64,19 @@ def with_refs(rows: DataFrame, events: DataFrame, *which: str) -> DataFrame:
     Needs: cluster, node, and the columns of PLACE_OF_NODE as `<which>_<name>`, from rows of request logs.
     """
     for prefix in which:
-        files = F.broadcast(_files(events)).withColumnRenamed("file_order", f"{prefix}_file_order").alias("files")
-        same_file = [F.col(f"rows.{name}").eqNullSafe(F.col(f"files.{name}")) for name in ("cluster", "node")]
-        same_file.append(F.col(f"rows.{prefix}_file_order") == F.col(f"files.{prefix}_file_order"))
-        reference = F.when(F.col(f"{prefix}_byte_offset").isNotNull(), carried_ref(prefix))
-        rows = rows.alias("rows").join(files, same_file, "left").select("rows.*", "files.file")
-        rows = rows.withColumn(f"{prefix}_ref", reference).drop("file")
-    return rows
+        log = {name: f"{prefix}_log_{name}" for name in _LOG}
+        same = [F.col(name).eqNullSafe(F.col(log[name])) for name in ("cluster", "node")]
+        same.append(F.col(f"{prefix}_file_order") == F.col(log["file_order"]))
+        logs = _request_logs(events).select(*(F.col(name).alias(renamed) for name, renamed in log.items()))
+        rows = rows.join(F.broadcast(logs), same, "left")
+    refs = {
+        f"{prefix}_ref": F.when(F.col(f"{prefix}_byte_offset").isNotNull(), carried_ref(prefix, f"{prefix}_log_file"))
+        for prefix in which
+    }
+    return rows.withColumns(refs).drop(*(f"{prefix}_log_{name}" for prefix in which for name in _LOG))
 
 
 @checkpointed
-def _files(events: DataFrame) -> DataFrame:
+def _request_logs(events: DataFrame) -> DataFrame:
     """One row per request log: cluster, node, file_order, file."""
-    logs = events.where(F.col("source") == "request_log")
-    return logs.select("cluster", "node", "file_order", "file").distinct()
+    return events.where(F.col("source") == "request_log").select(*_LOG).distinct()
