@@ -165,7 +165,7 @@ def _rotated(files: Iterable[CaptureFile]) -> Iterator[Missing]:
         if dated := _period(file):
             base, moment, step = dated
             hours[file.cluster, file.node, base, step == HOUR].add(moment)
-        elif numbered := rotations(file.path):
+        elif not file.absent and (numbered := rotations(file.path)):
             base, number = numbered
             numbers[file.cluster, file.node, base].add(number)
         else:

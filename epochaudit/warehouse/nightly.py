@@ -216,7 +216,8 @@ def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
     earlier = [found.file for found in files.values() if found.file.kind == MANIFEST and not found.present]
     if earlier:  # a manifest applies until another one is delivered
         seen = replace(seen, manifest=read_manifest(earlier[0].beginning))
-    capture = capture_of(replace(seen, files=tuple(found.file for found in files.values())))
+    absent = frozenset(path for path, found in files.items() if not found.present)
+    capture = capture_of(replace(seen, files=tuple(found.file for found in files.values()), absent=absent))
     ranges = [part for file in capture.files for part in to_read(files[file.path], file)]
     return _Cluster(capture, generation, before, files, ranges)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from epochaudit.inventory.missing_evidence import Seen, missing_evidence
 from epochaudit.sources.discovery.discovery import capture_of, discover, inspected
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import is_read
@@ -40,7 +41,8 @@ class Memory:
         """Read what is new in a folder."""
         seen = replace(inspected(str(folder)), cluster="c")
         files = {one.file.stored.path: one for one in tracked(seen, self.horizon)}
-        self.capture = capture_of(replace(seen, files=tuple(one.file for one in files.values())))
+        absent = frozenset(path for path, one in files.items() if not one.present)
+        self.capture = capture_of(replace(seen, files=tuple(one.file for one in files.values()), absent=absent))
         self.horizon = []
         for file in self.capture.files:
             read = {}
@@ -59,7 +61,14 @@ class Memory:
         assert self.capture is not None
         rows = []
         for file, known in zip([file for file in self.capture.files if is_read(file)], self.horizon, strict=True):
-            known_now = {"file": file.path, "node": file.node, "file_order": file.file_order, "cluster": "c"}
+            known_now = {
+                "file": file.path,
+                "node": file.node,
+                "file_order": file.file_order,
+                "gaps_before": file.gaps_before or None,
+                "newer_missing": file.newer_missing or None,
+                "cluster": "c",
+            }
             rows += [row | known_now | {"split": p.split} for p in known.parts for row in self.parts[p.number]]
         return rows
 
@@ -101,7 +110,8 @@ def check(contents: dict[str, bytes], seed: int, folder: Path) -> Memory:
             memory.night(written(folder / f"night-{number}", night))
         expected = one_audit(written(folder / "everything", made.everything))
     renamed = any("~" in file.path for file in made.everything)
-    unlike = ("file", "file_order") if renamed else ()
+    # an audit of everything reads names that no night has
+    unlike = ("file", "file_order", "gaps_before", "newer_missing") if renamed or absences else ()
     found, wanted = same(memory.rows(), unlike), same(expected, unlike)
     assert found == wanted, f"seed {seed}: too many {list(found - wanted)[:3]}, too few {list(wanted - found)[:3]}"
     return memory
@@ -133,3 +143,36 @@ def test_a_segment_that_its_log_has_lost_is_forgotten(tmp_path: Path) -> None:
     rows = Memory().night(first).night(second).rows()
     found = [(row["leader_epoch"], row["batch_base_offset"]) for row in rows if row["event_type"] == "LOG_BATCHES"]
     assert sorted(found) == [(1, 0), (2, 1)]
+
+
+def _rotated(folder: Path, oldest: int, newest: int) -> Path:
+    """A folder with the lines `oldest` to `newest` of a log, each in its file: the newest is the current one."""
+    line = (
+        "[2026-11-27 10:00:{:02},000] TRACE [Broker id=1] Leader u-0 with topic id Some(x) starts at leader epoch {} "
+        "from offset 0 (state.change.logger)\n"
+    )
+    for number in range(oldest, newest + 1):
+        rotations = newest - number
+        path = folder / "broker-1" / (f"state-change.log.{rotations}" if rotations else "state-change.log")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(line.format(number, number) * 2)
+    return folder
+
+
+def test_a_file_that_rotation_deleted_is_older_than_the_present_ones(tmp_path: Path) -> None:
+    memory = Memory()
+    for night in range(3):
+        memory.night(_rotated(tmp_path / str(night), night, night + 2))
+    assert memory.capture is not None
+    files = sorted(memory.capture.files, key=lambda file: file.file_order)
+    assert [file.absent for file in files] == [True, True, False, False, False]
+    assert {(file.gaps_before, file.newer_missing) for file in files} == {(0, False)}
+    assert not missing_evidence((), (), memory.capture.files, {}, Seen({}, {}))
+
+
+def test_lines_are_missing_if_the_current_log_of_a_night_is_gone_in_the_next(tmp_path: Path) -> None:
+    memory = Memory().night(_rotated(tmp_path / "1", 0, 1)).night(_rotated(tmp_path / "2", 5, 6))
+    assert memory.capture is not None
+    files = sorted(memory.capture.files, key=lambda file: file.file_order)
+    assert [(file.absent, file.gaps_before) for file in files] == [(True, 0), (True, 0), (False, 1), (False, 1)]
+    assert not any(file.newer_missing for file in files)

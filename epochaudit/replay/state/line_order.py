@@ -40,7 +40,7 @@ Loggers = frozenset[str]
 LOGS: Final = ("request_log", "server_log", "state_change_log")
 """Values of the events table's column source whose lines a node's loggers print."""
 LOGGERS: Final = re.compile(
-    r"(?:^|(?<=[._-]))(?:server|controller|state-?change|requests?|cleaner|authorizer)(?=[._-]|$)"
+    r"(?:^|(?<=[._~-]))(?:server|controller|state-?change|requests?|cleaner|authorizer)(?=[._-]|$)"
 )
 """What names of files call the loggers to which Kafka's own configurations give a file each."""
 SHARE: Final = 0.5

@@ -31,7 +31,7 @@ from epochaudit.sources.files.opening import (
     open_stored,
     pieces,
 )
-from epochaudit.sources.files.rotation import gaps_before, without_newer
+from epochaudit.sources.files.rotation import gaps_before, log_name, rotations, without_newer
 from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
@@ -65,7 +65,7 @@ class Inspected:
     """The files of a directory, their cluster, and capture.toml.
 
     copies: path -> path of the file that holds the same lines. stated: the cluster's name is stated by a file; otherwise
-    it is the directory's.
+    it is the directory's. absent: paths of files that an earlier run read, and that are no longer there.
     """
 
     root: str
@@ -74,6 +74,7 @@ class Inspected:
     manifest: Manifest
     files: tuple[FoundFile, ...]
     copies: Mapping[str, str]
+    absent: frozenset[str] = frozenset()
 
 
 def discover(path: str) -> Capture:
@@ -108,7 +109,15 @@ def capture_of(inspection: Inspected) -> Capture:
         )
     nodes = nodes_of({file.stored.path: (file.kind, file.node_hints) for file in found})
     recorded = [
-        _recorded(file, cluster, manifest, nodes.get(file.stored.path), copies.get(file.stored.path)) for file in found
+        _recorded(
+            file,
+            cluster,
+            manifest,
+            nodes.get(file.stored.path),
+            copies.get(file.stored.path),
+            absent=file.stored.path in inspection.absent,
+        )
+        for file in found
     ]
     ordered = _ordered(recorded, {file.stored.path: file.first_time_ms for file in found})
     return Capture(inspection.root, cluster, ordered, _nodes(found, ordered, manifest))
@@ -276,7 +285,7 @@ def _directory_name(path: str) -> str:
 
 
 def _recorded(
-    file: FoundFile, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None
+    file: FoundFile, cluster: str, manifest: Manifest, node: int | None, duplicate_of: str | None, *, absent: bool
 ) -> CaptureFile:
     known, stated = BY_KIND[file.kind], manifest.of(file.stored.path)
     if stated is not None:
@@ -297,21 +306,33 @@ def _recorded(
         tar_offset=file.stored.tar_offset,
         tar_compression=file.stored.tar_compression,
         duplicate_of=duplicate_of,
+        absent=absent,
     )
 
 
 def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple[CaptureFile, ...]:
     """The files by path, with their file_order, rank by first timestamp among the node's files, and what is missing.
 
-    If files begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest.
+    If files begin in the same millisecond, as in a burst of lines, the one that was rotated most often is the oldest. The numbers of
+    absent files are those of an earlier day: they say nothing about what is missing today. But if a log's current file is absent, it was
+    written on and deleted later, and lines are missing after it.
     """
+    present = [file.path for file in files if not file.absent]
+    gaps, last = gaps_before(present), without_newer(present)
     ranks: dict[int | None, int] = defaultdict(int)
+    deleted: dict[tuple[int | None, str], int] = defaultdict(int)
     ranked = []
-    gaps, last = gaps_before(file.path for file in files), without_newer(file.path for file in files)
-    for file in sorted(files, key=lambda file: (first_times[file.path], -_rotations(file.path), file.path)):
-        before, order = gaps.get(file.path, 0), ranks[file.node]
+    in_order = sorted(
+        files, key=lambda file: (first_times[file.path], not file.absent, -_rotations(file.path), file.path)
+    )
+    for file in in_order:
+        place = rotations(file.path)
+        log = (file.node, log_name(file.path))
+        before, order = gaps.get(file.path, 0) + deleted[log], ranks[file.node]
         ranked.append(replace(file, file_order=order, gaps_before=before, newer_missing=file.path in last))
         ranks[file.node] += 1
+        was_current = place is not None and place[1] == 0 and BY_KIND[file.kind].is_node_log
+        deleted[log] += file.absent and was_current
     return tuple(sorted(ranked, key=lambda file: file.path))
 
 

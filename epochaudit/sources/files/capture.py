@@ -25,6 +25,7 @@ class CaptureFile:
     the same lines and is read instead.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
     gaps_before: times that files are missing before it in its log (rotation.gaps_before). newer_missing: so are those after it.
+    absent: an earlier run read it, and it is no longer in the capture.
     """
 
     path: str
@@ -44,6 +45,7 @@ class CaptureFile:
     duplicate_of: str | None = None
     gaps_before: int = 0
     newer_missing: bool = False
+    absent: bool = False
 
     @property
     def stored(self) -> Stored:

@@ -17,6 +17,15 @@ def rotations(path: str) -> tuple[str, int] | None:
     return None if match is None else (match["base"], int(match["number"] or 0))
 
 
+def log_name(path: str) -> str:
+    """The name of the current log, in whichever directory: `state-change.log` of `night-1/8f3a0c21~state-change.log.2`, too.
+
+    A warehouse puts a mark and `~` before the name of a file whose path another file has by now.
+    """
+    found = rotations(path)
+    return (path if found is None else found[0]).rpartition("/")[2].rpartition("~")[2]
+
+
 def numbers_of_logs(paths: Iterable[str]) -> Mapping[str, set[int]]:
     """The numbers of the files of each log, by the current log's path."""
     numbers: dict[str, set[int]] = defaultdict(set)
