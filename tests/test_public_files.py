@@ -51,7 +51,7 @@ def oldest_python() -> str:
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     (command,) = re.findall(
-        r"^(make \w+) +# runs all checks, and the tests of .*$", (ROOT / "README.md").read_text(), re.M
+        r"^(make \w+) +# runs the linters, and the tests of .*$", (ROOT / "README.md").read_text(), re.M
     )
     assert command in [step.get("run") for step in steps("ci", "test")]
     assert f"{command}-all" in [step.get("run") for step in steps("ci", "test-all")]

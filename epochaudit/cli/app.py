@@ -285,8 +285,8 @@ def commands() -> None:
     "--settle-after",
     type=click.FloatRange(min=0),
     metavar="DAYS",
-    help="With --warehouse: what is older than the newest lines by more than this is judged for the last time, so that nights "
-    "cost what is new. 0: nothing is. [default: 2]",
+    help="With --warehouse: do not judge again what is older than the newest lines by more than this, so that a night "
+    "costs only what is new. 0: settle nothing. [default: 2]",
 )
 @click.option(
     "--rejudge",
@@ -501,7 +501,7 @@ def baseline(
     "--keep-days",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Let logs go that end more than N days before the newest of their cluster. [default: keep all]",
+    help="Remove logs that end more than N days before the newest of their cluster. [default: keep all]",
 )
 @spark_options
 @click.pass_obj
@@ -515,11 +515,11 @@ def maintain(
 ) -> int:
     """Keep a warehouse small and quick.
 
-    Lets old logs go, removes rows that do not count any more, compacts the tables' files and deletes old ones.
+    Removes old logs and rows that no longer count, compacts the tables' files and deletes old ones.
     """
     chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
     done = maintained(warehouse, keep_days, chosen, debug=diagnostics.debug)
-    print_payload(f"{warehouse}: {done.files} files let go, rows of {done.parts} parts removed, tables compacted\n")
+    print_payload(f"{warehouse}: {done.files} logs and the rows of {done.parts} parts removed, tables compacted\n")
     return CLEAN
 
 

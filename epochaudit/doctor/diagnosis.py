@@ -186,8 +186,8 @@ def _kinds(files: Sequence[CaptureFile], inventory: Inventory, spans: Spans) -> 
 def _light(inventory: Inventory) -> Iterable[str]:
     for _, node in inventory.light_nodes:
         yield (
-            f"request log of node {node}: calm answers are left out on purpose, so that what is missing is no hole; what a "
-            "client read between the answers that are there, what a leader gave out, and which writes it acknowledged, is not known"
+            f"request log of node {node}: routine answers are left out on purpose, and do not count as missing; it is not known "
+            "what clients read between the recorded answers, what leaders gave out, and which writes they acknowledged"
         )
 
 

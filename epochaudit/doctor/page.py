@@ -147,7 +147,7 @@ def _remedies(page: Page, diagnosis: Diagnosis) -> None:
     page.heading("What would settle more")
     if absent:
         judged = sum(standing.judged for standing in diagnosis.standings)
-        without = f"No node's {' or '.join(absent)} is here: {judged:,} subjects were judged without."
+        without = f"No node's {' or '.join(absent)} is here: {judged:,} subjects were judged by other logs."
         page.say((without, ""), indent=2, hang=2)
     for one in diagnosis.remedies[:SHOWN_REMEDIES]:
         page.say((f"{one}", "bold"), indent=2, hang=2)

@@ -32,7 +32,7 @@ HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000
-FEWEST_ANSWERS: Final = 100  # of a node that answered fewer in that time on average nothing follows from its silence
+FEWEST_ANSWERS: Final = 100  # if fewer were to be expected in the silent time, silence proves nothing
 ZONE_STEP_MS: Final = 15 * 60_000  # clocks that print no zone differ by multiples of it
 _DATED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<date>\d{4}-\d\d-\d\d)(?:-(?P<hour>\d\d))?(?:\.\w{2,4})?$")
 
@@ -69,7 +69,7 @@ class Seen:
 
     rows: events by process and source, of requests the partitions that were answered. last_fetch_ms: when another broker
     last logged a Fetch of this replica; its keys are all nodes that others name. light: the nodes whose request log leaves
-    calm answers out on purpose, so that nothing follows from its silence. shutdown_ms: when processes began their last shutdown.
+    routine answers out on purpose, so that its silence proves nothing. shutdown_ms: when processes began their last shutdown.
     metadata_holes: records that no copy of a metadata log has. request_gaps: requests that senders numbered, and that are not logged.
     """
 

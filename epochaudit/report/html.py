@@ -41,7 +41,11 @@ SHOWN_FILES: Final = 1_000
 STANDING: Final = {"✗": "bad", "✓": "good"}  # by the mark that begins the headline
 MEANINGS: Final = (
     ("violation", "accepted what had to be refused, refused with a wrong code, or reached a forbidden state"),
-    ("exposed", "the protocol version in use has no fence, and stale input was applied or data was lost"),
+    (
+        "exposed",
+        "stale input was applied or data was lost, but no fence is known to have failed: none exists, or an unclean "
+        "election may explain it",
+    ),
     ("fenced", "stale or ineligible, and refused with the right code: the protocol worked"),
     ("pass", "accepted, and rightly so"),
     ("unverifiable", "the state, version or response needed is not in the evidence; it never counts as pass"),

@@ -34,9 +34,9 @@ SHOWN_HARMLESS: Final = 3
 SHOWN_NAMES: Final = 20
 
 WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
-    True: "took records below a high watermark that had been returned to clients; no finding is about them",
-    None: "took records of which the evidence does not show whether clients could read them",
-    False: "took records that no client could read: harmless, but to producers that do not wait for all replicas",
+    True: "removed records below a high watermark that had been returned to clients; no finding is about them",
+    None: "removed records; whether clients could read them is not in the evidence",
+    False: "removed records that no client could read: harmless, except to producers that do not wait for all replicas",
 }
 """By whether clients could read the records; the worst first."""
 
@@ -60,7 +60,7 @@ def say_losses(page: Page, report: Report) -> None:
     _lost_writes(page, missing_writes(report))
     judged, unjudged = elections_judged(report)
     coverage = f"{plural(judged, 'leader epoch')} judged"
-    missing = f"; of {unjudged:,} more it could not be judged" if unjudged else ""
+    missing = f"; {unjudged:,} more could not be judged" if unjudged else ""
     truncations = truncations_of(report)
     undelivered = undelivered_of(report)
     if judged or losses:
@@ -99,7 +99,7 @@ def _loss(page: Page, loss: Loss) -> None:
         who = f"{one.client} ({one.group})" if one.group else f"{one.client}"
         skipped.setdefault(offsets(one.first_offset, one.last_offset), []).append(who)
     for stretch, consumers in skipped.items():
-        skip = f"read on without noticing, and skipped {stretch} of what was written anew: {_names(consumers)}"
+        skip = f"read on without noticing, and skipped {stretch} of the new log: {_names(consumers)}"
         page.say((skip, ""), indent=4, hang=2)
 
 

@@ -138,9 +138,9 @@ def completeness(report: Report) -> str:
     missing = [str(one) for one in report.inventory.missing if REQUEST_LOG in one.logs]
     light = ", ".join(str(node) for _, node in report.inventory.light_nodes)
     reasons = [
-        f"of {plural(unjudged, 'leader epoch')} it could not be judged" if unjudged else "",
+        f"{plural(unjudged, 'leader epoch')} could not be judged" if unjudged else "",
         f"missing: {missing[0]}" + (f" and {len(missing) - 1:,} more" if len(missing) > 1 else "") if missing else "",
-        f"the request log of {light} leaves calm answers out" if light else "",
+        f"the request log of {light} leaves routine answers out" if light else "",
         "more leader epochs began without acknowledged writes than are listed" if report.lost_writes_cut else "",
     ]
     known = [reason for reason in reasons if reason]
@@ -182,7 +182,7 @@ def how(writes: MissingWrites) -> list[str]:
         lines.append(f"{nodes} truncated offsets {low} to {high}" if low != high else f"{nodes} truncated offset {low}")
     elif brokers:
         lines.append(
-            f"no broker is recorded to have truncated them: {brokers} may still have them on disk, to be copied before it starts"
+            f"no broker logged that it truncated them: {brokers} may still have them on disk; copy the log before a restart"
         )
     return lines
 

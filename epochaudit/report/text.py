@@ -146,13 +146,13 @@ def _read(page: Page, inventory: Inventory) -> None:
         page.say((f"and {len(inventory.missing) - SHOWN_MISSING:,} more (see epochaudit doctor)", "dim"), indent=2)
     if inventory.absent_logs:
         logs = ", ".join(LOGS[source] for source in inventory.absent_logs)
-        page.say((f"of no node is here: {logs}; judged is what the other logs prove", ""), indent=2, hang=2)
+        page.say((f"not here for any node: {logs}; verdicts rest on the other logs", ""), indent=2, hang=2)
     for line in migration_lines(inventory):
         page.say((line, ""), indent=2, hang=2)
     if inventory.light_nodes:
         nodes = ", ".join(str(node) for _, node in inventory.light_nodes)
-        text = f"request log of node{'' if len(inventory.light_nodes) == 1 else 's'} {nodes}: calm answers are left out on purpose"
-        page.say((f"{text}; judged are those that are there", ""), indent=2, hang=2)
+        text = f"request log of node{'' if len(inventory.light_nodes) == 1 else 's'} {nodes}: routine answers are left out on purpose"
+        page.say((f"{text}; the recorded ones are judged", ""), indent=2, hang=2)
     if inventory.left_out:
         kinds = ", ".join(f"{files:,} {kind}" for kind, files in inventory.left_out.items())
         page.say((f"files not read: {kinds}{_unknown(inventory)}", ""), indent=2, hang=2)

@@ -1,1 +1,1 @@
-"""Rules: one file per rule, in a folder per proposal."""
+"""Rules: one file per rule, in folders by what they guard."""

@@ -12,7 +12,10 @@ from epochaudit.rules.rule import Branch, OwnSentences, exposed, violation
 def breaches(
     condition: Column, topic: str, observed: str, *because: str, expected: str | None = None
 ) -> tuple[Branch, ...]:
-    """A violation if the topic, the coordinators' log, cannot have lost records, else exposed. expected: instead of the rule's own."""
+    """A violation if `topic`, the log of the coordinators, cannot have lost records, else exposed.
+
+    expected: replaces the rule's own sentence.
+    """
     lost = (
         f"an election for {topic} was unclean or from an ISR of one, and may have lost what the coordinator had written"
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import Branch, passed, unverifiable
 
 STARTED: Final = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
@@ -26,21 +27,21 @@ def without_start(not_known: str, nothing_lost: str, because: tuple[str, ...]) -
     return (
         unverifiable(
             col("ambiguous_name"),
-            "the topic name had several incarnations and no topic id tells them apart",
+            AMBIGUOUS_TOPIC,
             expected=not_known,
             because=(STARTED,),
         ),
         passed(
             col("never_begun"),
             expected=nothing_lost,
-            observed="broker {leader} never began that epoch: it began a later one straight after an earlier one",
+            observed="broker {leader} skipped the leader epoch: it went from an earlier one straight to a later one",
             because=(),
         ),
         unverifiable(
             col("start_offset").isNull(),
             "no 'starts at leader epoch' line of the leader",
             expected=not_known,
-            observed="where broker {leader} began it is not recorded",
+            observed="where broker {leader} began the leader epoch is not recorded",
             because=because,
         ),
     )

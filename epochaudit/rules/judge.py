@@ -36,9 +36,11 @@ _NO_BRANCH: Final = "-1"
 class Span:
     """Which subjects are judged, by the time of their own line (`Rule.evidence`), in milliseconds since the epoch.
 
-    from_ms: of subjects with an earlier line only those are judged that have a verdict to list, and a line since then: a breach may
-    need an old line and a new one. None: all are judged. settled_until_ms: the verdicts of judged subjects with an earlier line are
-    counted in `Judgement.settled`, too; None: those of none. A subject whose own line has no time is always judged, and never settled.
+    from_ms: a subject whose own line is earlier is judged only if its verdict is to be listed and another of its lines
+    is not earlier, as a breach may need an old line and a new one. None: all subjects are judged.
+    settled_until_ms: `Judgement.settled` also counts the verdicts of judged subjects whose own line is earlier. None:
+    it counts none.
+    A subject whose own line has no time is always judged, and never settled.
     """
 
     from_ms: int | None = None

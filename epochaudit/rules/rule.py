@@ -76,7 +76,7 @@ def violation(condition: Column | None = None, reason: str | None = None, **sent
 
 
 def exposed(condition: Column | None = None, reason: str | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
-    """The protocol version in use has no fence, and stale input was applied or data was lost."""
+    """Stale input was applied or data was lost, but no fence is known to have failed; `reason` states why."""
     return Branch(EXPOSED, condition, reason, Sentences(**sentences))
 
 

@@ -40,7 +40,7 @@ _BY_PART: Final = {"event_id", "file_order", "gaps_before", "newer_missing", "sp
 _AS_READ: Final = {"node", "file"}
 
 # Delta stores minimum and maximum of these columns only, by which queries and the removal of uncommitted parts skip files.
-# Its default are the first 32 columns.
+# The default is the first 32 columns.
 _STATISTICS: Final[Mapping[str, str]] = {
     "events": "part,node,event_type,topic,partition,time_ms",
     "quarantine": "part",

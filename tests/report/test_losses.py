@@ -80,8 +80,8 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
     assert "orders-0 of west: offsets 10 to 29, 20 records at most, discarded since leader epoch 3" in page
-    assert "read on without noticing, and skipped offsets 10 to 24 of what was written anew: a (g)" in page
-    assert "4 leader epochs judged; of 2 more it could not be judged" in page
+    assert "read on without noticing, and skipped offsets 10 to 24 of the new log: a (g)" in page
+    assert "4 leader epochs judged; 2 more could not be judged" in page
     assert elections_judged(judged) == (4, 2)
     removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
     page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
@@ -175,9 +175,9 @@ def test_another_truncation_is_listed_by_itself(judged: Report, finding: Finding
 @pytest.mark.parametrize(
     ("given_out", "sentence"),
     [
-        (False, "1 truncation took records that no client could read: harmless"),
-        (None, "1 truncation took records of which the evidence does not show"),
-        (True, "1 truncation took records below a high watermark that had been returned to clients; no finding"),
+        (False, "1 truncation removed records that no client could read: harmless"),
+        (None, "1 truncation removed records; whether clients could read them is not in the evidence"),
+        (True, "1 truncation removed records below a high watermark that had been returned to clients; no finding"),
     ],
 )
 def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | None, sentence: str) -> None:

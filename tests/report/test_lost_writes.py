@@ -184,14 +184,14 @@ def test_what_may_hide_more_missing_writes_is_named(clean: Report, lacking: Repo
     assert completeness(lost) == LAST_ANSWERS
     unjudged = RuleResult("AW-01", "w", "W", "KIP-320", "critical", {UNVERIFIABLE: 3})
     for changed, reason in (
-        (replace(lost, rules=(*lost.rules, unjudged)), "of 3 leader epochs it could not be judged"),
+        (replace(lost, rules=(*lost.rules, unjudged)), "3 leader epochs could not be judged"),
         (
             replace(lost, inventory=lacking.inventory),
             "missing: all logs of node 3, which others name (about 4,100 answers)",
         ),
         (
             replace(lost, inventory=replace(lost.inventory, light_nodes=(("west", 2),))),
-            "the request log of 2 leaves calm answers out",
+            "the request log of 2 leaves routine answers out",
         ),
         (replace(lost, lost_writes_cut=True), "more leader epochs began without acknowledged writes than are listed"),
     ):
@@ -201,7 +201,7 @@ def test_what_may_hide_more_missing_writes_is_named(clean: Report, lacking: Repo
 def test_where_copies_of_missing_writes_may_be(clean: Report) -> None:
     lost = replace(clean, lost_writes=(AUDIT,))
     page = " ".join(text.render(lost).split())
-    assert "no broker is recorded to have truncated them: broker 1 may still have them on disk" in page
+    assert "no broker logged that it truncated them: broker 1 may still have them on disk" in page
     assert "by an election of a kind that is not in the evidence" in page
     cut = Removal("west", "orders", None, 0, 7, 90, 119, (6,), False, (Replica(1, 120, 90),))
     page = " ".join(text.render(replace(lost, removals=(cut,))).split())

@@ -61,7 +61,7 @@ def test_a_node_without_its_logs_is_listed_first_and_by_name(lacking: Report) ->
     printed = unwrapped(page)
     assert "missing: all logs of node 3, which others name (about 4,100 answers); collect its log directory" in printed
     assert "missing: state-change.log of node 2; add it: node 1 wrote one" in printed
-    assert "of no node is here: request log; judged is what the other logs prove" in printed
+    assert "not here for any node: request log; verdicts rest on the other logs" in printed
     assert "epochaudit doctor lists what is missing" in printed
     assert "Nothing to fix" not in printed
 

@@ -283,8 +283,8 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
     )
-    # if the start is not in server.log, or before its beginning, controllers send a newer broker epoch to a new process; so they do
-    # after a shutdown, if the line of the next start is missing
+    # a newer broker epoch in a control request shows a new process where server.log may lack the line of its start:
+    # before its first such line, where it has gaps, and after a shutdown
     may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | holds(F.col("process_stops"))
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
     starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)

@@ -27,9 +27,10 @@ SHARE_GROUP_STATE: Final = "__share_group_state"
 def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     """Adds coordinator_log, about this topic. Grain unchanged. Needs: cluster. Clock: leader epoch of the topic's partitions.
 
-    kept: each recorded election of a leader was clean and from an ISR of several. lossy: one was unclean, or from an ISR of one, whose
-    disk need not hold all. unknown: neither is known of one, or nothing is recorded. So it is if the first recorded leader begins an
-    epoch above 0: another may have led before.
+    kept: every recorded election of a leader was clean, and from an ISR of several members.
+    lossy: an election was unclean, or from an ISR of one member, whose disk may lack records.
+    unknown: the kind of an election is not known, nothing is recorded, or the first recorded leader begins an epoch
+    above 0, so that an earlier leader may be missing.
     """
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
     alone = F.size("previous_isr") <= 1

@@ -138,9 +138,9 @@ def epochs_of(events: DataFrame) -> DataFrame:
 
 
 def _passing_over(events: DataFrame) -> DataFrame:
-    """The lines of followers that began an epoch after one that is not just before, and name no leader (2.6 to 3.2).
+    """The lines, which name no leader, of followers that skipped leader epochs (2.6 to 3.2).
 
-    Such a line states nothing of the epoch that it begins, but that its broker had not begun those in between.
+    Such a line says nothing about the epoch that it begins; it proves that its broker did not begin the skipped ones.
     """
     lines = replica_starts(events).where(F.col("proven") & ~F.col("is_leader") & F.col("leader").isNull())
     passes = (F.col("previous_epoch") >= 0) & (F.col("previous_epoch") < F.col("leader_epoch") - 1)

@@ -71,7 +71,7 @@ def _member(member: Column, before: Column, during: Column, last_list: Column, l
     sent_live = F.array_contains(last_sent["live"], member)
 
     def sent_since(what: Column) -> Column:
-        """So it is in what the controller sent after its last list: a line is missing."""
+        """`what` holds, and the controller sent it after its last list: then a line about the change is missing."""
         return F.coalesce((last_sent["time_ms"] > last_list["time_ms"]) & what, F.lit(False))
 
     def lists(line: Column) -> Column:

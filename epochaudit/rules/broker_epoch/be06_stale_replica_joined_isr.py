@@ -59,7 +59,7 @@ class StaleReplicaJoinedIsr(Rule):
         "before replica {replica_id} joins ISR {isr} with broker epoch {stated_epoch}, it fetches with that broker epoch from the "
         "start of leader epoch {leader_epoch} or beyond"
     )
-    observed = "it is in ISR {isr} with broker epoch {stated_epoch}"
+    observed = "replica {replica_id} is in ISR {isr} with broker epoch {stated_epoch}"
     because = (
         "the controller accepted ISR {requested_isr} of {topic}-{partition} from broker {node}, with broker epoch {stated_epoch} for "
         "replica {replica_id}",

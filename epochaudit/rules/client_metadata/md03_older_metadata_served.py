@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -70,7 +71,7 @@ class OlderMetadataServed(Rule):
             unverifiable(~col("reliable"), "Metadata 7 and 8 state leader epochs that can't be relied on"),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected="leader epoch {newer_epoch} or newer for {topic}-{partition}, if it is the same topic",
                 because=(
                     "broker {node} had answered leader epoch {newer_epoch} of {topic}-{partition} in an earlier Metadata response",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 
@@ -49,8 +50,6 @@ class UnreliableEpochReturned(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            unverifiable(
-                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC),
             otherwise=passed(),
         )

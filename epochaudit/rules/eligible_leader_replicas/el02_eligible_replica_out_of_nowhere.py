@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.eligible_leader_replicas.missing import STATES_UNKNOWN, level_unknown
-from epochaudit.rules.missing_records import log_incomplete
+from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 

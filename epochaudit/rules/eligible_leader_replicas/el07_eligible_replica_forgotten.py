@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.eligible_leader_replicas.missing import STATES_UNKNOWN, level_unknown
-from epochaudit.rules.missing_records import log_incomplete
+from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import LOW, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -16,9 +16,10 @@ class EligibleReplicaForgotten(Rule):
     """A complete replica was taken off the eligible leader replicas (ELR) without a reason.
 
     ## What it checks
-    Each change record of the metadata log after which a member of the ELR is neither in the ELR nor in the ISR. If the ISR
-    did not grow, it still has less than min.insync.replicas members, and the ELR remains what it was. A larger ISR may have
-    reached that number: such a record is judged only if the ELR is not empty after it, as all members leave it or none.
+    Each change record of the metadata log that removes a member from the ELR without adding it to the ISR. If the ISR
+    did not grow, it still has fewer than min.insync.replicas members, and the ELR must keep its members. If it grew, it
+    may have reached that number, and then all members leave the ELR: such a record is judged only if it leaves an ELR
+    that is not empty.
     Records are judged while eligible.leader.replicas.version is 1 or above.
 
     ## Why it matters

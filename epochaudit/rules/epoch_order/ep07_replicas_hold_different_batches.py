@@ -16,7 +16,7 @@ _DIFFERENT = (
 
 @rule("EP-07", frame="replica_logs", kip="KIP-320", severity=CRITICAL, since="all")
 class ReplicasHoldDifferentBatches(Rule):
-    """Two replicas have different batches at one offset that both hold to be committed.
+    """Two replicas have different batches at an offset below both high watermarks.
 
     ## What it checks
     Followers append the leader's batches byte for byte, including the leader epoch that the leader wrote into them. At
@@ -86,7 +86,7 @@ class ReplicasHoldDifferentBatches(Rule):
             passed(col("differs_at").isNull(), observed=alike, because=(alike,)),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no partition.metadata tells them apart",
+                "several topics had the name, and no partition.metadata distinguishes them",
             ),
             unverifiable(
                 col("truncated_since"),
@@ -100,7 +100,7 @@ class ReplicasHoldDifferentBatches(Rule):
                 col("unclean"),
                 because=(
                     *self.because,
-                    "an unclean election after the lower of these leader epochs gave up committed records",
+                    "an unclean election after the lower of these leader epochs discarded committed records",
                 ),
             ),
             exposed(

@@ -57,7 +57,7 @@ class ZombieFollowerJoinedIsr(Rule):
         "the furthest fetch of the new member": "fetch_ref",
     }
     expected = "replica {replica_id} is live when it joins ISR {isr}"
-    observed = "it is in ISR {isr}"
+    observed = "replica {replica_id} is in ISR {isr}"
     because = (
         "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, and UpdateMetadata had listed brokers "
         "{known_live_brokers} as live",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -76,7 +77,7 @@ class HighWatermarkFell(Rule):
             ),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected="a high watermark of {fallen_from} or more, if it is the same topic",
             ),
             otherwise=violation(),

@@ -64,7 +64,7 @@ class HighWatermarkOutOfBounds(Rule):
         return first_of(
             passed(
                 col("outside_ref").isNull(),
-                observed="so it is in all answers of broker {node} in these ten seconds",
+                observed="no answer of broker {node} in these ten seconds contradicts itself",
                 because=(),
             ),
             violation(high < 0, observed="high watermark {outside_high_watermark}"),

@@ -61,7 +61,7 @@ class HighWatermarkAheadOfIsr(Rule):
     observed = "high watermark {ahead} in answer to its Fetch at offset {ahead_of}"
     because = (
         _LED,
-        "replica {replica_id} was a member of every ISR that is recorded of it: {isrs}",
+        "replica {replica_id} was a member of every ISR that is recorded of the leader epoch: {isrs}",
         "it fetched at offset {ahead_of}, and the answer had high watermark {ahead}",
     )
 
@@ -87,7 +87,7 @@ class HighWatermarkAheadOfIsr(Rule):
                 ~always,
                 expected=_IN_ISR,
                 observed="high watermark {ahead} in answer to its Fetch at offset {ahead_of}; it was not always in the ISR",
-                because=(_LED, "the ISRs that are recorded of it: {isrs}"),
+                because=(_LED, "the ISRs that are recorded of the leader epoch: {isrs}"),
             ),
             unverifiable(
                 ~col("isrs_complete"),

@@ -42,9 +42,11 @@ ASKED = (
 class IneligibleMemberRule(Rule):
     """A rule about one kind of ineligible member.
 
-    kind: what such a member is; asked: what the leader asked for; when: that members were so, if not by `kind` (sentences).
-    members: column with the members that were so wherever the controller can have decided; at_times: whether one was, or can
-    have been, somewhere there; uncertain: the reason where that is all that is known.
+    kind: the ineligible state, as an adjective (`fenced`). asked, when: the sentences that state the leader's request,
+    and that members were in that state (when None: made of `kind`).
+    members: the column with the members that were ineligible in every state that the controller may have used.
+    at_times: the column that is true if a member was, or may have been, ineligible in one of these states.
+    uncertain: the reason of `unverifiable` if only at_times holds.
     """
 
     kind: str

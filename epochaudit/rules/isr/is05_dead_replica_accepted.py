@@ -41,9 +41,10 @@ class DeadReplicaAccepted(Rule):
     and those about brokers shutting down.
 
     ## What is allowed
-    A request for the controller's current state is answered 0 before the members are checked, even if one has just died, and
-    even if the request, which a leader sends again, has an older partition epoch. A change adds one to the request's. A
-    broker that came or left during the request is unverifiable. The controller ignores the request's broker epochs.
+    A request for the ISR that the controller already has is answered 0 before the members are checked, even if one has
+    just died, and even if the request was sent again and has an older partition epoch. The answer to a change has the
+    request's partition epoch plus one. A broker that came or left during the request is unverifiable. The controller
+    ignores the request's broker epochs.
     Controllers before 3.3 do not check: exposed.
 
     ## What to do
@@ -76,7 +77,7 @@ class DeadReplicaAccepted(Rule):
         dead, unchanged = F.size("dead_members") > 0, col("response_partition_epoch") != col("partition_epoch") + 1
         refusal = "error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2) for ISR {isr} with dead or leaving {dead_members}"
         accepted = "answered {error_code}, with dead or leaving {dead_members} in the ISR"
-        held = "by its own log, controller {node} held brokers {dead_members} for dead or shutting down"
+        held = "by its own log, controller {node} considered brokers {dead_members} dead or shutting down"
         return first_of(
             fenced(
                 refused_as_ineligible() & (F.size("dead_members") > 0),

@@ -98,7 +98,7 @@ class IneligibleReplicaCommitted(Rule):
             unverifiable(imported, "the partition was copied from ZooKeeper with the ISR it had there"),
             exposed(
                 col("superseded_live") & ~col("takes_out"),
-                "controllers before 4.0 leave a broker in the ISRs that registers over its unfenced incarnation",
+                "controllers before 4.0 leave a broker that registers over its unfenced incarnation in the ISRs",
                 observed=named,
                 because=known,
             ),

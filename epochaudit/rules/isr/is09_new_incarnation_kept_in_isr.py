@@ -6,13 +6,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.missing_records import log_incomplete
+from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
 @rule("IS-09", frame="broker_records", kip="KIP-841", severity=CRITICAL, since="2.8")
 class NewIncarnationKeptInIsr(Rule):
-    """A broker that died and came back was registered anew while it stood in ISRs, and stayed there.
+    """A broker that died and came back registered again while it was in ISRs, and stayed in them.
 
     ## What it checks
     The subject is a RegisterBrokerRecord with a new incarnation id over a registration that was not fenced: the broker
@@ -70,7 +70,7 @@ class NewIncarnationKeptInIsr(Rule):
         return first_of(
             exposed(
                 remains & ~col("takes_out"),
-                "controllers before 4.0 leave a broker in the ISRs that registers over its unfenced incarnation",
+                "controllers before 4.0 leave a broker that registers over its unfenced incarnation in the ISRs",
                 observed=keeps,
                 because=because_registered,
             ),

@@ -104,7 +104,7 @@ class StaleAlterPartitionAccepted(Rule):
             passed(
                 succeeded & col("current").isNotNull() & (_placed() | zookeeper),
                 expected="epochs ({leader_epoch}, {partition_epoch}) were current between arrival and answer",
-                observed="they were, and the answer was {error_code}",
+                observed="the epochs were current, and the answer was {error_code}",
                 because=(
                     "{topic}-{partition} was in leader epoch {leader_epoch}, partition epoch {partition_epoch}",
                     ASKED,

@@ -61,6 +61,6 @@ class IsrAlteredByAnother(Rule):
         return first_of(
             fenced(col("error_code") == Errors.INVALID_REQUEST, expected=refusal, observed="error {INVALID_REQUEST}"),
             unverifiable(leader.isNull(), "who led the partition in these epochs is not in the evidence"),
-            passed(leader == col("broker_id"), observed="it is"),
+            passed(leader == col("broker_id"), observed="broker {broker_id} is the leader"),
             otherwise=violation(expected=refusal, observed="answered {error_code}: the ISR was changed"),
         )

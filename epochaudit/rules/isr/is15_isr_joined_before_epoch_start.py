@@ -62,7 +62,7 @@ class IsrJoinedBeforeEpochStart(Rule):
     expected = (
         "replica {replica_id} fetches from the start of leader epoch {leader_epoch} or beyond before it joins ISR {isr}"
     )
-    observed = "it is in ISR {isr}"
+    observed = "replica {replica_id} is in ISR {isr}"
     because = (
         "broker {node} led {topic}-{partition} in leader epoch {leader_epoch} from offset {start_offset}",
         "until it took replica {replica_id} into ISR {isr}, the replica had fetched in this leader epoch up to offset {fetched_offset}",

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
-from epochaudit.rules import missing_requests
+from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
@@ -68,7 +68,7 @@ class StaleLeaderAndIsrAccepted(Rule):
     If the broker led in the old epoch, save the partition's folder first: records that it took then are nowhere else.
     Then restart it: the controller sends the present state, and the replica truncates what the leader lacks. Exposed
     means that a StopReplica had deleted the replica: without one a broker holds no epoch, and no release with ZooKeeper
-    fences that; it ends with 4.0. A violation belongs to the Kafka project, with the lines of the finding.
+    fences that; it ends with 4.0. Report a violation, with its lines, to the Kafka project.
 
     ## Example
     Broker 3 follows orders-0 in epoch 6. A LeaderAndIsr of epoch 5 is answered 0.
@@ -150,7 +150,7 @@ class StaleLeaderAndIsrAccepted(Rule):
             ),
             unverifiable(
                 (epoch < installed) & col("requests_missing_since_installed"),
-                missing_requests.CONTROL_REQUESTS,
+                CONTROL_REQUESTS_MISSING,
                 expected=depends,
             ),
             violation(epoch < installed),

@@ -15,7 +15,7 @@ _FIRST_WITH_END_LINE = release("2.7")  # before, the end of it has no line, and 
 
 @rule("LI-06", frame="control", kip="KIP-516", severity=MEDIUM, since="2.7")
 class AcceptedLeaderAndIsrNotApplied(Rule):
-    """A LeaderAndIsr was answered 0 for a partition, and nothing became of it.
+    """A LeaderAndIsr was answered 0 for a partition, and was not applied.
 
     ## What it checks
     For each partition that a broker answers 0, its state-change.log states the outcome between the lines that begin and end

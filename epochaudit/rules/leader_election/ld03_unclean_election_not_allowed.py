@@ -19,7 +19,7 @@ _ELECTED = "leader epoch {leader_epoch} has leader {leader} and ISR {isr}"
 
 @rule("LD-03", frame="metadata", kip="KIP-320", severity=CRITICAL, since="all")
 class UncleanElectionNotAllowed(Rule):
-    """A leader was elected from outside the ISR without leave, or without being marked.
+    """A leader was elected from outside the ISR without permission, or without being marked.
 
     ## What it checks
     Each election that a controller committed. The new leader must have been a member of the previous ISR or, if the

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -66,13 +67,12 @@ class TwoLeadersInOneEpoch(Rule):
         differ = col("lowest_leader") != col("highest_leader")
         by_id = (F.size("leaders_by_id") == 0) | F.array_contains("leaders_by_id", col("lowest_leader"))
         nameless = col("ambiguous_name") & col("topic_id").isNull()
-        reason = "the topic name had several incarnations and no topic id tells them apart"
         of_each = "one leader of {topic}-{partition} in leader epoch {leader_epoch} of each topic of the name"
         return first_of(
-            unverifiable(nameless & differ, reason, expected=of_each),
+            unverifiable(nameless & differ, AMBIGUOUS_TOPIC, expected=of_each),
             unverifiable(
                 nameless & ~by_id,
-                reason,
+                AMBIGUOUS_TOPIC,
                 expected=of_each,
                 observed="leader {lowest_leader} (-1: none) in all of {statements} statements by name, leader {leaders_by_id} in"
                 " those with a topic id",
@@ -83,7 +83,7 @@ class TwoLeadersInOneEpoch(Rule):
             ),
             unverifiable(
                 differ & ~col("differ_by_id") & col("may_be_of_two_topics"),
-                "the topic of the name may have been deleted and created again in between, and no topic id tells them apart",
+                "the topic of the name may have been deleted and created again in between, and no topic id distinguishes them",
                 expected=of_each,
             ),
             violation(differ),

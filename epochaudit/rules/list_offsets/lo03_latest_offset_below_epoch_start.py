@@ -60,8 +60,8 @@ class LatestOffsetBelowEpochStart(Rule):
     ## What to do
     Nothing is lost: a consumer that began at this offset reads some records twice, which its application has to bear or
     filter. If the high watermark does not rise, look for a member of the ISR that does not fetch. Exposed means a
-    broker before 2.2, which has no such check (KIP-207): upgrade. A violation belongs to the Kafka project, with the
-    lines of the finding.
+    broker before 2.2, which has no such check (KIP-207): upgrade. Report a violation, with its lines, to the
+    Kafka project.
 
     ## Example
     Broker 2 becomes leader of orders-0 at offset 100 while its high watermark is 90, and answers a consumer that the latest
@@ -156,5 +156,5 @@ class LatestOffsetBelowEpochStart(Rule):
                     "the highest latest offset that a leader of a lower epoch answered a client is {shown}",
                 ),
             ),
-            otherwise=unverifiable(None, "no answer of an earlier leader shows whether a client had been told more"),
+            otherwise=unverifiable(None, "no answer of an earlier leader shows whether a client got a higher offset"),
         )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.log_directories.missing import REGISTRATION_UNKNOWN
-from epochaudit.rules.missing_records import log_incomplete
+from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -52,10 +52,8 @@ class ReplicaKeptOnOfflineDirectory(Rule):
         "the broker's registration before": "previous_ref",
         "the state that the first partition was left in": "remaining_ref",
     }
-    expected = (
-        "broker {broker_id} neither leader nor in an ISR with others, in each partition on directories {offline_dirs}"
-    )
-    observed = "no such partition has it"
+    expected = "no partition on directories {offline_dirs} keeps broker {broker_id} as leader, or in an ISR with others"
+    observed = "no partition kept broker {broker_id}"
     because = (
         "broker {broker_id} was registered with log directories {previous_log_dirs}",
         "the record at metadata offset {metadata_offset} leaves it with {log_dirs}",
@@ -69,13 +67,14 @@ class ReplicaKeptOnOfflineDirectory(Rule):
             unverifiable(
                 col("offline_dirs").isNull(),
                 REGISTRATION_UNKNOWN,
-                expected="broker {broker_id} neither leader nor in an ISR with others, in each partition on an offline directory",
+                expected="no partition on an offline directory keeps broker {broker_id} as leader, or in an ISR with others",
                 observed="which directories went offline is not recorded",
             ),
-            log_incomplete(observed="whether such a partition has it is not certain"),
+            log_incomplete(observed="whether a partition kept broker {broker_id} is not certain"),
             violation(
                 col("remaining_in").isNotNull(),
-                observed="partitions that have it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}",
+                observed="partitions that kept broker {broker_id}: {remaining_in}, the first with leader {remaining_leader}, ISR"
+                " {remaining_isr}",
                 because=(
                     *self.because,
                     "after it, {topic}-{partition} has its replica of broker {broker_id} on {remaining_directory}, "
@@ -85,7 +84,7 @@ class ReplicaKeptOnOfflineDirectory(Rule):
             unverifiable(
                 ~col("log_complete"),
                 "the metadata log does not reach back to all partitions",
-                observed="no such partition that is recorded has it",
+                observed="no partition that kept broker {broker_id} is recorded",
             ),
             otherwise=passed(),
         )

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _BEFORE: Final = (
@@ -21,8 +22,8 @@ class LogStartOffsetFell(Rule):
 
     ## What it checks
     The log start offsets in the Fetch responses of one leader process in one leader epoch. They rise with retention and with DeleteRecords,
-    and never fall. The subject is ten seconds of responses for one partition; the last one with their highest high watermark
-    stands for them.
+    and never fall. The subject is ten seconds of responses for one
+    partition; of these, the last one with the highest high watermark is judged.
 
     ## Why it matters
     Consumers that read from the beginning receive records that had been deleted, perhaps because nobody may read them any more. If the
@@ -80,7 +81,7 @@ class LogStartOffsetFell(Rule):
             ),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected="a log start offset of {start_fallen_from} or more, if it is the same topic",
             ),
             unverifiable(

@@ -44,7 +44,7 @@ class WrongQuorumEpochAnswered(Rule):
     """
 
     evidence = {"the request": "request_ref"}
-    expected = "{NONE} in epoch {answered} alone"
+    expected = "{NONE} only for epoch {answered}"
     observed = "{api} of epoch {asked} was answered {NONE}"
     because = ("the responder knew epoch {answered} after the request",)
 
@@ -62,7 +62,7 @@ class WrongQuorumEpochAnswered(Rule):
             unverifiable(
                 col("error_code").isNull() | answered.isNull(),
                 "the answer, or the epoch in it, is not in the evidence (request log)",
-                expected="{NONE} in the responder's own epoch alone",
+                expected="{NONE} only for the responder's own epoch",
                 observed="{api} of epoch {asked}",
                 because=(),
             ),
@@ -83,21 +83,21 @@ class WrongQuorumEpochAnswered(Rule):
             fenced(
                 below & (answered > asked),
                 expected="{FENCED_LEADER_EPOCH} for an epoch below {answered}",
-                observed="{api} of epoch {asked} was refused with it",
+                observed="{api} of epoch {asked} was refused with {FENCED_LEADER_EPOCH}",
             ),
             fenced(
                 ~below & (answered < asked),
                 expected="{UNKNOWN_LEADER_EPOCH} for an epoch above {answered}",
-                observed="{api} of epoch {asked} was refused with it",
+                observed="{api} of epoch {asked} was refused with {UNKNOWN_LEADER_EPOCH}",
             ),
             violation(
                 below,
-                expected="{FENCED_LEADER_EPOCH} for an epoch below {answered} alone",
-                observed="{api} of epoch {asked} was refused with it",
+                expected="{FENCED_LEADER_EPOCH} only for an epoch below {answered}",
+                observed="{api} of epoch {asked} was refused with {FENCED_LEADER_EPOCH}",
             ),
             otherwise=violation(
-                expected="{UNKNOWN_LEADER_EPOCH} for an epoch above {answered} alone",
-                observed="{api} of epoch {asked} was refused with it",
+                expected="{UNKNOWN_LEADER_EPOCH} only for an epoch above {answered}",
+                observed="{api} of epoch {asked} was refused with {UNKNOWN_LEADER_EPOCH}",
             ),
         )
 

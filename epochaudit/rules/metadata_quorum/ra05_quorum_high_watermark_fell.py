@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.metadata_quorum.missing import maybe_formatted_anew
+from epochaudit.rules.metadata_quorum.formatted_anew import maybe_formatted_anew
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, violation
 
 

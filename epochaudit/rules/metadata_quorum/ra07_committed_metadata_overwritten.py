@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.metadata_quorum.missing import maybe_formatted_anew
+from epochaudit.rules.metadata_quorum.formatted_anew import maybe_formatted_anew
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -44,7 +44,7 @@ class CommittedMetadataOverwritten(Rule):
 
     evidence = {"the LeaderChange record": "start_ref", "the high watermark": "earlier_ref"}
     expected = "a LeaderChange record of epoch {raft_epoch} at offset {earlier_high} or above"
-    observed = "at offset {start_offset}"
+    observed = "the LeaderChange record is at offset {start_offset}"
     because = ("a leader gave out high watermark {earlier_high} in epoch {earlier_epoch}",)
     caused_by = ("RA-02", "RA-03")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -69,7 +70,7 @@ class CommittedEpochFromTheFuture(Rule):
             ),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected=existed,
             ),
             unverifiable(

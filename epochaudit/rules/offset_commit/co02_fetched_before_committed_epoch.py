@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
@@ -75,9 +76,7 @@ class FetchedBeforeCommittedEpoch(Rule):
         older = col("leader_epoch") < col("lowest_offset_fetch_epoch")
         recent = col("leader_epoch") >= col("position_epoch")
         return first_of(
-            unverifiable(
-                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC),
             fenced(
                 recent & col("refused_ref").isNotNull() & ~col("reached_itself"),
                 observed="a fetch at {fetch_offset} in leader epoch {refused_epoch} was refused; then broker {node} answered one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -68,9 +69,7 @@ class CommitsOfTwoHistories(Rule):
                 expected="no lower offset that the group had committed before with a newer leader epoch",
                 because=("no such commit is recorded at broker {node} before",),
             ),
-            unverifiable(
-                col("ambiguous_name"), "the topic name had several incarnations and no topic id tells them apart"
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC),
             unverifiable(col("newer_start").isNull(), "the start of the newer leader epoch is not recorded"),
             unverifiable(
                 col("newer_start") >= col("newer_offset"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, SHARED_CLIENT_ID
 from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
 from epochaudit.rules.truncation.position_validation import (
     RETURNED_BY_LIST_OFFSETS,
-    SHARED,
     can_validate,
     crossing,
     severity_of_crossing,
@@ -91,7 +91,7 @@ class TruncatedCommitResumed(Rule):
             """An unverifiable branch with its own sentences: nothing shows that the record was truncated, or that the client missed it."""
             if branch.verdict != UNVERIFIABLE:
                 return branch
-            reasons = (committed, truncated) if branch.reason == SHARED else (committed,)
+            reasons = (committed, truncated) if branch.reason == SHARED_CLIENT_ID else (committed,)
             return unverifiable(
                 branch.condition, str(branch.reason), expected=validated, observed=resumed, because=reasons
             )
@@ -99,7 +99,7 @@ class TruncatedCommitResumed(Rule):
         return first_of(
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected=validated,
                 observed=resumed,
                 because=(committed,),

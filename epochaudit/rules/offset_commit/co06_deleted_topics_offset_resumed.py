@@ -69,7 +69,7 @@ class DeletedTopicsOffsetResumed(Rule):
         return first_of(
             unsettled(
                 ~col("created_before"),
-                "the coordinator's word of two topics of the name before the answer is not recorded",
+                "no statement of the coordinator about two topics of the name is recorded before the answer",
             ),
             unsettled(col("commit_ref").isNull(), "the commit of the offset is not recorded"),
             passed(

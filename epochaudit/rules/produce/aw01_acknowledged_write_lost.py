@@ -64,7 +64,7 @@ class AcknowledgedWriteLost(Rule):
     }
     caused_by = ("TR-06",)
     expected = "leader epoch {leader_epoch} of {topic}-{partition} starts above offset {acknowledged_offset}"
-    observed = "it starts at {start_offset}"
+    observed = "the leader epoch starts at {start_offset}"
     because = (
         _ACKNOWLEDGED,
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
@@ -86,7 +86,7 @@ class AcknowledgedWriteLost(Rule):
             *without_start(_NOT_KNOWN, _NOTHING_LOST, because=(_ACKNOWLEDGED,)),
             exposed(
                 lost & col("start_unknown_between"),
-                "an epoch in between may have lost it: where that one started is not in the evidence",
+                "an epoch in between, whose start is not in the evidence, may have lost the write",
             ),
             exposed(
                 lost & col("alone_before") & col("recovered_by").isNotNull(),
@@ -107,8 +107,8 @@ class AcknowledgedWriteLost(Rule):
             ),
             otherwise=passed(
                 expected=_NOTHING_LOST,
-                observed="it starts at {start_offset}; no write at or above that offset is known to have been acknowledged with"
-                " acks=all before",
+                observed="the leader epoch starts at {start_offset}; no write at or above that offset is known to have"
+                " been acknowledged with acks=all before",
                 because=(STARTED,),
             ),
         )

@@ -23,9 +23,9 @@ class ProducerEpochGivenTwice(Rule):
 
     ## What it checks
     A producer that starts sends InitProducerId without an epoch. The coordinator raises the transactional id's epoch, writes it to the
-    transaction log, and then answers with it. Each such answer has an epoch of its own. No other answer may have it, of whichever
-    coordinator, nor one to an EndTxn that gives the next epoch (KIP-890). Nor may the same coordinator have given a higher one before.
-    The subject is each such answer.
+    transaction log, and then answers with it. Each such answer is a subject. Its
+    epoch must be in no other answer of any coordinator, including answers to an EndTxn that gives the next epoch
+    (KIP-890), and the same coordinator must not have given a higher one before.
 
     ## Why it matters
     Two producers of one transactional id have one epoch: neither fences the other. Both write to the same transaction, and what one

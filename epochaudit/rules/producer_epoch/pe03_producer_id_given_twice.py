@@ -50,7 +50,7 @@ class ProducerIdGivenTwice(Rule):
 
     evidence = {"the answer or record that gives it": "given_ref", "the other one": "other_ref"}
     expected = _TO_ONE_PRODUCER
-    observed = "it was given to {given_to} and to {other_to}"
+    observed = "the producer id was given to {given_to} and to {other_to}"
     because = ()
 
     def applies(self) -> Column:

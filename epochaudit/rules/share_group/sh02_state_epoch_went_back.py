@@ -9,8 +9,8 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.replay.data_plane.share_states import READ
-from epochaudit.rules import missing_requests
 from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 _ASKED = "{event_type} {correlation_id} of {client_id} for group {group_id} and {topic}-{partition}"
@@ -92,7 +92,7 @@ class StateEpochWentBack(Rule):
             ),
             unverifiable(
                 newer & col("requests_missing_since_state"),
-                missing_requests.SHARE_STATE_REQUESTS,
+                SHARE_STATE_REQUESTS_MISSING,
                 expected=_NOT_BELOW,
                 because=(_ASKED, _NEWER),
             ),

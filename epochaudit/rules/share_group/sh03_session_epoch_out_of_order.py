@@ -19,7 +19,7 @@ _FOLLOWING = "the epoch after that of the request before"
 
 @rule("SH-03", frame="share_sessions", kip="KIP-932", severity=HIGH, since="4.1")
 class SessionEpochOutOfOrder(Rule):
-    """A broker accepted an epoch of a share session twice, or another than the next.
+    """A broker accepted an epoch of a share session twice, or out of order.
 
     ## What it checks
     A member of a share group opens a session with a partition's leader in epoch 0, and raises the epoch with each request. The leader must
@@ -27,8 +27,9 @@ class SessionEpochOutOfOrder(Rule):
     (SHARE_SESSION_NOT_FOUND). Judged are ShareFetch and ShareAcknowledge, which raise one epoch together.
 
     ## Why it matters
-    By the epoch a leader knows a request that it has handled before, or that was overtaken. Handled twice, a request acquires records
-    that nobody processes until their lock runs out, and acknowledges what the member did not mean any more.
+    The epoch shows the leader that it has handled a request before, or that a later one overtook it. A request that is
+    handled twice acquires records that nobody processes until their lock runs out, and repeats acknowledgements that
+    the member no longer intends.
 
     ## Evidence needed
     The leaders' request logs as JSON with ShareFetch and ShareAcknowledge: the light settings leave most of these out. For a violation,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import SHARED_CLIENT_ID
 from epochaudit.rules.rule import Branch, OwnSentences, exposed, first_of, passed, unverifiable
 
 
@@ -17,13 +18,12 @@ def origin(
     refused: Branch | None = None,
     resumed: Column | None = None,
 ) -> tuple[Branch, ...]:
-    """The arms of a verdict on a position that a client has in a new topic of the name.
+    """The branches for a consumer's first fetch in a topic that was created again under the same name.
 
-    first, nameless: what was observed of the first fetch (without its offset, which follows if it is known), and of one in a
-    topic that nothing distinguishes from others. fence: why no
-    version of the protocol, or not the one in use, refuses a position of the old topic. at_start: the reasons of a fetch at the
-    start of the log, if not the rule's. refused: the arm of clients that were refused before. resumed: the client may have been
-    answered the offset of its group.
+    first: `observed` of that fetch; its offset is appended if known. nameless: `observed` if nothing distinguishes the
+    topics of the name. fence: why the protocol version in use, or any version, does not refuse a position in the old
+    topic. at_start: `because` of a fetch at the start of the log; None: the rule's own. refused: the branch of clients
+    that were refused before. resumed: true if the coordinator may have returned the group's offset to the client.
     """
     own = "a position that {client_id} got in the topic that it fetches from"
     at_offset = f"{first} at offset {{fetch_offset}}"
@@ -59,7 +59,7 @@ def origin(
         unsettled(
             col("leader_epoch") > 0, "a broker that led the new topic before may have given the consumer its position"
         ),
-        unsettled(col("shared_client_id"), "several consumers share the client id"),
+        unsettled(col("shared_client_id"), SHARED_CLIENT_ID),
         *([] if resumed is None else [unsettled(resumed, of_group)]),
         exposed(col("position_ref").isNotNull(), fence),
         otherwise=unsettled(None, not_recorded),

@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
-from epochaudit.rules import missing_requests
+from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _BROUGHT = "LeaderAndIsr {correlation_id} of controller {controller_id} brought topic id {topic_id} and was answered {error_code}"
@@ -88,7 +88,7 @@ class InconsistentTopicIdAccepted(Rule):
             ),
             unverifiable(
                 (held != col("topic_id")) & col("requests_missing_since_named"),
-                missing_requests.CONTROL_REQUESTS,
+                CONTROL_REQUESTS_MISSING,
                 expected=consistent,
                 because=(_BROUGHT,),
             ),

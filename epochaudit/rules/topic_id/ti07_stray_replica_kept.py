@@ -52,7 +52,7 @@ class StrayReplicaKept(Rule):
         "the replica of another topic id": "replaced_ref",
     }
     expected = "no replica of {topic}-{partition} under topic id {topic_id}"
-    observed = "it was started or served again"
+    observed = "the replica was started or served again"
     because = ("broker {node} had to give up its replica of {topic}-{partition} under topic id {topic_id} ({reason})",)
 
     def applies(self) -> Column:
@@ -84,12 +84,12 @@ class StrayReplicaKept(Rule):
             ),
             violation(
                 served & (dead | ~restarted | col("served_before_restart")),
-                observed="a Fetch of it was answered {NONE}",
+                observed="a Fetch of the replica was answered {NONE}",
                 because=(gave_up, "afterwards the broker answered a Fetch of it with {NONE}"),
             ),
             violation(
                 dead & restarted,
-                observed="it was started again",
+                observed="the replica was started again",
                 because=(gave_up, "afterwards the broker started it again under the same topic id"),
             ),
             passed(

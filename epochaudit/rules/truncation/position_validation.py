@@ -10,7 +10,8 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import LEADER_EPOCH_FETCH_VERSION
 from epochaudit.kafka.releases import release
-from epochaudit.rules.rule import CRITICAL, Branch, exposed, unverifiable, violation
+from epochaudit.rules.reasons import SHARED_CLIENT_ID
+from epochaudit.rules.rule import CRITICAL, Branch, OwnSentences, exposed, unverifiable, violation
 
 # Consumers validate with OffsetForLeaderEpoch 3, which brokers have since 2.3.
 FIRST_VALIDATING_BROKER: Final = release("2.3")
@@ -22,7 +23,6 @@ RETURNED_BY_LIST_OFFSETS: Final = (
 REQUESTS_MISSING: Final = (
     "whether the client noticed before is not in the evidence: a leader's requests are missing (request log)"
 )
-SHARED: Final = "several consumers share the client id"
 
 
 def can_validate() -> Column:
@@ -34,22 +34,31 @@ def can_validate() -> Column:
     )
 
 
-def crossing(could_validate: Column, no_fence: str, because_reset: tuple[str, ...]) -> tuple[Branch, ...]:
+def crossing(
+    could_validate: Column,
+    no_fence: str,
+    because_reset: tuple[str, ...],
+    of_crossed: OwnSentences | None = None,
+    of_uncertain: OwnSentences | None = None,
+) -> tuple[Branch, ...]:
     """The verdicts on a position that may lie beyond a truncation that the client did not notice; `no_fence`: why it could not validate it.
 
-    because_reset: the sentences on a position that may be from ListOffsets.
+    because_reset: the sentences on a position that may be from ListOffsets. of_crossed: those of a truncation that the client may have
+    noticed. of_uncertain: those of one that may not have happened. None: the rule's own.
     """
-    crossed = col("crossed")
+    crossed, of_crossed, of_uncertain = col("crossed"), of_crossed or {}, of_uncertain or {}
     return (
-        unverifiable(crossed & col("shared_client_id"), SHARED),
-        unverifiable(crossed & col("requests_missing"), REQUESTS_MISSING),
+        unverifiable(crossed & col("shared_client_id"), SHARED_CLIENT_ID, **of_crossed),
+        unverifiable(crossed & col("requests_missing"), REQUESTS_MISSING, **of_crossed),
         exposed(crossed & could_validate & col("may_be_reset"), RESET, because=because_reset),
         violation(crossed & could_validate),
         exposed(crossed, no_fence),
         unverifiable(
-            col("crossing_uncertain"), "an unclean or unknown election after the truncation may have undone it"
+            col("crossing_uncertain"),
+            "a later election, unclean or of an unknown kind, may have undone the truncation",
+            **of_uncertain,
         ),
-        unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded"),
+        unverifiable(col("epochs_missing"), "the start of a leader epoch in between is not recorded", **of_uncertain),
     )
 
 

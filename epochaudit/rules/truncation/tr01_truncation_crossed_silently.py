@@ -5,13 +5,12 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
+from epochaudit.rules.rule import HIGH, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable
 from epochaudit.rules.truncation.position_validation import (
-    REQUESTS_MISSING,
-    RESET,
     RETURNED_BY_LIST_OFFSETS,
-    SHARED,
     can_validate,
+    crossing,
     severity_of_crossing,
 )
 
@@ -91,7 +90,6 @@ class TruncationCrossedSilently(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         could_validate = can_validate() & (~col("resumed") | (col("lowest_offset_fetch_epoch") >= 0))
         crossed = col("crossed")
-        reset = (*self.because[:4], RETURNED_BY_LIST_OFFSETS)
         return first_of(
             unverifiable(
                 col("position_epoch").isNull(),
@@ -102,7 +100,7 @@ class TruncationCrossedSilently(Rule):
             ),
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected=_VALIDATION,
                 observed=_FETCHED,
                 because=(_HELD, _SERVED),
@@ -113,32 +111,16 @@ class TruncationCrossedSilently(Rule):
                 observed="the client noticed before it fetched on: by {detected}",
                 because=(_HELD, "leader epoch {crossed_epoch} starts at offset {divergence_offset}"),
             ),
-            *(
-                unverifiable(
-                    crossed & col(name),
-                    reason,
+            *crossing(
+                could_validate,
+                "the protocol versions in use gave the client no epoch to validate with",
+                because_reset=(*self.because[:4], RETURNED_BY_LIST_OFFSETS),
+                of_crossed=OwnSentences(
                     expected=_VALIDATION,
                     observed=_FETCHED,
                     because=("leader epoch {crossed_epoch} starts at offset {divergence_offset}, below it", _SERVED),
-                )
-                for name, reason in (("shared_client_id", SHARED), ("requests_missing", REQUESTS_MISSING))
-            ),
-            exposed(crossed & could_validate & col("may_be_reset"), RESET, because=reset),
-            violation(crossed & could_validate),
-            exposed(crossed, "the protocol versions in use gave the client no epoch to validate with"),
-            unverifiable(
-                col("crossing_uncertain"),
-                "an unclean or unknown election after the truncation may have undone it",
-                expected=_VALIDATION,
-                observed=_FETCHED,
-                because=(_HELD, _SERVED),
-            ),
-            unverifiable(
-                col("epochs_missing"),
-                "the start of a leader epoch in between is not recorded",
-                expected=_VALIDATION,
-                observed=_FETCHED,
-                because=(_HELD, _SERVED),
+                ),
+                of_uncertain=OwnSentences(expected=_VALIDATION, observed=_FETCHED, because=(_HELD, _SERVED)),
             ),
             otherwise=passed(
                 expected=_VALIDATION,

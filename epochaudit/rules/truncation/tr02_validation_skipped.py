@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, SHARED_CLIENT_ID
 from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
 from epochaudit.rules.truncation.position_validation import JAVA, REQUESTS_MISSING, can_validate
 
@@ -54,7 +55,7 @@ class ValidationSkipped(Rule):
         "the committed offset, as the coordinator returned it": "committed_ref",
     }
     expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before fetching in leader epoch {leader_epoch}"
-    observed = "Fetch {api_version} at offset {fetch_offset} in leader epoch {leader_epoch} answered, without a question before"
+    observed = "Fetch {api_version} at offset {fetch_offset} in leader epoch {leader_epoch} answered, without OffsetForLeaderEpoch before"
     because = (
         "the coordinator answered {client_id} that {group_id} had committed offset {fetch_offset} with {committed_with}",
         FIRST,
@@ -74,7 +75,7 @@ class ValidationSkipped(Rule):
         return first_of(
             unverifiable(
                 col("ambiguous_name"),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 **open_question,
             ),
             passed(
@@ -92,7 +93,7 @@ class ValidationSkipped(Rule):
                 "whether the client still knew the epoch of its position is not in the evidence: a seek forgets it",
                 **open_question,
             ),
-            unverifiable(col("shared_client_id"), "several consumers share the client id", **open_question),
+            unverifiable(col("shared_client_id"), SHARED_CLIENT_ID, **open_question),
             unverifiable(
                 ~col("software_name").eqNullSafe(JAVA), "the client is not known to be a Java consumer", **open_question
             ),

@@ -70,7 +70,7 @@ class TruncationIgnored(Rule):
         "replica {node} fetches at offset {end_offset} or below, states an epoch below {end_epoch} for its last record, or asks about"
         " epoch {end_epoch} or one below"
     )
-    observed = "its next request was a Fetch at offset {next_fetch_offset}"
+    observed = "the follower's next request was a Fetch at offset {next_fetch_offset}"
     because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)
 
     def applies(self) -> Column:

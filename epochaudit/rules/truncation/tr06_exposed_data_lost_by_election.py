@@ -22,8 +22,11 @@ _NOT_KNOWN = (
     "leader epoch {leader_epoch} of {topic}-{partition} starts where all that was committed before ends, or above"
 )
 
-_IN_BETWEEN = "an epoch in between may have lost it: where that one started is not in the evidence"
-_WENT_ON = "it starts at {start_offset}; later, in the same epoch, broker {node} went on with a log that ended at {restart_offset}"
+_IN_BETWEEN = "an epoch in between, whose start is not in the evidence, may have lost the records"
+_WENT_ON = (
+    "the leader epoch starts at {start_offset}; later in it, broker {node} went on with a log that ended at"
+    " {restart_offset}"
+)
 
 
 @rule("TR-06", frame="lineage", kip="KIP-320", severity=CRITICAL, since="0.11")
@@ -90,7 +93,7 @@ class ExposedDataLostByElection(Rule):
         "the administrator's request, or the controller's line about it": "asked_ref",
     }
     expected = "leader epoch {leader_epoch} of {topic}-{partition} starts at {exposed_high_watermark} or above"
-    observed = "it starts at {start_offset}"
+    observed = "the leader epoch starts at {start_offset}"
     because = (
         *_BOUND,
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
@@ -125,7 +128,7 @@ class ExposedDataLostByElection(Rule):
             passed(
                 col("proved_by").isNotNull(),
                 expected=_NOTHING_LOST,
-                observed="it starts at {start_offset}, and broker {proved_by}, which had all that was committed, had no more",
+                observed="the leader epoch starts at {start_offset}; broker {proved_by} had all committed records, and none beyond",
                 because=(STARTED, ELECTION),
             ),
             passed(

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.data_plane.truncations import BELOW, TRUNCATING
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _BEGAN = (
@@ -82,7 +83,7 @@ class TruncatedBelowHighWatermark(Rule):
         return first_of(
             unverifiable(
                 col("ambiguous_name") & col("topic_id").isNull(),
-                "the topic name had several incarnations and no topic id tells them apart",
+                AMBIGUOUS_TOPIC,
                 expected="a truncation to the high watermark of the same topic, or above",
                 because=(_ANSWERED,),
             ),

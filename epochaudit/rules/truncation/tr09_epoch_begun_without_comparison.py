@@ -59,7 +59,9 @@ class EpochBegunWithoutComparison(Rule):
         "the line that starts the leader epoch": "start_ref",
     }
     expected = "a comparison of the logs before replica {replica_id} fetches in leader epoch {leader_epoch}"
-    observed = "its first Fetch, at offset {fetch_offset}, states no last fetched epoch, and it had not asked before"
+    observed = (
+        "the first Fetch, at offset {fetch_offset}, states no last fetched epoch, and the replica had not asked before"
+    )
     because = (
         _LED,
         "replica {replica_id} has a log with leader epochs: earlier it stated epoch {epochs_known}",

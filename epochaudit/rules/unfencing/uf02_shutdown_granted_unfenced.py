@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import FENCED, UNKNOWN, UNREGISTERED
-from epochaudit.rules.metadata_quorum.missing import maybe_formatted_anew
-from epochaudit.rules.missing_records import log_incomplete
+from epochaudit.rules.metadata_quorum.formatted_anew import maybe_formatted_anew
+from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 

@@ -1,8 +1,8 @@
-"""What the judgements of several families lack if a part of the metadata log is missing."""
+"""Reasons of `unverifiable` that rules of several families give. Reports count subjects by these texts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from pyspark.sql.functions import col
 
@@ -10,6 +10,15 @@ from epochaudit.rules.rule import Branch, OwnSentences, unverifiable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+AMBIGUOUS_TOPIC: Final = "several topics had the name, and no topic id distinguishes them"
+SHARED_CLIENT_ID: Final = "several consumers share the client id"
+CONTROL_REQUESTS_MISSING: Final = (
+    "a control request in between is missing, perhaps one that deleted the replica (request log)"
+)
+SHARE_STATE_REQUESTS_MISSING: Final = (
+    "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)"
+)
 
 
 def log_incomplete(subjects: Column | None = None, **sentences: Unpack[OwnSentences]) -> Branch:
