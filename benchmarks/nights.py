@@ -104,7 +104,9 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
     settle_after_ms = SETTLE_AFTER * night_ms if option == OPTIONS[0] else None
     spark = session(warehouse=True, plain_bytes=sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()))
     with run_metrics.measured() as metrics:
-        report = warehouse.audited(spark, location, [inspected(folder)], settle_after_ms=settle_after_ms)
+        run = warehouse.audited(spark, location, [inspected(folder)], settle_after_ms=settle_after_ms)
+        with run as report:
+            pass
     rows = sum(cost.rows for cost in metrics.frames.values())
     sys.stdout.write(json.dumps({"rows": rows, "judged": report.judged, "findings": len(report.findings)}) + "\n")
 

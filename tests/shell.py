@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -103,11 +104,11 @@ class Shell:
 
     def _audited(
         self, captures: Sequence[str], chosen: Settings, accepting: Callable[[Report], Report], *, debug: bool
-    ) -> Report:
+    ) -> AbstractContextManager[Report]:
         if chosen.warehouse is not None:
             return commands.audited(captures, chosen, accepting, debug=debug)
         known, _ = self._known(captures, chosen)
-        return accepting(replace(known, roots=dict(zip(known.roots, captures, strict=True))))
+        return nullcontext(accepting(replace(known, roots=dict(zip(known.roots, captures, strict=True)))))
 
     def _diagnosed(self, captures: Sequence[str], chosen: Settings, **_: object) -> Diagnosis:
         return self._known(captures, chosen)[1]

@@ -347,10 +347,10 @@ def audit(
     diagnostics.metrics, diagnostics.metrics_format = chosen.metrics, chosen.metrics_format
     selected(chosen.select, chosen.ignore)  # a wrong name is reported before Spark starts
     accepting = _accepted(chosen)
-    report = audited(captures, chosen, accepting, debug=diagnostics.debug)
-    if chosen.profile:
-        click.echo(run_metrics.profile(run_metrics.of_run()), err=True)
-    return _concluded(report, chosen, destinations, diagnostics)
+    with audited(captures, chosen, accepting, debug=diagnostics.debug) as report:
+        if chosen.profile:
+            click.echo(run_metrics.profile(run_metrics.of_run()), err=True)
+        return _concluded(report, chosen, destinations, diagnostics)
 
 
 def _accepted(chosen: settings.Settings) -> Callable[[Report], Report]:
@@ -486,22 +486,22 @@ def baseline(
     chosen = settings.settings(None, {**given, "conf": _properties(given["conf"])})
     last = date.today() + ACCEPTED_FOR if expires is None else expires.date()
     acceptance = Acceptance(reason, owner or getuser(), last)
-    report = audited(captures, chosen, lambda found: found, debug=diagnostics.debug)
-    if report.left_out:
-        raise UsageError(
-            f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
-        )
-    deliver(lambda found, **_: written(found.findings, acceptance), report, output)
+    with audited(captures, chosen, lambda found: found, debug=diagnostics.debug) as report:
+        if report.left_out:
+            raise UsageError(
+                f"too many findings to be accepted one by one: {', '.join(report.left_out)}; --ignore the rule"
+            )
+        deliver(lambda found, **_: written(found.findings, acceptance), report, output)
     return CLEAN
 
 
-@commands.command(epilog=_examples(("epochaudit maintain --warehouse tables --keep-days 30", "a month of logs")))
+@commands.command(epilog=_examples(("epochaudit maintain --warehouse tables --keep-days 30", "a month of requests")))
 @click.option("--warehouse", metavar="DIR", required=True, help="The directory that `audit --warehouse` filled.")
 @click.option(
     "--keep-days",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Remove logs that end more than N days before the newest of their cluster. [default: keep all]",
+    help="Remove request logs that end more than N days before the newest of their cluster. [default: keep all]",
 )
 @spark_options
 @click.pass_obj
@@ -515,11 +515,13 @@ def maintain(
 ) -> int:
     """Keep a warehouse small and quick.
 
-    Removes old logs and rows that no longer count, compacts the tables' files and deletes old ones.
+    Removes old request logs and rows that no longer count, compacts the tables' files and deletes old ones.
     """
     chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
     done = maintained(warehouse, keep_days, chosen, debug=diagnostics.debug)
-    print_payload(f"{warehouse}: {done.files} logs and the rows of {done.parts} parts removed, tables compacted\n")
+    print_payload(
+        f"{warehouse}: {done.files} request logs and the rows of {done.parts} parts removed, tables compacted\n"
+    )
     return CLEAN
 
 

@@ -6,7 +6,8 @@ Spark is imported only here, and only when something runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -30,13 +31,17 @@ if TYPE_CHECKING:
     Accepting = Callable[[Report], Report]
 
 
-def audited(captures: Sequence[str], chosen: Settings, accepting: Accepting, *, debug: bool) -> Report:
+@contextmanager
+def audited(captures: Sequence[str], chosen: Settings, accepting: Accepting, *, debug: bool) -> Iterator[Report]:
     """Run the audit on Spark and gather its results on the driver; into the warehouse, if one is named.
 
+    A run over a warehouse is completed when the context ends without an exception: deliver the report inside it.
     accepting: applies a baseline to a report. What it accepts is not pictured.
     """
     if chosen.warehouse is not None:
-        return _audited_into(chosen.warehouse, captures, chosen, accepting, debug=debug)
+        with _audited_into(chosen.warehouse, captures, chosen, accepting, debug=debug) as report:
+            yield report
+        return
     from epochaudit.report.assembly import report_of
     from epochaudit.timeline.incidents import events_of, pictured
 
@@ -46,12 +51,14 @@ def audited(captures: Sequence[str], chosen: Settings, accepting: Accepting, *, 
         run_metrics.of_run().stage("gathering"),
     ):
         report = accepting(report_of(result))
-        return pictured(report, lambda: events_of(result)) if PICTURED in chosen.format else report
+        report = pictured(report, lambda: events_of(result)) if PICTURED in chosen.format else report
+    yield report
 
 
+@contextmanager
 def _audited_into(
     location: str, captures: Sequence[str], chosen: Settings, accepting: Accepting, *, debug: bool
-) -> Report:
+) -> Iterator[Report]:
     from epochaudit import warehouse
     from epochaudit.sources.discovery.discovery import inspected
     from epochaudit.spark.session import session
@@ -62,19 +69,22 @@ def _audited_into(
     with progress("starting Spark", lines=chosen.progress), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
     show_ui(spark, chosen)
-    with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
-        report = warehouse.audited(
-            spark,
-            location,
-            seen,
-            select=chosen.select,
-            ignore=chosen.ignore,
-            show=chosen.show,
-            settle_after_ms=round(chosen.settle_after * DAY_MS) or None,
-            rejudge_ms=None if chosen.rejudge is None else _milliseconds(chosen.rejudge),
-        )
-        report = replace(report, known={}) if chosen.all else report
-        return _pictured_from(spark, location, accepting(report), chosen)
+    run = warehouse.audited(
+        spark,
+        location,
+        seen,
+        select=chosen.select,
+        ignore=chosen.ignore,
+        show=chosen.show,
+        settle_after_ms=round(chosen.settle_after * DAY_MS) or None,
+        rejudge_ms=None if chosen.rejudge is None else _milliseconds(chosen.rejudge),
+    )
+    with ExitStack() as completion:
+        with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
+            report = completion.enter_context(run)
+            report = replace(report, known={}) if chosen.all else report
+            report = _pictured_from(spark, location, accepting(report), chosen)
+        yield report
 
 
 def _milliseconds(printed: datetime) -> int:

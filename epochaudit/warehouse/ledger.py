@@ -61,13 +61,14 @@ def _digest(of: object) -> str:
 
 
 def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | None:
-    """The report of the last run over these clusters, all of it known, if its input was the same, else None."""
+    """The report of the last run over these clusters, all of it known, if its input was the same, and no rule failed; else None."""
     runs = directory.table("runs")
     runs = runs.where(F.array_sort("clusters") == F.array(*(F.lit(name) for name in sorted(evaluation.generations))))
     [*last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
-    if not last or last[0]["outcome"] == INCOMPLETE or last[0]["settings"] != evaluation.settings:
+    if not last or last[0]["settings"] != evaluation.settings or last[0]["generations"] != evaluation.generations:
         return None
-    return _report(directory, last[0], lambda *_: True) if last[0]["generations"] == evaluation.generations else None
+    report = _report(directory, last[0], lambda *_: True)
+    return None if report.failures else report
 
 
 def last_report(directory: Directory, cluster: str | None, new: bool | datetime) -> Report:
@@ -128,20 +129,27 @@ def _is_known(run_id: str, new: bool | datetime) -> IsKnown:
     return lambda _, reported_by: new and reported_by != run_id
 
 
-def with_known(directory: Directory, report: Report, before: Run) -> Report:
-    """The report that `before` recorded, with those of its findings as known that earlier runs reported."""
+def with_known(directory: Directory, report: Report, recorded_by: Run) -> Report:
+    """The report of a run that recorded it and is not completed yet, with the findings as known that earlier runs reported."""
     if not report.findings:
         return report
-    found = _open_findings(directory, before.run_id).select("finding_id", "history").collect()
+    run_id = recorded_by.run_id
+    found = _open_findings(directory, run_id).select("finding_id", "history").collect()
     return replace(
-        report, known=_known(directory, report.inventory.clusters, found, _is_known(before.run_id, new=True))
+        report, known=_known(directory, report.inventory.clusters, run_id, found, _is_known(run_id, new=True))
     )
 
 
-def _known(directory: Directory, clusters: Iterable[str], found: Iterable[Any], is_known: IsKnown) -> dict[str, str]:
-    """Finding id -> when it became open. A killed run reports nothing: what it found, the next completed run reported."""
+def _known(
+    directory: Directory, clusters: Iterable[str], run_id: str, found: Iterable[Any], is_known: IsKnown
+) -> dict[str, str]:
+    """Finding id -> when it became open. A killed run reports nothing: what it found, the next completed run reported.
+
+    run_id: the run that reports, which may not be completed yet.
+    """
     of_clusters = F.arrays_overlap("clusters", F.array(*map(F.lit, clusters)))
-    completed = sorted(row["run_id"] for row in directory.table("runs").where(of_clusters).select("run_id").collect())
+    runs = directory.table("runs").where(of_clusters).select("run_id").collect()
+    completed = sorted({run_id, *(row["run_id"] for row in runs)})
     opened = {row["finding_id"]: Opened.of(row["history"]) for row in found}
     return {id: one.at for id, one in sorted(opened.items()) if is_known(one, one.reported_by(completed))}
 
@@ -162,7 +170,9 @@ def _report(directory: Directory, run: Row, is_known: IsKnown) -> Report:
             roots.append(finding_of(row))
     whole = (replace(f, consequences=tuple(sorted(consequences[f.finding_id], key=in_order))) for f in roots)
     return replace(
-        report, findings=tuple(sorted(whole, key=in_order)), known=_known(directory, run["clusters"], found, is_known)
+        report,
+        findings=tuple(sorted(whole, key=in_order)),
+        known=_known(directory, run["clusters"], run["run_id"], found, is_known),
     )
 
 
@@ -223,32 +233,33 @@ def iso_seconds(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def record(
+def record(directory: Directory, run: Run, audit: Audit, report: Report, show: Collection[str]) -> None:
+    """Write the findings and counts of a run. `complete` follows."""
+    # a rule that failed, or whose findings are not all listed, overturns none
+    rules = [rule.id for rule in audit.rules if rule.id not in audit.failures and rule.id not in audit.left_out]
+    record_findings(directory, run.run_id, iso_seconds(datetime.now(UTC)), report, rules, {*REPORTED, *show})
+    directory.append("verdicts", audit.verdicts.withColumn("run_id", F.lit(run.run_id)))
+
+
+def complete(
     directory: Directory,
     run: Run,
     evaluation: Evaluation,
-    audit: Audit,
     report: Report,
     metrics: Metrics,
-    show: Collection[str],
     span: Span,
     settled: str | None,
 ) -> None:
-    """Write the results of a run. Its row in `runs` comes last, so that only a completed run has one.
+    """Write the row of a run in `runs`, the last step: only a completed run has one.
 
     span: what was judged, and until when this run settled it. settled: the column of that name.
     """
-    now = iso_seconds(datetime.now(UTC))
-    # a rule that failed, or whose findings are not all listed, overturns none
-    rules = [rule.id for rule in audit.rules if rule.id not in audit.failures and rule.id not in audit.left_out]
-    record_findings(directory, run.run_id, now, report, rules, {*REPORTED, *show})
-    directory.append("verdicts", audit.verdicts.withColumn("run_id", F.lit(run.run_id)))
     breaches, unsettled = report.count(VIOLATION) + report.count(EXPOSED), list(unsettled_of(report))
     row = {
         "run_id": run.run_id,
         "version": VERSION,
         "started_at": run.started_at,
-        "finished_at": now,
+        "finished_at": iso_seconds(datetime.now(UTC)),
         "outcome": "findings" if breaches else INCOMPLETE if report.failures else "unsettled" if unsettled else "clean",
         "unsettled": unsettled,
         "clusters": sorted(evaluation.generations),

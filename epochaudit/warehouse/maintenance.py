@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.times import DAY_MS
 from epochaudit.findings.evidence import iso_time
+from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.scan.datasource import cores
 from epochaudit.spark.local_rows import local_rows
 from epochaudit.warehouse.horizon import Remembered
 from epochaudit.warehouse.ledger import OPEN, Run, iso_seconds
 from epochaudit.warehouse.nightly import explained, overtaken
-from epochaudit.warehouse.rows import ends_of_parts, first_part, part_at, remember, remembered
+from epochaudit.warehouse.rows import REQUEST_LOG, ends_of_parts, first_part, part_at, remember, remembered
 from epochaudit.warehouse.tables import ROWS, TABLES, Directory, existing, one_of, quoted
 
 UNDISTURBED_HOURS: Final = 72  # younger uncommitted rows may be of a run that is under way; no run takes this long
@@ -42,7 +43,7 @@ class Maintained:
 
 
 def maintain(spark: SparkSession, location: str, keep_days: int | None = None) -> Maintained:
-    """Maintain a warehouse. With `keep_days`, remove logs that end more days before the newest log of their cluster.
+    """Maintain a warehouse. With `keep_days`, remove request logs that end more days before the newest log of their cluster.
 
     A log is removed as a whole. Its rows are no longer evaluated, and the findings that it proves become `retired`. Horizon
     retains its entry, so that it is not read again. Raises WarehouseError.
@@ -72,10 +73,14 @@ def maintain(spark: SparkSession, location: str, keep_days: int | None = None) -
 
 
 def _remove_old_logs(directory: Directory, cluster: str, keep_days: int) -> int:
-    """Remove the logs of a cluster that end before the last `keep_days` days. Returns their number."""
+    """Remove the request logs of a cluster that end before the last `keep_days` days. Returns their number.
+
+    Days are counted from the newest line that is not in the future: a host's clock may be wrong.
+    """
     generation, files = remembered(directory, cluster)
     ends = ends_of_parts(directory.table("splits").where(F.col("cluster") == cluster))
-    before = (max(ends.values(), default=0) // DAY_MS - keep_days + 1) * DAY_MS
+    newest = max((end for end in ends.values() if end <= time.time() * 1000), default=0)
+    before = (newest // DAY_MS - keep_days + 1) * DAY_MS
     retained = [replace(file, remembered=_without_old_rows(file.remembered, ends, before)) for file in files]
     if retained == files:
         return 0
@@ -88,7 +93,12 @@ def _remove_old_logs(directory: Directory, cluster: str, keep_days: int) -> int:
 
 
 def _without_old_rows(r: Remembered, ends: Mapping[int, int], before: int) -> Remembered:
-    """The file without its parts, if the last of its dated events is before that time (ms); else unchanged."""
+    """A request log without its parts, if the last of its dated events is before that time (ms); other files unchanged.
+
+    The other logs show the state in which later requests were answered, such as a leader epoch that began long before.
+    """
+    if BY_KIND[r.file.kind].source != REQUEST_LOG:
+        return r
     times = [ends[part.number] for part in r.parts if part.number in ends]
     return replace(r, parts=()) if times and max(times) < before else r
 

@@ -43,6 +43,7 @@ from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_a
 from epochaudit.warehouse.ledger import (
     Evaluation,
     Run,
+    complete,
     earlier_report,
     last_report,
     record,
@@ -125,6 +126,7 @@ class _Cluster:
                 yield from blocks(file)
 
 
+@contextmanager
 def audited(
     spark: SparkSession,
     location: str,
@@ -135,11 +137,14 @@ def audited(
     show: Collection[str] = (),
     settle_after_ms: int | None = SETTLE_AFTER_MS,
     rejudge_ms: int | None = None,
-) -> Report:
+) -> Iterator[Report]:
     """Read new bytes of these directories into the warehouse, and report on all that it holds of their clusters.
 
-    `known` has the findings that earlier runs reported. If nothing is new and the last run evaluated the same rules, this
-    returns that run's report, all of it known, and writes nothing.
+    The run is completed when the context ends without an exception: deliver the report inside it. The findings of a run that was not
+    completed are new in the next one, so that nobody misses an alarm because a disk was full or a process killed.
+
+    `known` has the findings that earlier completed runs reported. If nothing is new and the last run evaluated the same rules, the
+    report is that run's, all of it known, and nothing is written.
     settle_after_ms: what is older than the newest lines by more than this is judged for the last time, and later runs read none of
     its requests; None: nothing is. rejudge_ms: judges again what was settled after that time.
     Raises WarehouseError, for example if another run wrote to the warehouse at the same time.
@@ -161,7 +166,8 @@ def audited(
         earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show, selection))
     if earlier is not None and rejudge_ms is None:
         metrics.read = read
-        return earlier
+        yield earlier
+        return
     while True:
         with metrics.stage("judging"), tuned_for(spark, night.row_count()):
             committed = night.reading()
@@ -184,10 +190,12 @@ def audited(
             settles = span.settled_until_ms is not None and not audit.failures
             settled = stored(included.settled) if settles else None
             results = with_settled_tallies(audit, included.tallies)
-            record(directory, run, evaluation, results, included.report, metrics, show, span, settled)
-            report = with_known(directory, included.report, before=run)
+            record(directory, run, results, included.report, show)
+            report = with_known(directory, included.report, recorded_by=run)
     audit.release()
-    return report
+    yield report
+    with metrics.stage("writing"), explained(location):
+        complete(directory, run, evaluation, included.report, metrics, span, settled)
 
 
 def reported(spark: SparkSession, location: str, cluster: str | None = None, new: bool | datetime = False) -> Report:

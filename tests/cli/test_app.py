@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,9 +35,11 @@ def audits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sequen
     """Replaces the Spark run by a clean report and records what was asked for; runs in an empty directory."""
     asked: list[tuple[Sequence[str], Settings]] = []
 
-    def audited(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
+    def audited(
+        captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool
+    ) -> AbstractContextManager[Report]:
         asked.append((captures, chosen))
-        return report_with(PASS)
+        return nullcontext(report_with(PASS))
 
     monkeypatch.setattr(app, "audited", audited)
     monkeypatch.chdir(tmp_path)
@@ -74,7 +77,7 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "audited", lambda *_, **__: replace(report_with(verdict), inventory=LACKING))
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(replace(report_with(verdict), inventory=LACKING)))
     assert app.main(["audit", "capture", *arguments]) == code
     printed = capsys.readouterr()
     assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(printed.out.split())
@@ -100,13 +103,13 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
 def test_the_exit_code_follows_the_threshold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fail_on: str, verdict: str, code: int
 ) -> None:
-    monkeypatch.setattr(app, "audited", lambda *_, **__: report_with(verdict))
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with(verdict)))
     assert app.main(["audit", "capture", "--fail-on", fail_on]) == code
     assert capsys.readouterr().err == ""
 
 
 def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "audited", lambda *_, **__: report_with(EXPOSED))
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with(EXPOSED)))
     assert app.main(["audit", "capture"]) == FINDINGS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from epochaudit.spark import run_metrics
 RULE = RuleResult("SR-01", "name", "Title", "KIP-570", "critical", {EXPOSED: 2, PASS: 3})
 
 
-def report(*_: object, **__: object) -> Report:
+def report(*_: object, **__: object) -> AbstractContextManager[Report]:
     with run_metrics.of_run().stage("judging"):
         run_metrics.of_run().read = {"files": 1, "bytes": 10, "lines": 2, "rows": 5, "quarantined": 0}
-    return Report("0.1.0", Inventory(clusters=("payments",)), (RULE,), ())
+    return nullcontext(Report("0.1.0", Inventory(clusters=("payments",)), (RULE,), ()))
 
 
 def test_each_run_adds_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from epochaudit import warehouse
+from epochaudit.report.contents import Report
+from epochaudit.sources.discovery.discovery import inspected
 
 CLUSTER = "payments"
 SELECT = ("EP-04",)
@@ -13,6 +19,12 @@ OF_FETCHES = ("AW", "CO", "FF", "HW", "LS", "TI", "TR")
 """Families of rules about Fetch and Produce requests. tests/test_folded_runs.py compares all rules."""
 
 Put = Callable[[str, str], Path]
+
+
+def audited(spark: SparkSession, location: Path | str, *folders: Path, **options: Any) -> Report:
+    """The report of a completed run over the captures in these folders."""
+    with warehouse.audited(spark, str(location), [inspected(str(folder)) for folder in folders], **options) as report:
+        return report
 
 
 def appended(second: int, epoch: int, offset: int, partition: int = 0) -> str:

@@ -58,7 +58,8 @@ def main(location: str, capture: str, when: str, step: str, milliseconds: str = 
 
         setattr(Directory, name, change)
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2"}, warehouse=True, plain_bytes=0)
-    warehouse.audited(spark, location, [inspected(capture)], select=SELECT)
+    with warehouse.audited(spark, location, [inspected(capture)], select=SELECT):
+        pass
 
 
 if __name__ == "__main__":

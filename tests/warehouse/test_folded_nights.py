@@ -15,10 +15,10 @@ from epochaudit.pipeline import audit
 from epochaudit.report.assembly import report_of
 from epochaudit.report.contents import Report
 from epochaudit.report.json_report import render
-from epochaudit.sources.discovery.discovery import discover, inspected
+from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.scan import datasource, ranges
 from epochaudit.timeline.merge import EventLog, recorded_in, timeline
-from tests.warehouse.conftest import OF_FETCHES
+from tests.warehouse.conftest import OF_FETCHES, audited
 
 pytestmark = pytest.mark.thorough
 
@@ -63,9 +63,9 @@ def test_two_nights_with_folded_runs_are_one_audit(
     location = str(tmp_path / "warehouse")
     source, folder = capture(CAPTURE), tmp_path / CAPTURE
     delivered(source, folder, 0.6, LATE)
-    warehouse.audited(spark, location, [inspected(str(folder))], select=OF_FETCHES)
+    audited(spark, location, folder, select=OF_FETCHES)
     delivered(source, folder, 1)
-    second = warehouse.audited(spark, location, [inspected(str(folder))], select=OF_FETCHES)
+    second = audited(spark, location, folder, select=OF_FETCHES)
 
     stored = spark.read.format("delta").load(f"{location}/events").where("event_type = 'FETCH'")
     of_warehouse = warehouse.recorded_in(spark, location)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit import warehouse
 from epochaudit.report.contents import Report
-from epochaudit.sources.discovery.discovery import inspected
-from tests.warehouse.conftest import SELECT, Put, appended
+from tests.warehouse.conftest import SELECT, Put, appended, audited
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -34,7 +32,7 @@ def nights(put: Put) -> Path:
 
 
 def run(spark: SparkSession, location: Path, capture: Path) -> Report:
-    return warehouse.audited(spark, str(location), [inspected(str(capture))], select=SELECT)
+    return audited(spark, location, capture, select=SELECT)
 
 
 def contents(spark: SparkSession, location: Path) -> list[tuple[object, ...]]:

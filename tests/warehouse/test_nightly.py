@@ -23,7 +23,7 @@ from epochaudit.timeline.merge import EventLog, recorded_in, timeline
 from epochaudit.warehouse import nightly, tables
 from epochaudit.warehouse.ledger import Opened
 from epochaudit.warehouse.tables import TABLES, described
-from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, truncated
+from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, audited, truncated
 
 Night = Callable[..., Report]
 
@@ -41,7 +41,7 @@ def night(spark: SparkSession, tmp_path: Path) -> Night:
     """night(capture) reads a capture into the warehouse and gives the report."""
 
     def run(folder: Path, select: Collection[str] = SELECT) -> Report:
-        return warehouse.audited(spark, str(tmp_path / "warehouse"), [inspected(str(folder))], select=select)
+        return audited(spark, tmp_path / "warehouse", folder, select=select)
 
     return run
 
@@ -193,19 +193,37 @@ def test_of_two_runs_at_once_one_stops(put: Put, night: Night, monkeypatch: pyte
     assert summary(night(folder)) == ([], [2, 1, 1, 0])
 
 
+def test_findings_are_new_until_a_run_has_delivered_them(spark: SparkSession, put: Put, tmp_path: Path) -> None:
+    folder, location = put("broker-1/server.log", appended(1, 5, 100) + appended(2, 4, 120)), tmp_path / "warehouse"
+
+    class DiskFullError(Exception):
+        pass
+
+    with (
+        pytest.raises(DiskFullError),
+        warehouse.audited(spark, str(location), [inspected(str(folder))], select=SELECT) as undelivered,
+    ):
+        raise DiskFullError
+    assert rows(spark, location, "runs") == []
+    delivered = audited(spark, location, folder, select=SELECT)
+    assert [f.finding_id for f in delivered.findings] == [f.finding_id for f in undelivered.findings]
+    assert len(delivered.findings) == 1
+    assert not delivered.known
+    assert [*audited(spark, location, folder, select=SELECT).known] == [delivered.findings[0].finding_id]
+
+
 def test_a_warehouse_that_cannot_be_used_is_reported(spark: SparkSession, put: Put, tmp_path: Path) -> None:
     folder = put("broker-1/server.log", appended(1, 4, 100))
-    seen = [inspected(str(folder))]
     (tmp_path / "file").touch()
     with pytest.raises(warehouse.WarehouseError, match="can't"):
-        warehouse.audited(spark, str(tmp_path / "file"), seen)
+        audited(spark, tmp_path / "file", folder)
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/old/runs` (run_id string) USING delta")
     with pytest.raises(warehouse.WarehouseError, match=r"written by epochaudit 0\.1\.0"):
-        warehouse.audited(spark, f"{tmp_path}/old", seen)
+        audited(spark, tmp_path / "old", folder)
     with pytest.raises(warehouse.WarehouseError, match="is no warehouse"):
         warehouse.reported(spark, f"{tmp_path}/none")
     with pytest.raises(warehouse.WarehouseError, match=f"two of the captures are of cluster {CLUSTER}"):
-        warehouse.audited(spark, f"{tmp_path}/warehouse", [*seen, *seen])
+        audited(spark, tmp_path / "warehouse", folder, folder)
 
 
 LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
@@ -226,7 +244,7 @@ def test_a_warehouse_of_another_version_is_never_misread(
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/w/horizon` (path string) USING delta TBLPROPERTIES ({listed})")
     with pytest.raises(warehouse.WarehouseError, match=message):
-        warehouse.audited(spark, f"{tmp_path}/w", [inspected(str(put("broker-1/server.log", "")))])
+        audited(spark, tmp_path / "w", put("broker-1/server.log", ""))
     with pytest.raises(warehouse.WarehouseError, match=message):
         warehouse.reported(spark, f"{tmp_path}/w")
 

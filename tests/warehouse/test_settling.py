@@ -20,10 +20,9 @@ from epochaudit.report.json_report import document
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Tally
 from epochaudit.rules.rule import VERDICTS
-from epochaudit.sources.discovery.discovery import inspected
 from epochaudit.warehouse import nightly, settling
 from epochaudit.warehouse.settling import added, as_listed, stored
-from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended
+from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended, audited
 
 pytestmark = pytest.mark.thorough
 
@@ -48,7 +47,7 @@ def test_settled_days_are_included_and_not_judged_again(spark: SparkSession, put
     location = str(tmp_path / "warehouse")
 
     def night(folder: Path, **options: int | None) -> Report:
-        return warehouse.audited(spark, location, [inspected(str(folder))], select=SELECT, **options)
+        return audited(spark, location, folder, select=SELECT, **options)
 
     breach = appended(1, 4, 100) + appended(2, 3, 120)
     first = night(put("broker-1/server.log", on_day(2, breach)))
@@ -126,7 +125,7 @@ def test_a_night_reads_no_requests_of_settled_days(
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 end = round(len(content) * share) if path.name == "kafka-request.log" else len(content)
                 copy.write_bytes(content[:end])
-        return warehouse.audited(spark, location, [inspected(str(folder))], select=OF_FETCHES, settle_after_ms=10_000)
+        return audited(spark, location, folder, select=OF_FETCHES, settle_after_ms=10_000)
 
     first = delivered(0.7)
     second = delivered(1)
