@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, SLACK_MS
 from epochaudit.events.views import RANGE, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
@@ -85,7 +85,8 @@ def _within(at_ms: Column) -> Column:
 def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     """The edges, by what they are about: a cluster, a node or a partition. Column at_ms, and those of the key."""
     nodes = ("cluster", "node")
-    log = cluster_history(events).select("cluster", F.col("log_end_ms").alias("at_ms"))
+    zones = F.array(F.col("log_end_ms"), F.col("log_end_ms") - ANY_ZONE_MS)
+    log = cluster_history(events).select("cluster", F.explode(zones).alias("at_ms"))
     of_cluster = log.unionByName(log_times(events))
     deletions = deleted_replicas(events).select("cluster", "node", F.inline("deletions"))
     strays = of_types(events, "STRAY_PARTITION", "LEADER_AND_ISR").where(

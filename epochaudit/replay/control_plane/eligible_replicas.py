@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of, whole_up_to
@@ -258,8 +258,12 @@ def _marks() -> Column:
 
 
 def _unclean() -> Column:
-    """The leader was in neither list before, or is marked as elected uncleanly."""
-    return _marks() | ~F.array_contains(_both_before(), F.col("leader"))
+    """The leader was in neither list before, or is marked as elected uncleanly.
+
+    The record that completes a reassignment elects from the ISR that it writes (PartitionChangeBuilder.completeReassignmentIfNeeded).
+    """
+    reassigned = holds((F.col("replicas") != F.col("before.replicas")) & F.array_contains("isr", F.col("leader")))
+    return _marks() | (~F.array_contains(_both_before(), F.col("leader")) & ~reassigned)
 
 
 def _recovers(name: str) -> Column:

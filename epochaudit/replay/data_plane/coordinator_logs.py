@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import SLACK_MS
+from epochaudit.events.times import ANY_ZONE_MS, SLACK_MS
 from epochaudit.events.views import holds
 from epochaudit.replay.data_plane.lineage import epochs_of
 
@@ -35,9 +35,7 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
     alone = F.size("previous_isr") <= 1
     lossy = (F.col("election") == "unclean") | ((F.col("election") == "clean") & alone)
-    follows_unknown = (
-        F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0) & F.col("start_ref").isNotNull()
-    )
+    follows_unknown = F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0)
     severity = (
         F.when(follows_unknown, F.lit(1))
         .when(~elected, F.lit(0))
@@ -54,8 +52,10 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
 def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     """Adds returns, about this topic. Grain unchanged. Needs: cluster, node. Clock: leader epoch of the topic's partitions.
 
-    returns: array of struct(begun_ms). The node led a partition of the topic, then another may have, and then the node again, since
-    begun_ms by its own line; null without that line. What it coordinates may have been deleted and created anew by the other.
+    returns: array of struct(begun_ms, begun_by_ms). The node led a partition of the topic, then another may have, and then the node again,
+    since begun_ms by its own line. Without that line, since begun_by_ms at the latest; both are null if nothing shows that. So it is,
+    too, if the first recorded leader of a partition begins an epoch above 0. What the node coordinates may have been deleted and
+    created anew by the other.
     """
     in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
     gap = F.coalesce(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1, F.lit(False))
@@ -66,8 +66,11 @@ def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     state = F.struct("by", "gaps")
     begins = epochs.withColumn("begins", ~F.lag(state).over(in_order).eqNullSafe(state)).where("begins")
     of_node = Window.partitionBy("cluster", "topic_key", "partition", "by").orderBy("leader_epoch")
-    again = begins.withColumn("times_led", F.row_number().over(of_node)).where(F.col("times_led") > 1)
-    begun = F.struct(F.col("start_ref.time_ms").alias("begun_ms"))
+    is_first = F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0)
+    again = begins.withColumn("times_led", F.row_number().over(of_node)).where((F.col("times_led") > 1) | is_first)
+    # a record has UTC, the node's lines may have any zone
+    stated_ms = F.when(is_first & F.col("start_ref").isNull(), F.col("election_ref.time_ms") + ANY_ZONE_MS)
+    begun = F.struct(F.col("start_ref.time_ms").alias("begun_ms"), stated_ms.alias("begun_by_ms"))
     returns = again.groupBy("cluster", F.col("by").alias("node")).agg(F.collect_list(begun).alias("returns"))
     return rows.join(F.broadcast(returns), ["cluster", "node"], "left")
 
@@ -77,7 +80,7 @@ def returned_between(earlier: Column, later: Column) -> Column:
     begun = F.exists(
         "returns",
         lambda one: (
-            one["begun_ms"].isNull()
+            (one["begun_ms"].isNull() & F.coalesce(one["begun_by_ms"] > earlier["time_ms"], F.lit(True)))
             | ((one["begun_ms"] > earlier["time_ms"] - SLACK_MS) & (one["begun_ms"] <= later["time_ms"]))
         ),
     )

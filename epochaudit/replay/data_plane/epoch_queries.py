@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP
+from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, READ_COMMITTED
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import (
     is_user_topic,
@@ -60,7 +60,8 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       answered_start   the lowest recorded start offset of the answered leader epoch; answered_start_ref
       shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
       latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
-                       request came; latest_behind_after: and one below it, for a request that came after the answer; witness_ref
+                       request came; witness_ref
+      latest_behind_after     it answered a high watermark below it to a request that came after the answer; witness_ref
     and, by the log start offsets that the broker stated
       log_start_reached  one of them is `offset`, or the broker truncated its log to `offset`, and one of them is above it
       log_start_after    of OffsetForLeaderEpoch: the lowest that its process stated after the answer; log_start_ref
@@ -83,13 +84,11 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     served = served.withColumns(
         {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
     )
-    known = _starts(events).unionByName(_latest_offsets(served), allowMissingColumns=True)
-    known = known.groupBy("cluster", "topic_key", "partition").agg(
-        F.collect_list("start").alias("starts"), F.collect_list("latest").alias("latest")
-    )
-    rows = served.withColumn("topic_key", topic_key()).join(
-        F.broadcast(known), ["cluster", "topic_key", "partition"], "left"
-    )
+    of_partition = ["cluster", "topic_key", "partition"]
+    starts = _starts(events).groupBy(*of_partition).agg(F.collect_list("start").alias("starts"))
+    rows = served.withColumn("topic_key", topic_key()).join(F.broadcast(starts), of_partition, "left")
+    rows = _with_held_start(rows)
+    rows = rows.join(F.broadcast(_latest_offsets(rows)), of_partition, "left")
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
     rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
     return _with_log_start(_with_lineage(rows)).drop(
@@ -102,7 +101,8 @@ def epoch_queries(events: DataFrame) -> DataFrame:
         "log_starts",
         "process_starts",
         "later",
-        "witnesses",
+        "own_line",
+        "witness",
     )
 
 
@@ -126,12 +126,29 @@ def _starts(events: DataFrame) -> DataFrame:
     )
 
 
-def _latest_offsets(served: DataFrame) -> DataFrame:
-    """One row per latest offset that a leader answered to a client: its high watermark, or the last stable offset below it."""
-    entry = F.struct("offset", "leader_epoch", F.col("query_ref").alias("ref"), "node", "arrival_ms", "time_ms")
-    return served.where(
-        asks_latest() & (F.col("error_code") == Errors.NONE) & F.col("leader_epoch").isNotNull() & F.col("held_leader")
-    ).select("cluster", "partition", topic_key().alias("topic_key"), entry.alias("latest"))
+def _latest_offsets(rows: DataFrame) -> DataFrame:
+    """One row per (cluster, topic_key, partition): latest, what its leaders answered to clients that asked for the latest offset.
+
+    latest: array of one struct per node and leader epoch: node, leader_epoch, highest(offset, ref), the highest such answer; reached(
+    time_ms, ref), the first one at the epoch's start or above; behind(arrival_ms, ref), the last one below it that is a high
+    watermark: read_committed gets the last stable offset (FetchIsolation), which open transactions hold back.
+    Some clients ask twice a minute for each partition: no answer is kept by itself. Needs: held_start.
+    """
+    leads = (F.col("error_code") == Errors.NONE) & F.col("leader_epoch").isNotNull() & F.col("held_leader")
+    reaches = F.col("offset") >= F.col("held_start")
+    is_high_watermark = ~holds(F.col("isolation_level") == READ_COMMITTED)
+    at = F.col("query_ref").alias("ref")
+    by_epoch = (
+        rows.where(asks_latest() & leads)
+        .groupBy("cluster", "topic_key", "partition", "node", "leader_epoch")
+        .agg(
+            F.max(F.struct("offset", at)).alias("highest"),
+            F.min(F.when(reaches, F.struct("time_ms", at))).alias("reached"),
+            F.max(F.when(~reaches & is_high_watermark, F.struct("arrival_ms", at))).alias("behind"),
+        )
+    )
+    of_epoch = F.struct("node", "leader_epoch", "highest", "reached", "behind")
+    return by_epoch.groupBy("cluster", "topic_key", "partition").agg(F.collect_list(of_epoch).alias("latest"))
 
 
 def _log_starts(events: DataFrame) -> DataFrame:
@@ -200,57 +217,57 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
     )
 
 
-def _with_lineage(rows: DataFrame) -> DataFrame:
-    """Adds held_start, held_high_watermark, answered_start, shown, latest_* and their references. Needs: starts, latest."""
-    own = F.filter("starts", lambda s: s["ref"] == F.col("held_ref"))
-    of_answered = F.filter("starts", lambda s: s["leader_epoch"] == F.col("response_leader_epoch"))
-    lower = F.filter("latest", lambda a: a["leader_epoch"] < F.col("leader_epoch"))
-    in_epoch = F.filter(
-        "latest",
-        lambda a: (
-            (a["leader_epoch"] == F.col("leader_epoch"))
-            & (a["node"] == F.col("node"))
-            & (
-                ((a["time_ms"] < F.col("arrival_ms")) & (a["offset"] >= F.col("held_start")))
-                | ((a["arrival_ms"] > F.col("time_ms")) & (a["offset"] < F.col("held_start")))
-            )
+def _with_held_start(rows: DataFrame) -> DataFrame:
+    """Adds own_line, that of held_ref, and held_start, the lowest start offset of the highest epoch that the broker can have held.
+
+    Needs: starts.
+    """
+    own = F.get(F.filter("starts", lambda s: s["ref"] == F.col("held_ref")), F.lit(0))
+    rows = rows.withColumn("own_line", own)
+    lowest = F.array_min(F.transform(_of_own_topic(F.col("held_max")), lambda s: s["start_offset"]))
+    return rows.withColumn("held_start", F.when(F.col("own_line").isNotNull(), lowest))
+
+
+def _of_own_topic(leader_epoch: Column) -> Column:
+    """The starts of this epoch at the node, of the topic of its own line."""
+    return F.filter(
+        "starts",
+        lambda s: (
+            (s["node"] == F.col("node"))
+            & (s["leader_epoch"] == leader_epoch)
+            & s["topic_id"].eqNullSafe(F.col("own_line.topic_id"))
         ),
     )
-    own_line = F.get(own, F.lit(0))
 
-    def of_own_topic(leader_epoch: Column) -> Column:
-        return let(
-            own_line["topic_id"],
-            lambda topic_id: F.filter(
-                "starts",
-                lambda s: (
-                    (s["node"] == F.col("node"))
-                    & (s["leader_epoch"] == leader_epoch)
-                    & s["topic_id"].eqNullSafe(topic_id)
-                ),
-            ),
-        )
 
-    same_epoch = of_own_topic(F.col("held_max"))
-    lowest = F.array_min(F.transform(same_epoch, lambda s: s["start_offset"]))
-    stated = F.col("current_leader_epoch")
+def _with_lineage(rows: DataFrame) -> DataFrame:
+    """Adds held_high_watermark, judged_*, answered_start, shown, latest_* and their references.
+
+    Needs: starts, latest, own_line, held_start.
+    """
+    of_answered = F.filter("starts", lambda s: s["leader_epoch"] == F.col("response_leader_epoch"))
+    lower = F.filter("latest", lambda of_epoch: of_epoch["leader_epoch"] < F.col("leader_epoch"))
+    in_epoch = F.filter(
+        "latest",
+        lambda of_epoch: (of_epoch["leader_epoch"] == F.col("leader_epoch")) & (of_epoch["node"] == F.col("node")),
+    )
+    stated, is_led = F.col("current_leader_epoch"), F.col("own_line").isNotNull()
     earlier = F.coalesce(
         (F.col("event_type") == BY_FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
     )
-    of_stated = of_own_topic(stated)
-    begun = F.array_min(F.transform(of_stated, lambda s: F.struct(s["start_offset"], s["ref"])))
+    begun = F.array_min(F.transform(_of_own_topic(stated), lambda s: F.struct(s["start_offset"], s["ref"])))
     newest = (F.col("event_type") == BY_FETCH) & (stated == F.col("held_max"))
     return (
         rows.withColumns(
             {
-                "held_start": F.when(own_line.isNotNull(), lowest),
                 "judged_epoch": F.when(newest, F.col("held_max"))
-                .when(earlier & own_line.isNotNull() & begun.isNotNull(), stated)
+                .when(earlier & is_led & begun.isNotNull(), stated)
                 .otherwise(F.col("leader_epoch")),
-                "begun": F.when(earlier & own_line.isNotNull(), begun),
-                "held_high_watermark": own_line["high_watermark"],
+                "begun": F.when(earlier & is_led, begun),
+                "held_high_watermark": F.col("own_line.high_watermark"),
                 "answered": F.array_min(F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"]))),
-                "highest": F.array_max(lower),
+                "highest": F.array_max(F.transform(lower, lambda of_epoch: of_epoch["highest"])),
+                "witness": F.when(asks_latest(), F.get(in_epoch, F.lit(0))),
             }
         )
         .withColumns(
@@ -259,14 +276,15 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
                     F.col("held_start")
                 ),
                 "judged_ref": F.when(F.col("begun").isNotNull(), F.col("begun.ref")).otherwise(F.col("held_ref")),
-                "witnesses": F.when(asks_latest(), in_epoch),
+                "latest_reached_before": holds(F.col("witness.reached.time_ms") < F.col("arrival_ms")),
+                "latest_behind_after": holds(F.col("witness.behind.arrival_ms") > F.col("time_ms")),
             }
         )
         .withColumns(
             {
-                "latest_reached_before": F.exists("witnesses", lambda a: a["offset"] >= F.col("held_start")),
-                "latest_behind_after": F.exists("witnesses", lambda a: a["offset"] < F.col("held_start")),
-                "witness_ref": F.array_min(F.transform("witnesses", lambda a: a["ref"])),
+                "witness_ref": F.when(F.col("latest_reached_before"), F.col("witness.reached.ref")).when(
+                    F.col("latest_behind_after"), F.col("witness.behind.ref")
+                ),
                 "answered_start": F.col("answered.start_offset"),
                 "answered_start_ref": F.col("answered.ref"),
                 "shown": F.col("highest.offset"),

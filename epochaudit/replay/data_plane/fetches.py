@@ -22,6 +22,7 @@ from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
 from epochaudit.replay.state.unknown_topics import with_existence
+from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 from epochaudit.spark.columns import let
 
 EPOCH_UNKNOWN: Final = "unknown"  # values of epoch_source, see `fetches`
@@ -81,7 +82,10 @@ def fetches(events: DataFrame) -> DataFrame:
     )
     served = served.join(
         F.broadcast(_assigned(events)), ["cluster", "topic_key", "partition", "assigned_epoch"], "left"
-    ).withColumn("assigned_known", F.col("time_ms") <= F.col("assigned_until_ms"))
+    )
+    served = with_utc(served, events)
+    until_ms = F.col("assigned_until_ms") - zone_margin_ms()
+    served = served.withColumn("assigned_known", F.col("time_ms") <= until_ms)
     return (
         _with_newer_epochs(with_existence(served, events), events)
         .withColumns(
@@ -96,7 +100,7 @@ def fetches(events: DataFrame) -> DataFrame:
                 "fate": _fate(),
             }
         )
-        .drop("topic_key", "assigned_epoch", "assigned_until_ms")
+        .drop("topic_key", "assigned_epoch", "assigned_until_ms", "prints_utc")
     )
 
 

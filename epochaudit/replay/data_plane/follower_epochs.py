@@ -19,6 +19,7 @@ from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnatio
 from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
+from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 
 _CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
 _STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id", "leader_epoch")
@@ -74,9 +75,13 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
     rows = rows.join(F.broadcast(log_starts(events)), list(key), "left")
     history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_whole", "log_end_ms")
-    rows = rows.join(F.broadcast(history), "cluster", "left")
+    rows = with_utc(rows.join(F.broadcast(history), "cluster", "left"), events)
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
-    of_log = F.col("log_complete") & F.col("log_whole") & (F.col("furthest.ref.time_ms") <= F.col("log_end_ms"))
+    of_log = (
+        F.col("log_complete")
+        & F.col("log_whole")
+        & (F.col("furthest.ref.time_ms") + zone_margin_ms() <= F.col("log_end_ms"))
+    )
     recorded = F.col("recorded") & of_log
     requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")

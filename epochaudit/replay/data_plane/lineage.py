@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, no_ref, of_types, ref
+from epochaudit.events.views import PLACE, holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.replay.data_plane.acknowledged_writes import answered_epochs, with_acknowledged
@@ -372,6 +372,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
         "partition_epoch", F.col("own_ref.time_ms").alias("time_ms"), "isr", "elr", recovery, "own_ref"
     )
     last_state = F.struct("partition_epoch", "elr", recovery, "isr")
+    recorded = F.when(F.col("recorded_replicas").isNotNull(), F.struct("partition_epoch", "recorded_replicas"))
     recovers = F.col("leader_recovery_state") == RECOVERING
     in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
@@ -388,6 +389,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
         F.min(F.when(starts, F.struct("start_offset", "own_ref"))).alias("lowest"),
         F.min(F.when(has_state, first_state)).alias("first_state"),
         F.max(F.when(has_state, last_state)).alias("last_state"),
+        F.min(recorded).alias("first_recorded"),
+        F.max(recorded).alias("last_recorded"),
         F.min(F.when(recovers, in_time))["own_ref"].alias("recovering_ref"),
         F.min(F.when(F.col("event_type") == UNCLEAN_ELECTION, in_time))["own_ref"].alias("unclean_ref"),
         F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
@@ -433,7 +436,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
-                election left no member of that ISR
+                election left no member of that ISR, or of the ISR that the record writes with other replicas, as it completes a
+                reassignment
       unclean   it was not, or the state has the leader recovering from an unclean election (leaderRecoveryState, KIP-704). It
                 does so until the leader changes the ISR, in later epochs, too: only the first one counts.
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
@@ -441,16 +445,14 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     previous_isr is the ISR before; candidates_before has it and the eligible leader replicas as text, null unless that state is recorded.
     For the others see `_with_begun`.
     """
-    previous = F.lag("last_state").over(_of_partition())
-    before, first = F.col("previous_state"), F.col("first_state")
+    previous = F.lag(F.struct("last_state", "last_recorded")).over(_of_partition())
+    before, first = F.col("previous.last_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     leader = F.coalesce("leader", "node")
     marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
     rows = (
-        epochs.withColumns(
-            {"previous_state": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())}
-        )
+        epochs.withColumns({"previous": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())})
         .withColumns(
             {
                 "election": F.when(unclean_ref.isNotNull(), "unclean")
@@ -464,7 +466,9 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
             }
         )
-        .drop("first_state", "last_state", "previous_state", "unclean_ref", "recovering_ref")
+        .drop(
+            "first_state", "last_state", "first_recorded", "last_recorded", "previous", "unclean_ref", "recovering_ref"
+        )
     )
     return _with_begun(rows)
 
@@ -514,13 +518,19 @@ def _passed_over(later: Column) -> Column:
 
 
 def _eligible(before: Column, first: Column, leader: Column) -> Column:
-    """Whether the leader was in the ISR, or in the ELR if the ISR became empty.
+    """Whether the leader was in the ISR, in the ELR if the ISR became empty, or in the ISR that completes a reassignment.
 
     The controller checks the ISR after the change: its last member may be the broker that it fences.
     """
     emptied = (F.size(before["isr"]) <= 1) & (first["isr"] == F.array(leader))
     by_elr = emptied & F.array_contains(before["elr"], leader)
-    return F.array_contains(before["isr"], leader) | F.coalesce(by_elr, F.lit(False))
+    # AlterPartition adds the last new replicas to the ISR, and the same record removes the old ones and elects
+    # (PartitionChangeBuilder.completeReassignmentIfNeeded)
+    record = F.col("first_recorded")
+    reassigned = record["recorded_replicas"] != F.col("previous.last_recorded.recorded_replicas")
+    is_first = record["partition_epoch"] == first["partition_epoch"]
+    by_reassignment = reassigned & is_first & F.array_contains(first["isr"], leader)
+    return F.array_contains(before["isr"], leader) | holds(by_elr) | holds(by_reassignment)
 
 
 def _exposed_high_watermarks(events: DataFrame) -> DataFrame:

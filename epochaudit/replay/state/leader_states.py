@@ -23,11 +23,11 @@ UNCLEAN_ELECTION: Final = "UNCLEAN_ELECTION"
 
 _RECORDED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "leader", "isr", "elr",
-    "leader_recovery_state", "own_ref",
+    "leader_recovery_state", "recorded_replicas", "own_ref",
 )  # fmt: skip
 _STATE: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "ambiguous_name", "partition", "leader_epoch", "partition_epoch",
-    "leader", "isr", "elr", "leader_recovery_state", "previous_epoch", "start_offset", "high_watermark", "file_order",
+    "leader", "isr", "elr", "leader_recovery_state", "recorded_replicas", "previous_epoch", "start_offset", "high_watermark", "file_order",
     "byte_offset", "own_ref",
 )  # fmt: skip
 
@@ -39,6 +39,7 @@ def leader_states(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: leader epoch, then partition epoch; both count per topic id.
     Columns: cluster, node (that states it; null for a record), event_type, topic, topic_id, ambiguous_name (the name alone does
     not identify a topic), partition, leader_epoch, partition_epoch, leader (-1: none), isr, elr, leader_recovery_state,
+    recorded_replicas (those of a metadata record),
     previous_epoch (as the line states it), start_offset and high_watermark (of LEADER_STARTS; offsets), file_order, byte_offset, own_ref.
     """
     none = F.lit(None)
@@ -49,6 +50,7 @@ def leader_states(events: DataFrame) -> DataFrame:
             "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
             "elr": none.cast("array<int>"),
             "leader_recovery_state": none.cast("int"),
+            "recorded_replicas": none.cast("array<int>"),
             "start_offset": F.when(leads, F.col("start_offset")),
             "high_watermark": F.when(leads, F.col("high_watermark")),
         }
@@ -58,6 +60,7 @@ def leader_states(events: DataFrame) -> DataFrame:
 
 def _stated(events: DataFrame) -> DataFrame:
     """One row per statement in an accepted request, a controller's line or a committed record."""
+    none = F.lit(None)
     rows = of_types(events, "ALTER_PARTITION", UNCLEAN_ELECTION).withColumn("own_ref", ref())
     changed, unclean = (F.col("event_type") == name for name in ("ALTER_PARTITION", UNCLEAN_ELECTION))
     answered = (F.col("error_code") == Errors.NONE) & (
@@ -70,9 +73,12 @@ def _stated(events: DataFrame) -> DataFrame:
             "partition_epoch": F.when(changed, F.col("response_partition_epoch")),
             "isr": F.when(changed, F.col("response_isr")),
             "leader_recovery_state": F.when(unclean, RECOVERING),
+            "recorded_replicas": none.cast("array<int>"),
         }
     )
-    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).withColumn("own_ref", F.col("state_ref"))
+    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).withColumns(
+        {"own_ref": F.col("state_ref"), "recorded_replicas": F.when(F.col("scope") == RECORD, F.col("replicas"))}
+    )
     stated = with_identity(states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events))
     missing = {
         name: F.lit(None).cast("bigint") for name in ("start_offset", "high_watermark", "file_order", "byte_offset")

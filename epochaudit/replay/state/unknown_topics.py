@@ -7,7 +7,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.times import ANY_ZONE_MS
+from epochaudit.events.views import holds
+from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
+from epochaudit.replay.state.partition_states import PARTITION_RECORDS
+from epochaudit.replay.state.utc_nodes import zone_margin_ms
 
 _APART_MS: Final = 30_000  # between the clocks of two hosts, and for a topic that was just created
 
@@ -15,13 +20,15 @@ _APART_MS: Final = 30_000  # between the clocks of two hosts, and for a topic th
 def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds never_existed: the metadata log creates no topic with the row's id. Grain unchanged, rows are not shuffled.
 
-    True only if the log covers the row: it begins at offset 0, or with a snapshot half a minute before the row, and ends half a
-    minute after it. Clock: the hosts of controllers and node, half a minute apart at most.
-    Needs: cluster, topic (null: no replica has the id), topic_id, arrival_ms, time_ms.
+    True only if the log covers the row: it begins at offset 0, or with a snapshot half a minute before the row, has no hole from then on,
+    and ends half a minute after it. A topic that was deleted before the snapshot is in no record. Clock: the hosts of controllers and
+    node, half a minute apart at most.
+    Needs: cluster, topic (null: no replica has the id), topic_id, arrival_ms, time_ms, prints_utc.
     """
     joined = rows.join(F.broadcast(_log_topics(events)), "cluster", "left")
-    covered = (F.col("log_begins_ms") + _APART_MS <= F.col("arrival_ms")) & (
-        F.col("log_ends_ms") - _APART_MS >= F.col("time_ms")
+    apart = zone_margin_ms() + _APART_MS
+    covered = (F.col("log_begins_ms") + apart <= F.col("arrival_ms")) & (
+        F.col("log_ends_ms") - apart >= F.col("time_ms")
     )
     unknown = F.col("topic").isNull() & F.col("topic_id").isNotNull() & covered
     never = unknown & ~F.array_contains("log_topic_ids", F.col("topic_id"))
@@ -32,18 +39,43 @@ def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def log_times(events: DataFrame) -> DataFrame:
     """One row per cluster and time at which `with_existence` begins or ceases to know all topic ids: at_ms."""
-    apart = F.array(F.col("log_begins_ms") + _APART_MS, F.col("log_ends_ms") - _APART_MS)
+    apart = F.array(
+        *(F.col("log_begins_ms") + _APART_MS + zone for zone in (0, ANY_ZONE_MS)),
+        *(F.col("log_ends_ms") - _APART_MS - zone for zone in (0, ANY_ZONE_MS)),
+    )
     return _log_topics(events).select("cluster", F.explode(apart).alias("at_ms"))
 
 
 def _log_topics(events: DataFrame) -> DataFrame:
-    """One row per cluster: the topic ids of its metadata log, and the time that it covers, by its controllers' clocks."""
-    log = metadata_log(events)
-    first = F.min(F.when(~in_snapshot(), F.col("position")))
-    begins = F.when(first <= 1, F.lit(0)).when(F.max(in_snapshot()), F.min(F.when(~in_snapshot(), F.col("time_ms"))))
+    """One row per cluster: the topic ids of its metadata log, and the time that it covers, by its controllers' clocks.
+
+    Both times are null if it covers none.
+    """
     created = F.when(F.col("event_type") == "TOPIC_RECORD", F.col("topic_id"))
-    return log.groupBy("cluster").agg(
-        F.collect_set(created).alias("log_topic_ids"),
-        begins.cast("bigint").alias("log_begins_ms"),
-        F.max("time_ms").alias("log_ends_ms"),
+    # a bootstrap snapshot has settings only, and its file is not named after an offset
+    is_complete = (F.col("position") > 0) | F.col("event_type").isin(
+        "TOPIC_RECORD", *BROKER_RECORDS, *PARTITION_RECORDS
+    )
+    snapshot = F.when(in_snapshot() & is_complete, F.struct("position", "time_ms"))
+    log = (
+        metadata_log(events)
+        .groupBy("cluster")
+        .agg(
+            F.collect_set(created).alias("log_topic_ids"),
+            F.min(snapshot).alias("snapshot"),
+            F.min(F.when(~in_snapshot(), F.col("position"))).alias("first"),
+            F.max("time_ms").alias("ends_ms"),
+            F.first("holes", ignorenulls=True).alias("holes"),
+        )
+    )
+    from_offset_0 = holds(F.col("first") <= 1)
+    since = F.when(from_offset_0, F.lit(-1)).otherwise(F.col("snapshot.position"))
+    is_whole = ~F.exists("holes", lambda hole: hole["since"] > since)
+    begins_ms = F.when(from_offset_0, F.lit(0)).otherwise(F.col("snapshot.time_ms"))
+    covers = F.coalesce(is_whole, F.lit(True)) & begins_ms.isNotNull()
+    return log.select(
+        "cluster",
+        "log_topic_ids",
+        F.when(covers, begins_ms).cast("bigint").alias("log_begins_ms"),
+        F.when(covers, F.col("ends_ms")).alias("log_ends_ms"),
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.releases import release
 from epochaudit.replay.control_plane.broker_records import REGISTRATION
+from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -37,7 +39,8 @@ class BrokerEpochFell(Rule):
 
     ## What is allowed
     An epoch may be smaller than its record's offset: it is the offset at which the registration began, and clean-up records
-    may precede the record. Up to 3.8 the same incarnation got a new epoch (KAFKA-16952). Records in a snapshot are ignored,
+    may precede the record. Up to 3.8 the same incarnation got a new epoch (KAFKA-16952), and so it does once the broker was
+    unregistered: to the controller it is then a new one. Records in a snapshot are ignored,
     because their offsets are not offsets of the log.
 
     ## What to do
@@ -63,7 +66,8 @@ class BrokerEpochFell(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, before = col("broker_epoch"), col("previous.broker_epoch")
-        same = col("incarnation_id") == col("previous.incarnation_id")
+        unregistered = col("standing_before") == UNREGISTERED  # to the controller, it is then a new broker
+        same = (col("incarnation_id") == col("previous.incarnation_id")) & ~holds(unregistered)
         above = "a broker epoch above {previous_broker_epoch}, that of the incarnation before"
         return first_of(
             unverifiable(
