@@ -41,6 +41,7 @@ from epochaudit.spark.session import BYTES_OF_A_ROW, in_one_partition, name_jobs
 
 REPORTED: Final = (VIOLATION, EXPOSED)
 PLANNERS: Final = 2  # threads that plan frames: one plans while the other computes
+OUT_OF_MEMORY: Final = ("OutOfMemory", "Not enough memory", "Cannot broadcast")  # of Spark's messages
 LISTED: Final = 2_000  # findings that a report lists per rule; the others are counted, and are rows of Audit.findings
 REPEATED: Final = 200  # rows of Audit.repeated
 LOST_CHECKPOINT: Final = (
@@ -421,7 +422,7 @@ def _evaluate_frames(
     """The computed and persisted judgements of the frames, and rule id -> error of the rules that failed.
 
     One frame is planned while another is computed. If a frame fails, each of its rules is evaluated alone, so that only
-    the failing rule is lost.
+    the failing rule is lost; but not if memory was short, as one rule needs as much as all.
     """
     failures: dict[str, str] = {}
     metrics = of_run()
@@ -429,6 +430,7 @@ def _evaluate_frames(
     metrics.judging = Advance(len(frames), lambda: len(judged))
 
     def evaluate(name: str, rules: Sequence[Rule], *, retry: bool = True) -> list[Judgement]:
+        rows = None
         try:
             started = monotonic()
             name_jobs(events.sparkSession, f"frame {name}")
@@ -439,13 +441,15 @@ def _evaluate_frames(
             computing = round(monotonic() - planned, 3)
             metrics.frames[name] = FrameCost(judgement.frame_rows(), round(planned - started, 3), computing)
         except Exception as error:
+            if rows is not None:
+                rows.unpersist()
             if retry and LOST_CHECKPOINT in str(error):
                 unpersist(events)  # the tables that frames share are computed anew
                 return evaluate(name, rules, retry=False)
-            if len(rules) > 1:
+            if len(rules) > 1 and not any(sign in str(error) for sign in OUT_OF_MEMORY):
                 return [judgement for rule in rules for judgement in evaluate(name, [rule])]
             first_line, *_ = str(error).strip().splitlines() or [""]
-            failures[rules[0].id] = f"{type(error).__name__}: {first_line}"
+            failures.update({rule.id: f"{type(error).__name__}: {first_line}" for rule in rules})
             return []
         return [replace(judgement, rows=rows)]
 

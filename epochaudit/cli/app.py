@@ -7,8 +7,10 @@ Nothing is imported before a command needs it, so that `rules`, `explain` and `-
 from __future__ import annotations
 
 import re
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -68,6 +70,8 @@ class Diagnostics:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the process's exit code, one of `epochaudit.cli.exit_codes`."""
     diagnostics = Diagnostics()
+    with suppress(ValueError):  # of another thread than the main one
+        signal.signal(signal.SIGTERM, _terminated)
     with run_metrics.measured() as measured:
         code = _ran(arguments, diagnostics)
         if diagnostics.metrics is None:
@@ -79,6 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 diagnostics, f"can't write {diagnostics.metrics}: {error.strerror}; choose another --metrics"
             )
     return code
+
+
+def _terminated(*_: object) -> None:
+    """End as after an error, so that temporary files are deleted: timeout, systemd and Kubernetes send SIGTERM."""
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _write_metrics(destination: str, diagnostics: Diagnostics, measured: run_metrics.Metrics, code: int) -> None:

@@ -64,8 +64,9 @@ def _audited_into(
     from epochaudit.spark.session import session
 
     seen = [inspected(capture) for capture in captures]  # a wrong path is reported before Spark starts
-    size = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
-    size += warehouse.plain_bytes_in(location)  # all that it keeps is judged
+    new = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
+    known = warehouse.plain_bytes_in(location)
+    size = None if known is None else new + known  # all that it keeps is judged
     with progress("starting Spark", lines=chosen.progress), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, properties(chosen), warehouse=True, plain_bytes=size, debug=debug)
     show_ui(spark, chosen)

@@ -122,6 +122,13 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
         )
     ),
 }  # fmt: skip
+LARGE_PLANS: Final[Mapping[str, str]] = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+# Each task leaves so many findings of a rule. By default Spark sorts all of them in one task if more than 1,000 are listed.
+GROUP_LIMIT: Final[Mapping[str, str]] = {"spark.sql.optimizer.windowGroupLimitThreshold": "10000"}
 
 
 class SessionError(Exception):
@@ -215,17 +222,22 @@ def jvm_cpu_seconds(spark: SparkSession) -> float:
 def tuned_for(spark: SparkSession, rows: int) -> Iterator[None]:
     """Apply settings for an events table of this size inside the context, and restore the session's own afterwards.
 
-    The number of shuffle partitions is lowered to what the rows need, never raised above what was set. A setting that
-    the session refuses stays as it is.
+    The number of shuffle partitions is lowered to what the rows need, never raised above what was set, unless the session was started
+    for few rows. A setting that the session refuses stays as it is.
     """
     if (jvm := getattr(spark, "_jvm", None)) is not None:
         from epochaudit.spark.gateway import look_up_once  # py4j is not there where only Spark Connect is installed
 
         look_up_once(jvm)
     needed = max(1, -(-rows // ROWS_OF_A_PARTITION))
-    settings = {PARTITIONS: str(min(needed, int(spark.conf.get(PARTITIONS) or needed)))}
+    settings = dict(GROUP_LIMIT)
     if rows < SMALL_PLAN_ROWS:
         settings |= SMALL_PLANS
+    else:
+        started_small = is_tuned_for_small_plans(spark)  # for less than there is
+        settings |= LARGE_PLANS if started_small else {}
+        most = LOCAL[PARTITIONS] if started_small else spark.conf.get(PARTITIONS)
+        settings[PARTITIONS] = str(min(needed, int(most or needed)))
     before = {key: spark.conf.get(key, None) for key in settings}
     _configure(spark, settings)
     try:

@@ -82,12 +82,17 @@ class Directory:
         writer.option("replaceWhere", f"cluster = {quoted(cluster)}").options(**once).save(self.path(table))
 
 
-def plain_bytes_in(location: str) -> int:
-    """Approximate bytes of logs in a warehouse, 0 if there is none. Needs no Spark: the session is sized by it."""
+def plain_bytes_in(location: str) -> int | None:
+    """Approximate bytes of logs in a warehouse, 0 if there is none, None if that is not known.
+
+    Needs no Spark: the session is sized by it.
+    """
     try:
         return sum(file.plain_size("zstd") for file in listing(f"{location}/events"))
-    except (OSError, ValueError):  # `opened` reports what is wrong
+    except FileNotFoundError:
         return 0
+    except (OSError, ValueError):  # `opened` reports what is wrong
+        return None
 
 
 def opened(spark: SparkSession, location: str) -> Directory:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import holds
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
 
@@ -190,11 +191,27 @@ def _origin(rows: DataFrame) -> DataFrame:
 
 
 def interleaved(reads: str) -> Column:
-    """Whether reads of two connections at one broker alternate: then more than one consumer has the client id."""
-    return F.exists(
-        reads,
-        lambda a: F.exists(
-            reads,
-            lambda b: (a["node"] == b["node"]) & (a["first_at"] < b["first_at"]) & (b["first_at"] < a["last_at"]),
-        ),
-    )
+    """Whether reads of two connections at one broker alternate: then more than one consumer has the client id.
+
+    One begins after another and before its end. In their order, each is compared with the latest end of those before: a program that
+    connects anew every few seconds has thousands.
+    """
+    in_order = F.array_sort(F.transform(reads, lambda r: F.struct(r["node"], r["first_at"], r["last_at"])))
+
+    def step(before: Column, read: Column) -> Column:
+        same = before["node"] == read["node"]
+        ended = F.when(same & (read["first_at"] > before["first_at"]), before["last_at"]).when(same, before["ended"])
+        last_at = F.when(same, F.greatest(before["last_at"], read["last_at"])).otherwise(read["last_at"])
+        found = before["found"] | holds(ended > read["first_at"])
+        return F.struct(
+            read["node"].alias("node"),
+            read["first_at"].alias("first_at"),
+            last_at.alias("last_at"),
+            ended.alias("ended"),  # the latest end of those that began before
+            found.alias("found"),
+        )
+
+    of_any = F.get(in_order, F.lit(0))
+    nothing = {name: F.when(F.lit(False), of_any[name]) for name in ("node", "first_at", "last_at")}
+    columns = (column.alias(name) for name, column in {**nothing, "ended": nothing["last_at"]}.items())
+    return F.aggregate(in_order, F.struct(*columns, F.lit(False).alias("found")), step)["found"]

@@ -72,6 +72,8 @@ def metadata_log(events: DataFrame) -> DataFrame:
     """
     rows = _records(events)
     rows = rows.join(F.broadcast(_holes(rows)), "cluster", "left")
+    # before the window: it would sort each record with all Raft epochs, snapshots and transactions
+    rows = rows.withColumn("is_dropped", _is_replaced() | _is_not_applied()).drop("starts", "marks")
     offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
         F.desc_nulls_last("raft_epoch"),
         F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out the new Raft leader
@@ -84,8 +86,7 @@ def metadata_log(events: DataFrame) -> DataFrame:
     content = F.nullif(F.to_json(F.struct(*_CONTENT)), F.lit("{}"))
     copy = F.struct("raft_epoch", "event_type", content.alias("content"), ref().alias("ref"))
     ranked = rows.withColumns({"rank": F.row_number().over(offset), "copies": F.collect_list(copy).over(everywhere)})
-    is_taken = (F.col("rank") == 1) & ~_is_replaced() & ~_is_not_applied()
-    return ranked.where(is_taken).drop("rank", "starts", "marks")
+    return ranked.where((F.col("rank") == 1) & ~F.col("is_dropped")).drop("rank", "is_dropped")
 
 
 def missing_offsets(events: DataFrame) -> DataFrame:

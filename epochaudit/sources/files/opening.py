@@ -28,6 +28,7 @@ MAGIC: Final = {
     b"BZh": "bz2",
     b"\xfd7zXZ\x00": "xz",
 }
+ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names of file systems that Arrow names otherwise
 EXPANDS: Final = 20  # plain bytes per compressed byte: request logs have 15 to 25 with gzip
 DAMAGED: Final = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 SMALL_READ: Final = 1 << 12
@@ -57,6 +58,7 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     if not is_remote(uri):
         return fs.LocalFileSystem(), os.path.abspath(uri.removeprefix("file://"))
     scheme, rest = uri.split("://", 1)
+    scheme = ARROW_SCHEMES.get(scheme, scheme)
     authority, _, path = rest.partition("/")
     system, root = _remote_system(f"{scheme}://{authority}/")
     return system, f"{root.rstrip('/')}/{path}".rstrip("/") or root

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -55,7 +54,7 @@ from epochaudit.sources.sink import (
     Wanted,
 )
 from epochaudit.spark.run_metrics import Advance, of_run
-from epochaudit.spark.session import in_one_partition, is_tuned_for_small_plans, on_this_machine
+from epochaudit.spark.session import in_one_partition, is_remote, is_tuned_for_small_plans, on_this_machine
 
 NAME: Final = "epochaudit"
 ROWS_AT_ONCE: Final = 4_000  # so few stay in the processor's cache until they become columns
@@ -245,10 +244,9 @@ def _unpacked(table: str, struct: str) -> list[Column]:
 
 
 def cores(spark: SparkSession) -> int:
-    """The number of concurrent tasks: of a local master, spark.default.parallelism, or this machine's CPUs."""
-    master = spark.conf.get("spark.master", "") or ""
-    if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
-        return int(local[1])
+    """The number of concurrent tasks: of the executors there are; over Spark Connect, spark.default.parallelism or this machine's CPUs."""
+    if not is_remote(spark):
+        return int(spark.sparkContext.defaultParallelism)
     stated = spark.conf.get("spark.default.parallelism", "") or ""
     return int(stated) if stated.isdigit() else os.cpu_count() or 1
 

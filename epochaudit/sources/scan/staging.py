@@ -6,6 +6,7 @@ and each frame reads only its columns, in the row groups with its events.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -34,7 +35,8 @@ _DIRECTORIES: Final[dict[DataFrame, tempfile.TemporaryDirectory[str]]] = {}
 
 def staging_directory(spark: SparkSession) -> tempfile.TemporaryDirectory[str]:
     """A new directory where Spark keeps its own temporary files."""
-    local = (spark.conf.get("spark.local.dir", "") or "").partition(",")[0] or None
+    local_dirs = os.environ.get("SPARK_LOCAL_DIRS") or spark.conf.get("spark.local.dir", "") or ""
+    local = local_dirs.partition(",")[0] or None
     return tempfile.TemporaryDirectory(prefix="epochaudit-", dir=local, ignore_cleanup_errors=True)
 
 
