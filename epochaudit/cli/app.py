@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 PAGE_OR_JSON: Final = ("text", "json")
 DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
 TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
+REPLACED: Final = re.compile(r"ReplacedFileError: (.* was replaced after it was found)")  # the same
 ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
 PATH: Final = click.Path()  # or a URI: nothing is checked, shells complete it
@@ -139,6 +140,8 @@ def _message(error: Exception, *, debug: bool) -> str:
             "Spark's Python workers don't have epochaudit: install its wheel where the executors, or the Spark Connect server, "
             "find their Python (PYSPARK_PYTHON), or ship an environment (docs/clusters.md)"
         )
+    if replaced := REPLACED.search(str(error)):
+        return f"{replaced[1]}: it was rotated, perhaps; run again"
     first_line = next(iter(str(error).splitlines()), "")
     advice = "" if debug else "; run again with --debug for the traceback"
     return f"internal error: {type(error).__name__}: {first_line}{advice}"

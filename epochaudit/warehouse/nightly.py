@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from secrets import token_hex
-from typing import BinaryIO, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -33,7 +33,7 @@ from epochaudit.report.contents import Report
 from epochaudit.rules.catalogue import selected
 from epochaudit.sources.discovery.discovery import Inspected, capture_of
 from epochaudit.sources.discovery.manifest import read_manifest
-from epochaudit.sources.files.capture import Capture, CaptureFile
+from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import MANIFEST, is_read
 from epochaudit.sources.scan.datasource import Scan, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, blocks
@@ -63,7 +63,6 @@ from epochaudit.warehouse.settling import (
 )
 from epochaudit.warehouse.tables import Directory, WarehouseError, existing, failed, opened
 
-COMPARED: Final = 1 << 12
 CONFLICTS: Final = (
     "Concurrent",
     "DELTA_CONCURRENT",
@@ -71,20 +70,6 @@ CONFLICTS: Final = (
     "DELTA_PROTOCOL_CHANGED",
     "ALREADY_EXISTS",
 )
-
-
-@dataclass(frozen=True)
-class MissingFile(CaptureFile):
-    """A file that is not in tonight's capture. It may still exist at its URI, or another file does."""
-
-    beginning: bytes = b""
-
-    def open(self) -> BinaryIO:
-        """The decompressed bytes. Raises FileNotFoundError if the file begins otherwise than the one that was read."""
-        with super().open() as stream:
-            if stream.read(min(len(self.beginning), COMPARED)) != self.beginning[:COMPARED]:
-                raise FileNotFoundError(f"{self.uri} holds another file now")
-        return super().open()
 
 
 @dataclass(frozen=True)
@@ -230,10 +215,6 @@ def _cluster(directory: Directory, seen: Inspected) -> _Cluster:
     return _Cluster(capture, generation, before, files, ranges)
 
 
-def _missing(file: CaptureFile, found: Tracked) -> MissingFile:
-    return MissingFile(**{f.name: getattr(file, f.name) for f in fields(CaptureFile)}, beginning=found.file.beginning)
-
-
 class _Night:
     """A run's reading: scans ranges, and commits their rows.
 
@@ -339,10 +320,7 @@ class _Night:
     def _with_rows(self, cluster: _Cluster) -> Capture:
         files = cluster.capture.files
         retained = [file for file in files if not is_read(file) or self.parts.get((file.cluster, file.path))]
-        openable = (
-            file if cluster.files[file.path].present else _missing(file, cluster.files[file.path]) for file in retained
-        )
-        return replace(cluster.capture, files=tuple(openable))
+        return replace(cluster.capture, files=tuple(retained))
 
 
 def overtaken(location: str) -> WarehouseError:

@@ -144,6 +144,19 @@ def test_openmetrics_replace_the_file_of_the_run_before_and_its_json_lines_are_a
     assert prom.stat().st_mode == lines.stat().st_mode  # the collector is another user
 
 
+def test_a_log_that_was_rotated_meanwhile_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(captures: Sequence[str], chosen: Settings, accepting: object, *, debug: bool) -> Report:
+        trace = "Job aborted\nepochaudit.sources.files.capture.ReplacedFileError: 1/server.log was replaced after it was found\n\tat"
+        raise RuntimeError(trace)
+
+    monkeypatch.setattr(app, "audited", broken)
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["audit", "a"]) == COULD_NOT_RUN
+    assert "1/server.log was replaced after it was found: it was rotated, perhaps; run again" in complaint(capsys)
+
+
 def test_openmetrics_of_a_failed_run_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Report:
         raise ZeroDivisionError

@@ -18,7 +18,7 @@ from epochaudit.sources.discovery.duplicates import BEGINNING, Candidate, duplic
 from epochaudit.sources.discovery.identity import nodes_of
 from epochaudit.sources.discovery.manifest import FILE, Manifest, read_manifest
 from epochaudit.sources.files.archives import is_tar, members
-from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile, Node
+from epochaudit.sources.files.capture import Beginning, Capture, CaptureError, CaptureFile, Node
 from epochaudit.sources.files.opening import (
     DAMAGED,
     Damaged,
@@ -32,7 +32,7 @@ from epochaudit.sources.files.opening import (
     pieces,
 )
 from epochaudit.sources.files.rotation import gaps_before, log_name, rotations, without_newer
-from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, applied, formats, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, Identity, applied, formats, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
 
@@ -307,6 +307,7 @@ def _recorded(
         tar_compression=file.stored.tar_compression,
         duplicate_of=duplicate_of,
         absent=absent,
+        beginning=Beginning.of(file.beginning) if absent or known.identity is Identity.FIRST_LINES else None,
     )
 
 

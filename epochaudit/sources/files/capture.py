@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import BinaryIO
 
 from epochaudit.sources.files.opening import Stored, open_plain
@@ -10,6 +11,23 @@ from epochaudit.sources.files.opening import Stored, open_plain
 
 class CaptureError(Exception):
     """The path is no readable capture; the message states what was found and what is expected."""
+
+
+class ReplacedFileError(FileNotFoundError):
+    """Another file has the name now: logs are rotated while they are read."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The first plain bytes of a file when it was found: their number, and a digest of them."""
+
+    size: int
+    digest: str
+
+    @classmethod
+    def of(cls, recorded: bytes) -> Beginning:
+        """Of these bytes."""
+        return cls(len(recorded), blake2b(recorded, digest_size=16).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -25,7 +43,8 @@ class CaptureFile:
     the same lines and is read instead.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
     gaps_before: times that files are missing before it in its log (rotation.gaps_before). newer_missing: so are those after it.
-    absent: an earlier run read it, and it is no longer in the capture.
+    absent: an earlier run read it, and it is no longer in the capture. beginning: of a log, and of an absent file; None for others, which
+    may be rewritten at any time.
     """
 
     path: str
@@ -46,6 +65,7 @@ class CaptureFile:
     gaps_before: int = 0
     newer_missing: bool = False
     absent: bool = False
+    beginning: Beginning | None = None
 
     @property
     def stored(self) -> Stored:
@@ -53,7 +73,17 @@ class CaptureFile:
         return Stored(self.path, self.uri, self.size, self.tar_offset, self.tar_compression)
 
     def open(self) -> BinaryIO:
-        """The decompressed bytes; seekable only if neither the file nor its archive is compressed."""
+        """The decompressed bytes; seekable only if neither the file nor its archive is compressed. Raises ReplacedFileError."""
+        stream = open_plain(self.stored, self.compression)
+        if self.beginning is None:
+            return stream
+        if Beginning.of(stream.read(self.beginning.size)) != self.beginning:
+            stream.close()
+            raise ReplacedFileError(f"{self.path} was replaced after it was found")
+        if stream.seekable():
+            stream.seek(0)
+            return stream
+        stream.close()
         return open_plain(self.stored, self.compression)
 
 

@@ -7,15 +7,15 @@ frames.events.where("event_type = 'STOP_REPLICA'").show()
 from __future__ import annotations
 
 import gc
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from tempfile import TemporaryDirectory
 from typing import Final, cast
 
+import msgspec
 import pyarrow as pa
 from pyspark import Accumulator, StorageLevel
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -254,11 +254,12 @@ def cores(spark: SparkSession) -> int:
 def _as_json(ranges: Iterable[ByteRange]) -> str:
     """Ranges as JSON, with each file once."""
     by_file = groupby(ranges, key=lambda part: part.file)
-    return json.dumps([(asdict(file), [(p.split, p.start, p.end) for p in parts]) for file, parts in by_file])
+    listed = [(file, [(p.split, p.start, p.end) for p in parts]) for file, parts in by_file]
+    return msgspec.json.encode(listed).decode()
 
 
 def _from_json(ranges: str) -> list[ByteRange]:
-    listed = [(CaptureFile(**file), parts) for file, parts in json.loads(ranges)]
+    listed = msgspec.json.decode(ranges, type=list[tuple[CaptureFile, list[tuple[int, int, int | None]]]])
     return [ByteRange(file, *part) for file, parts in listed for part in parts]
 
 

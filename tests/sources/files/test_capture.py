@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from epochaudit.sources.discovery.discovery import discover
-from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile, Node
+from epochaudit.sources.files.capture import Capture, CaptureError, CaptureFile, Node, ReplacedFileError
 
 REQUEST = (
     '[2026-11-21 0%d:00:00,000] DEBUG Completed request:{"requestHeader":{"requestApiVersion":4,"correlationId":1,'
@@ -402,3 +402,23 @@ def test_a_log_whose_lines_are_newest_first_is_named(tmp_path: Path) -> None:
 def test_a_log_that_goes_back_once_is_not_newest_first(tmp_path: Path) -> None:
     hours = [request(hour) for hour in (5, 6, 7, 1, 2, 3, 4, 8)]
     assert nodes(capture(tmp_path, {"a.log": "".join(hours)}))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_log_that_was_rotated_after_it_was_found_is_not_read_as_another(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    line = b"[2026-11-21 04:18:07,602] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)\n"
+    (tmp_path / "1").mkdir()
+    log, checkpoint = tmp_path / "1" / "server.log", tmp_path / "1" / "replication-offset-checkpoint"
+    log.write_bytes(compress(line * 3))
+    checkpoint.write_text("0\n1\norders 0 5\n")
+    capture = discover(str(tmp_path))
+    with capture.file("1/server.log").open() as stream:
+        assert stream.read() == line * 3
+    log.rename(tmp_path / "1" / "server.log.1")
+    log.write_bytes(compress(line.replace(b"07,602", b"09,100")))
+    checkpoint.write_text("0\n1\norders 0 9\n")
+    with pytest.raises(ReplacedFileError, match=r"1/server\.log was replaced after it was found"):
+        capture.file("1/server.log").open()
+    assert b"orders 0 9" in capture.file("1/replication-offset-checkpoint").open().read()
