@@ -100,7 +100,7 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
     from epochaudit.spark.session import session
     from epochaudit.warehouse import settling
 
-    settling.GRAIN_MS, settling.LOOK_BACK_MS = GRAIN_MS, night_ms // LOOK_BACK  # type: ignore[misc]
+    settling.SETTLED_TO_MS, settling.LOOK_BACK_MS = GRAIN_MS, night_ms // LOOK_BACK  # type: ignore[misc]
     settle_after_ms = SETTLE_AFTER * night_ms if option == OPTIONS[0] else None
     spark = session(warehouse=True, plain_bytes=sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()))
     with run_metrics.measured() as metrics:

@@ -1,8 +1,9 @@
 """The audit as a library: it takes recorded captures and returns verdicts and findings as DataFrames.
 
-from epochaudit import audit
-result = audit(spark, "captures/last-night")
-result.findings.show()
+from epochaudit.pipeline import audit
+audit(spark, discover("captures/last-night")).findings.show()
+
+Notebooks have `epochaudit.audit` (notebook.py), whose result shows itself.
 """
 
 from __future__ import annotations

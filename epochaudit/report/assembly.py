@@ -1,4 +1,4 @@
-"""Builds the report of an audit: the only module that collects results on the driver."""
+"""Builds the report of an audit from what the inventory, the losses and the rules collect on the driver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Spark session: the active one, or a new one on this machine without Spark's own output.
 
-The only module, with jobs/, that touches how Spark is started. Nothing else needs a driver JVM, so all of it runs over
-Spark Connect as well.
+No other module starts Spark, and those that use a driver JVM (gateway.py, class_archive.py, datasource.py) do without if there is
+none: all of it runs over Spark Connect as well.
 """
 
 from __future__ import annotations

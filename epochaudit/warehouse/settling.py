@@ -34,7 +34,7 @@ LOOK_BACK_MS: Final = (
     3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
 )
 HOST_TIMED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
-GRAIN_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses it
+SETTLED_TO_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses it
 
 
 FileKey = tuple[str, str]  # cluster and path
@@ -60,14 +60,14 @@ class Settled:
     until_then_ms: int | None = None
 
     @property
+    def until(self) -> str | None:
+        """until_ms as ISO 8601, as the logs print their times."""
+        return iso_time(self.until_ms, zoned=False)
+
+    @property
     def requests_from_ms(self) -> int | None:
         """From when on rows of request logs are read; None: from the beginning."""
         return None if self.until_ms is None else self.until_ms - LOOK_BACK_MS
-
-    @property
-    def until(self) -> str | None:
-        """The same as ISO 8601, as the logs print their times."""
-        return iso_time(self.until_ms, zoned=False)
 
 
 def settled_by(directory: Directory, clusters: Iterable[str], selection: str, rejudge_ms: int | None = None) -> Settled:
@@ -155,7 +155,7 @@ def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | No
     of_requests = [row["requests_end_ms"] for row in rows if row["requests_end_ms"] is not None]
     times = of_requests or [row["end_ms"] for row in rows if row["end_ms"] is not None]
     now = int(datetime.now(UTC).timestamp() * 1000)
-    return (min(*times, now) - settle_after_ms) // GRAIN_MS * GRAIN_MS if times else 0
+    return (min(*times, now) - settle_after_ms) // SETTLED_TO_MS * SETTLED_TO_MS if times else 0
 
 
 def _any_before(directory: Directory, clusters: Iterable[str], time_ms: int) -> bool:

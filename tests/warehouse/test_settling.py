@@ -106,7 +106,7 @@ def test_a_night_reads_no_requests_of_settled_days(
 ) -> None:
     """A real incident, cut in time: the second night judges its last part, with the findings of one audit of all."""
     source, folder, location = capture(CAPTURE), tmp_path / CAPTURE, str(tmp_path / "warehouse")
-    monkeypatch.setattr(settling, "GRAIN_MS", 10_000)
+    monkeypatch.setattr(settling, "SETTLED_TO_MS", 10_000)
     monkeypatch.setattr(settling, "LOOK_BACK_MS", 45_000)  # less than the capture has before what is settled
     whole = report_of(audit(spark, str(source), select=OF_FETCHES))
     earliest: list[int] = []  # of the request lines that each night judged

@@ -86,6 +86,10 @@ def control(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: the broker's own state-change.log order.
     Of the other rows of a node, only those of the same log_run count.
     Adds, beside the request's own columns:
+      request_ref           the line of the request, or of the start
+      line_ref              the line of state-change.log that says that the broker handles the request
+      started_ms            when the broker began to handle it, of a request, or the line's time
+      shutting_down         the process had begun its shutdown
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
       log_run               ordinal of the run of files, of each log, of which no file is missing
       state_change_recorded the node has a state-change.log in the capture
@@ -110,12 +114,13 @@ def control(events: DataFrame) -> DataFrame:
       requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
                             controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
-      held_topic_id         topic id of the last such request that has one; held_topic the same in words. Null if a LeaderAndIsr of
-                            type FULL without that id has moved the replica aside since
+      held_topic_id         topic id of the last such request that has one, held_topic_id_ref; held_topic the same in words. Null if a
+                            LeaderAndIsr of type FULL without that id has moved the replica aside since
       requests_missing_since_named  the same since that request
       moved_aside_ref       the LeaderAndIsr that stated the id with which the replica was moved aside
       restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
-      deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one
+      deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one; deleted_since_installed: it
+                            came after the installed_* epoch
       forgotten_*           the last LeaderAndIsr that this process answered 0 before that deletion, if it has accepted none since
                             and no request announced the topic's deletion
       outlived_ref          the row that shows that leader epoch, or a newer one, of the partition after the deletion
@@ -136,6 +141,7 @@ def control(events: DataFrame) -> DataFrame:
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
       topic_id_changed      held_topic_id is not the first topic id that this broker received for the name
+      deletion_announced    the last UpdateMetadata of the topic that the replica has said that it is being deleted (leader -2)
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
     transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))

@@ -78,7 +78,8 @@ def metadata(events: DataFrame) -> DataFrame:
       bumps_or_not          (KRaft 2.8) a shrink by the controller increments it, one that the leader requested does not; three
                             values
       unclean_permitted     an unclean election of the topic was permitted; three values
-      asked_by, asked_ref   the client that requested an unclean election of the partition, see `with_asked_elections`
+      asked_by, asked_ref   the client that requested an unclean election of the partition, and asked_of the controller that it asked; see
+                            `with_asked_elections`
       by_administrator      the election may be the result of such a request: there was no leader before, the elected broker was
                             not unfenced in the same batch of records, and the controller is not older than 2.4
       members               (KRaft) ISR members: array of struct(broker_id, standing, ref, since, superseded_live). standing:

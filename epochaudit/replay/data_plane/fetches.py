@@ -42,7 +42,8 @@ def fetches(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: the serving node's host. Only rows of partitions left to a session are shuffled.
     Columns: the subject columns (node = the serving broker, leader_epoch = the one in which it served the request, null if that is
     uncertain: it changed meanwhile, and the request states none), api_version, replica_id, error_code, request_error_code, records_size,
-    session_id, session_epoch, hinted_leader_epoch, arrival_ms, time_ms, what `with_held_epochs` and `with_deletions` add, and
+    session_id, session_epoch, hinted_leader_epoch, arrival_ms, time_ms, what `with_held_epochs` and `with_deletions` add (if the request
+    passed the fence, held_leader is that of held_max), and
       fetch_ref             the line of the request and its answer
       code                  the top-level error code if there is one, else error_code
       fetch_offset          null if left to the session

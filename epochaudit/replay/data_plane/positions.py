@@ -48,7 +48,8 @@ def positions(events: DataFrame) -> DataFrame:
     `carried_positions`.
     Needs: the events table. A client instance is a client id at one host with one software name and version.
     Columns: the subject columns (node = the broker that served the first fetch with error code 0 in leader_epoch), fetch_offset,
-    fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name, shared_client_id, and
+    fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name (several topics
+    had the name), shared_client_id (see `interleaved`), and
       position_epoch         upper bound of the leader epoch of the record before the position; position_ref: its source
       position_epoch_stated  the committed offset states it
       resumed                the group's coordinator had returned the offset; committed_ref

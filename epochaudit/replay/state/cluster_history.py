@@ -226,7 +226,7 @@ _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
 
 def of_the_node() -> dict[str, Column]:
-    """The last three columns for `node` alone: a migration from ZooKeeper has controllers of both kinds.
+    """zookeeper, has_metadata_log and log_complete, for `node` alone: a migration from ZooKeeper has controllers of both kinds.
 
     Needs: node; zookeeper_nodes, kraft_controllers, zookeeper, has_metadata_log, log_complete of `cluster_history`.
     Replaces zookeeper, has_metadata_log and log_complete. The last two are false for a ZooKeeper controller: its answers have no
