@@ -72,8 +72,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
       metadata_level, checks_eligibility          at the request, as in `metadata`
       from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
       covered              the evidence reaches beyond the answer, so that it has any later state
-      topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not. ambiguous_name: several
-                           topics had the name
+      topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not
+      ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
       committed            struct of the state that the accepted change wrote; committed_ref its record
       candidate_states     states that the controller can have had, oldest first: array of struct(place, leader_epoch,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.views import PLACE, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
-from epochaudit.replay.state.places import of_first
 
 BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
 BY_FETCH: Final = "FETCH"
@@ -24,10 +23,6 @@ TO_FOLLOWERS: Final = (BY_FETCH, BY_EPOCH)
 _KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
 _ANSWER: Final = ("cluster", "node", "answer")
 _FILE: Final = 2**40  # more bytes than a log file has
-_NEXT: Final = (
-    "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "requester_log_start_offset", "asked_epoch", "api_version",
-    "correlation_id", "session_id", *PLACE,
-)  # fmt: skip
 
 
 def binds() -> Column:
@@ -49,8 +44,7 @@ def follower() -> Column:
 def follower_answers(events: DataFrame) -> DataFrame:
     """One row per (answer to a follower, partition) that states where to truncate, or refuses the follower's leader epoch.
 
-    Needs: the events table. Clock: the order of the leader's request log within one connection. Of the Fetches, one row per answer
-    and file is shuffled.
+    Needs: the events table. Clock: the order of the leader's request log within one connection.
     Columns: the subject columns (node = the follower; leader_epoch = that of the request, or the last one with which the follower
     listed the partition on the connection; null for versions without it), leader, event_type, api_version, error_code,
     fetch_offset, asked_epoch (leader_epoch of OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), end_epoch and end_offset (where
@@ -61,7 +55,7 @@ def follower_answers(events: DataFrame) -> DataFrame:
                        of which no request is missing
     """
     answers = _answers(events)
-    rows = answers.join(_next(events, F.broadcast(_keyed(answers, events))), list(_ANSWER), "left")
+    rows = answers.join(_next(events, _keyed(answers, events)), list(_ANSWER), "left")
     listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed_epoch"))
     same_session = (F.col("next_session_id") == F.col("answer_session_id")) & F.col("session_broken").isNull()
     consecutive = F.col("next_correlation_id") == F.col("correlation_id") + 1
@@ -108,33 +102,39 @@ def position() -> Column:
 
 
 def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
-    """One row per answer: the follower's next request for the partition, and the last leader epoch that it listed before."""
-    rows = of_types(events, *TO_FOLLOWERS).where(F.col("in_request") & (follower() >= 0) & is_user_topic())
-    rows = rows.select(
-        "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", "file", "event_type",
-        F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).alias("asked_epoch"), position().alias("position"),
-        *(name for name in _NEXT if name != "asked_epoch"),
-    )  # fmt: skip
-    after = F.when(F.col("position") > F.col("answered_at"), F.col("position"))
-    before = F.col("position") < F.col("answered_at")
-    per_file = (
-        rows.join(answers, list(_KEY))
-        .groupBy(*_ANSWER, "file", "event_type")
-        .agg(
-            F.max(F.when(before, F.col("current_leader_epoch"))).alias("listed_epoch"),
-            F.min(after).alias("position"),
-            *of_first(_NEXT, after),
-        )
-    )
-    next_request = F.struct(
-        "position", F.col("event_type").alias("next_event_type"),
+    """One row per answer: the follower's next request for the partition, and the last leader epoch that it listed before.
+
+    Only requests for partitions with such an answer are shuffled. A follower may be refused several times a second for hours: each answer
+    meets its next request in their order, not each request of the connection.
+    """
+    listed = of_types(events, *TO_FOLLOWERS).where(F.col("in_request") & (follower() >= 0) & is_user_topic())
+    asked_epoch = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch"))
+    request = F.struct(
+        position().alias("position"), F.col("event_type").alias("next_event_type"),
         F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),
         F.when(F.col("last_fetched_epoch") >= 0, F.col("last_fetched_epoch")).alias("next_last_fetched_epoch"),
-        F.col("requester_log_start_offset").alias("next_log_start_offset"), F.col("asked_epoch").alias("next_asked_epoch"),
+        F.col("requester_log_start_offset").alias("next_log_start_offset"), asked_epoch.alias("next_asked_epoch"),
         F.col("api_version").alias("next_api_version"), F.col("correlation_id").alias("next_correlation_id"),
-        F.col("session_id").alias("next_session_id"),
-        ref().alias("next_ref"),
+        F.col("session_id").alias("next_session_id"), ref().alias("next_ref"),
     )  # fmt: skip
-    first = F.min(F.when(F.col("position").isNotNull(), next_request)).alias("following")
-    per_answer = per_file.groupBy(*_ANSWER).agg(F.max("listed_epoch").alias("listed_epoch"), first)
+    requests = listed.select(
+        "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", position().alias("position"),
+        "current_leader_epoch", request.alias("request"),
+    )  # fmt: skip
+    requests = requests.join(F.broadcast(answers.select(*_KEY).distinct()), list(_KEY), "left_semi")
+    marks = answers.select(*_KEY, F.col("answered_at").alias("position"), "answer")
+    rows = requests.unionByName(marks, allowMissingColumns=True)
+    of_partition = Window.partitionBy(*_KEY)
+    before, after = (  # descending: Spark recomputes a window to the end for each row
+        of_partition.orderBy(order("position")).rangeBetween(Window.unboundedPreceding, -1) for order in (F.asc, F.desc)
+    )
+    rows = rows.withColumns(
+        {
+            "listed_epoch": F.max("current_leader_epoch").over(before),
+            "following": F.last("request", ignorenulls=True).over(after),
+        }
+    ).where(F.col("answer").isNotNull())
+    per_answer = rows.groupBy(*_ANSWER).agg(
+        F.max("listed_epoch").alias("listed_epoch"), F.min("following").alias("following")
+    )
     return per_answer.select(*_ANSWER, "listed_epoch", "following.*").drop("position")
