@@ -221,9 +221,8 @@ class Folded(NamedTuple):
     filled: see Filled. rows, texts, ends: the output, with a row per Fetch row that remains, and its strings; the last two
     columns are run_rows and run_arrival_ms. slots, peak_slots: hash tables of indexes of runs and peaks, -1 for none. last: the
     last row of each run. peak_rows: the rows with the lowest and the highest high watermark of each peak. edges: times; the rows
-    of a run arrived and were answered between two of those of their partition. Edges of the partition whose `partition_key` is
-    the nth of edge_keys, in order: those before edge_ends[n + 1] and not before edge_ends[n]. The first edges are those of all
-    other partitions.
+    of a run arrived and were answered between two of them. The first ones, before edge_ends[0], are of all partitions. Of the partition
+    whose `partition_key` is the nth of edge_keys, in order, are those before edge_ends[n + 1] and not before edge_ends[n], too.
     """
 
     filled: Array
@@ -1012,9 +1011,12 @@ def partition_key(text: int, registers: Array) -> int:
     return _hash_of_string(_mixed(registers[_PARTITION_ID], 0), text, registers, topic)
 
 
+_INTERVALS: Final = 1 << 30  # more than a partition has edges
+
+
 @compiled
 def _edges_of(text: int, registers: Array, folded: Folded) -> tuple[int, int]:
-    """The first edge of the row's partition, and the one after its last."""
+    """The first edge of the row's partition alone, and the one after its last."""
     keys = folded.edge_keys
     at = 0
     if len(keys):
@@ -1022,16 +1024,15 @@ def _edges_of(text: int, registers: Array, folded: Folded) -> tuple[int, int]:
         found = searchsorted(keys, key)
         if found < len(keys) and keys[found] == key:
             at = int(found) + 1
-    first = folded.edge_ends[at - 1] if at else 0
-    return first, folded.edge_ends[at]
+    return folded.edge_ends[at - 1 if at else 0], folded.edge_ends[at]
 
 
 @compiled
 def _interval(folded: Folded, first: int, end: int, time: int) -> int:
-    """The interval between two edges, among those of a partition, that a time is in."""
-    if first == end:
-        return first
-    return first + int(searchsorted(folded.edges[first:end], time))
+    """The interval that a time is in: between two of the edges of all partitions, and between two of its partition's own."""
+    of_all = int(searchsorted(folded.edges[: folded.edge_ends[0]], time))
+    own = int(searchsorted(folded.edges[first:end], time))
+    return of_all * _INTERVALS + own
 
 
 @compiled
@@ -1049,7 +1050,7 @@ def _find_run(
         first = folded.runs[folded.slots[slot], _RUN_FIRST]
         row = folded.rows[first]
         same = row[_TIME] // _RUN_MS == span and _flags(row) == _flags(registers)
-        if same and first_edge < end:
+        if same and len(folded.edges):
             same = _interval(folded, first_edge, end, row[_TIME]) == interval
         if same:
             for register in _LIKE:

@@ -361,15 +361,18 @@ class Runs:
 
 
 def _by_key(edges: Edges) -> tuple[Array, Array, Array]:
-    """edges, edge_keys and edge_ends of machine.Folded. Partitions of the same key have the edges of all of them."""
+    """edges, edge_keys and edge_ends of machine.Folded. Partitions of the same key have the edges of all of them.
+
+    The edges of all partitions stand once: where brokers delete replicas, there are thousands.
+    """
     times: dict[int, list[int]] = {}
     for (topic, partition), own in edges.by_partition.items():
         times.setdefault(_partition_key(topic, partition), []).extend(own)
     keys = sorted(times)
     margin = np.arange(-edges.margin_ms - 1, edges.margin_ms + 1) if edges.margin_ms >= 0 else np.zeros(1, np.int64)
     lists = [
-        np.unique(np.add.outer(np.array([*edges.everywhere, *own], np.int64), margin))
-        for own in ((), *(times[key] for key in keys))
+        np.unique(np.add.outer(np.array(own, np.int64), margin))
+        for own in (edges.everywhere, *(times[key] for key in keys))
     ]
     ends = np.cumsum([len(of_key) for of_key in lists])
     return np.concatenate(lists), np.array(keys, np.int64), ends.astype(np.int64)
