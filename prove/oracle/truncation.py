@@ -43,7 +43,9 @@ def tr03(history: History) -> Judged:
         elif query.diverging is not None:
             yield FENCED, key
         else:
-            unsure = beyond and lacks_a_line(history, query, start.leader_epoch)
+            # a request is served only in the epoch that it states
+            proven = query.current_leader_epoch == start.leader_epoch
+            unsure = beyond and not proven and lacks_a_line(history, query, start.leader_epoch)
             yield (UNVERIFIABLE if unsure else VIOLATION if beyond else PASS), key
 
 
