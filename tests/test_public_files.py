@@ -146,3 +146,9 @@ def test_an_id_finds_its_rule_and_its_cases(rule: Rule) -> None:
 
 def test_a_frame_is_the_module_of_its_name() -> None:
     assert {name for name in FRAMES if len(list(ROOT.glob(f"epochaudit/replay/*/{name}.py"))) != 1} == set()
+
+
+def test_the_architecture_names_the_order_of_each_frame() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    table = re.findall(r"^\| (?:control|data|) ?\| (`[^|]*`) \|", text, re.M)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(table))) == sorted(FRAMES)
