@@ -13,6 +13,7 @@ EPOCH_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1  # RecordBatch.NO_PARTITION_LEADER_EPOCH: not given or not known
 NO_OFFSET: Final = -1  # no position, no commit: OffsetFetchResponse.INVALID_OFFSET
 NO_BROKER_EPOCH: Final = -1  # not given
+NO_TOPIC_ID: Final = "A" * 22  # org.apache.kafka.common.Uuid.ZERO_UUID, as it is printed: none, or none given
 NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
@@ -41,6 +42,8 @@ UNMIGRATED_DIRECTORY: Final = (
 UNASSIGNED_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # DirectoryId.UNASSIGNED; counts as online
 LOST_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAg"  # DirectoryId.LOST; counts as offline
 
+TOPIC_RESOURCE: Final = 2  # org.apache.kafka.common.config.ConfigResource.Type
+UNCLEAN_ELECTION_TYPE: Final = 1  # org.apache.kafka.common.ElectionType
 RECOVERED: Final = 0  # org.apache.kafka.metadata.LeaderRecoveryState
 RECOVERING: Final = 1
 

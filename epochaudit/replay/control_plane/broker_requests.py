@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import GRAIN_MS, SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.state.cluster_history import (
     ACTIVE,
     HISTORY_COLUMNS,
@@ -33,7 +34,6 @@ from epochaudit.replay.state.record_clock import on_record_clock
 REGISTRATION: Final = "BROKER_REGISTRATION"
 UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN", "ASSIGN_REPLICAS_TO_DIRS")
 
-_NONE: Final = -1
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "time_ms", "arrival_ms", "api_version", "correlation_id", "client_id", "connection",
@@ -136,7 +136,7 @@ def _held() -> dict[str, Column]:
     timed = F.col("from_ms").isNotNull()
     from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
     candidates = F.filter("states", lambda s: ~timed | ((s["since_ms"] <= to_ms) & (s["until_ms"] >= from_ms)))
-    not_registered = F.lit(_NONE).cast("bigint")
+    not_registered = F.lit(NO_BROKER_EPOCH).cast("bigint")
     held = F.array_distinct(
         F.transform(
             candidates, lambda s: F.when(s["standing"] == UNREGISTERED, not_registered).otherwise(s["broker_epoch"])

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.control_plane.broker_records import REGISTRATION as REGISTERED
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
 from epochaudit.replay.control_plane.broker_requests import REGISTRATION as REQUESTED
@@ -22,7 +23,6 @@ from epochaudit.replay.state.incarnations import topic_incarnations, with_identi
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
 
-_NONE: Final = -1  # previousBrokerEpoch after an unclean shutdown, and of request versions below 3
 _FIRST_STATING: Final = 3  # BrokerRegistration
 
 
@@ -94,7 +94,8 @@ def _requests(events: DataFrame) -> DataFrame:
     """
     asked = of_types(events, REQUESTED).where((F.col("source") == "request_log") & F.col("incarnation_id").isNotNull())
     states = F.col("api_version") >= _FIRST_STATING
-    epoch = F.when(states, F.col("previous_broker_epoch")).when(~states, F.lit(_NONE).cast("bigint"))
+    # brokers state none after an unclean shutdown, and in request versions below 3
+    epoch = F.when(states, F.col("previous_broker_epoch")).when(~states, F.lit(NO_BROKER_EPOCH).cast("bigint"))
     return asked.groupBy("cluster", "broker_id", "incarnation_id").agg(
         F.collect_set(epoch).alias("stated"),
         F.min(F.struct("node", "file_order", "byte_offset", ref().alias("ref"))).alias("request"),
@@ -114,7 +115,9 @@ def _columns() -> dict[str, Column]:
         "stated_epoch": stated,
         "request_ref": F.coalesce("request.ref", no_ref()),
         "unregistered": unregistered,
-        "clean": F.when((stated == _NONE) | unregistered, F.lit(False)).otherwise(stated == previous["broker_epoch"]),
+        "clean": F.when((stated == NO_BROKER_EPOCH) | unregistered, F.lit(False)).otherwise(
+            stated == previous["broker_epoch"]
+        ),
         **{name: F.lit(None).cast("int") for name in ("leader_epoch", "correlation_id")},
         **{name: F.lit(None).cast("string") for name in ("client_id", "group_id")},
     }

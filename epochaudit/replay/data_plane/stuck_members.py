@@ -18,15 +18,14 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.views import client_host, of_types
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_OFFSET
 from epochaudit.replay.state.incarnations import later_ids, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
 
 FEWEST: Final = 3  # during a rebalance a member may request the offset again while no leader is elected
-NONE: Final = -1
 _COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
 _ASKS: Final = "OFFSET_FETCH"
 _JOINS: Final = "JOIN_GROUP"
-_CONSUMER: Final = -1
 _OF_GROUP: Final = ("cluster", "group_id", "topic", "partition")
 _CLIENT: Final = ("client_id", "client_host")
 
@@ -81,7 +80,9 @@ def _named(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _asks(answered: DataFrame) -> DataFrame:
     """One row per (coordinator, group, partition, client): its OffsetFetch answers without an offset, if there are FEWEST."""
-    none = answered.where((F.col("event_type") == _ASKS) & (F.col("offset") == NONE) & F.col("client_id").isNotNull())
+    none = answered.where(
+        (F.col("event_type") == _ASKS) & (F.col("offset") == NO_OFFSET) & F.col("client_id").isNotNull()
+    )
     member = F.col("member_id").isNotNull() & (F.col("generation_id") >= 0)
     asks = none.groupBy("node", *_OF_GROUP, *_CLIENT).agg(
         F.count("*").alias("asks"),
@@ -111,4 +112,4 @@ def reads_of_clients(events: DataFrame, client_ids: Collection[str]) -> DataFram
 
 
 def _by_consumer() -> Column:
-    return F.coalesce("replica_id", F.lit(_CONSUMER)) == _CONSUMER
+    return F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.field_values import UNCLEAN_ELECTION_TYPE
 
-UNCLEAN: Final = "1"  # the election type
 REQUESTED: Final = "UNCLEAN_ELECTION_REQUESTED"
 
 
@@ -26,7 +26,7 @@ def with_asked_elections(rows: DataFrame, events: DataFrame) -> DataFrame:
     """
     requests = of_types(events, "ELECT_LEADERS", REQUESTED).where(F.col("partition").isNotNull())
     is_line = F.col("event_type") == REQUESTED
-    requests = requests.where(is_line | (F.col("value") == UNCLEAN))
+    requests = requests.where(is_line | (F.col("value") == str(UNCLEAN_ELECTION_TYPE)))
     client = F.coalesce("client_id", F.lit("")).alias("client_id")
     # a request precedes a line whatever their times: two hosts have two clocks
     request = F.min(F.struct(is_line, "time_ms", client, F.col("controller_id").alias("of"), ref().alias("ref")))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
+from epochaudit.kafka.field_values import NO_TOPIC_ID
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.sink import LineOutcome, RowSink
 
@@ -31,7 +32,6 @@ _PARTITION: Final = re.compile(rb"([\w.-]+)-(\d+)")
 _MESSAGE: Final = len(b"[2026-01-01 00:00:00,000] ")
 _INT32: Final = 1 << 31
 _INT64: Final = 1 << 63
-_NO_TOPIC_ID: Final = "A" * 22
 _NUMBER: Final = re.compile(rb"-?\d+")
 _ISR_MEMBER: Final = re.compile(rb"brokerId=(\d+)")
 _ISR_MEMBER_EPOCH: Final = re.compile(rb"brokerEpoch=(-?\d+)")
@@ -104,7 +104,7 @@ def _topic_id(printed: bytes) -> str | None:
     topic_id = printed.decode()
     if len(topic_id) == len("00000000-0000-0000-0000-000000000000"):
         topic_id = urlsafe_b64encode(UUID(topic_id).bytes)[:22].decode()
-    return None if topic_id == _NO_TOPIC_ID else topic_id
+    return None if topic_id == NO_TOPIC_ID else topic_id
 
 
 def _listed(partitions: bytes) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from epochaudit.kafka.field_values import NO_LEADER_CHANGE
+from epochaudit.kafka.field_values import NO_LEADER_CHANGE, NO_TOPIC_ID, TOPIC_RESOURCE
 from epochaudit.sources.lines.log4j import IDENTITY
 
 PLACE: Final = (
@@ -36,9 +36,7 @@ Columns = dict[str, object]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-_NO_TOPIC_ID: Final = "A" * 22
 _UNCHANGED_RECOVERY_STATE: Final = -1
-_TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 _FENCING: Final = {1: True, -1: False}
 
@@ -173,7 +171,7 @@ class _Config(_Record):
 
     def columns(self) -> Columns:
         columns: Columns = {"name": self.name, "value": self.value}
-        if self.resource_type == _TOPIC_RESOURCE:
+        if self.resource_type == TOPIC_RESOURCE:
             columns["topic"] = self.resource_name
         elif self.resource_type == _BROKER_RESOURCE and self.resource_name.isdecimal():
             columns["broker_id"] = msgspec.convert(self.resource_name, Int32, strict=False)
@@ -240,7 +238,7 @@ def columns_of_fields(record_type: str, fields: Mapping[str, object]) -> Columns
 
 def _columns(record: _Record) -> Columns:
     columns = record.columns()
-    if columns.get("topic_id") == _NO_TOPIC_ID:
+    if columns.get("topic_id") == NO_TOPIC_ID:
         columns["topic_id"] = None
     return columns
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 from msgspec import Meta, Struct, field
 from msgspec.json import Decoder
+
+from epochaudit.kafka.field_values import NO_TOPIC_ID
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -20,8 +22,6 @@ Milliseconds = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 Row = tuple[object, ...]
-
-ZERO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class Json(Struct, gc=False, rename="camel"):
@@ -91,4 +91,4 @@ class Api:
 
 def named_id(topic_id: str | None) -> str | None:
     """The topic id; None for the zero id (Uuid.ZERO_UUID)."""
-    return None if topic_id == ZERO_ID else topic_id
+    return None if topic_id == NO_TOPIC_ID else topic_id
