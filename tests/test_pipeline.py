@@ -34,6 +34,9 @@ class StubJudgement:
     def persist(self, *_: object) -> StubJudgement:
         return self
 
+    def unpersist(self) -> None:
+        """Nothing is stored."""
+
     def frame_rows(self) -> int:
         return 7
 

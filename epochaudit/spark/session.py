@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from epochaudit.spark.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+CODEGEN: Final = "spark.sql.codegen.factoryMode"
 OPTIONS: Final = "spark.driver.extraJavaOptions"
 NO_WARNINGS: Final = (
     "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
@@ -110,7 +111,7 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
     PARTITIONS: "1",
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    CODEGEN: "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.icu.caseMappings.enabled": "false",  # ICU maps all of Unicode before the first lower()
@@ -124,7 +125,7 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 LARGE_PLANS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
+    CODEGEN: "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
 }
 # Each task leaves so many findings of a rule. By default Spark sorts all of them in one task if more than 1,000 are listed.
@@ -234,7 +235,8 @@ def tuned_for(spark: SparkSession, rows: int) -> Iterator[None]:
     if rows < SMALL_PLAN_ROWS:
         settings |= SMALL_PLANS
     else:
-        started_small = is_tuned_for_small_plans(spark)  # for less than there is
+        is_compiled = spark.conf.get(CODEGEN) != SMALL_PLANS[CODEGEN]
+        started_small = is_tuned_for_small_plans(spark) and not is_compiled  # for less than there is
         settings |= LARGE_PLANS if started_small else {}
         most = LOCAL[PARTITIONS] if started_small else spark.conf.get(PARTITIONS)
         settings[PARTITIONS] = str(min(needed, int(most or needed)))

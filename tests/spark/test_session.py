@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from epochaudit.spark.session import DELTA, PARTITIONS, SMALL_PLAN_ROWS, SMALL_PLANS, SessionError, session, tuned_for
+from epochaudit.spark.session import (
+    CODEGEN,
+    DELTA,
+    LOCAL,
+    PARTITIONS,
+    SMALL_PLAN_ROWS,
+    SMALL_PLANS,
+    SessionError,
+    session,
+    tuned_for,
+)
 
 SOURCES = Path(__file__).parents[1]
 
@@ -54,11 +64,21 @@ def test_partitions_follow_the_rows_but_never_exceed_what_was_set(
     before = spark.conf.get(PARTITIONS)
     try:
         spark.conf.set(PARTITIONS, set_before)
+        spark.conf.set(CODEGEN, "FALLBACK")
         with tuned_for(spark, rows):
             assert spark.conf.get(PARTITIONS) == partitions
         assert spark.conf.get(PARTITIONS) == set_before
     finally:
         spark.conf.set(PARTITIONS, before)
+        spark.conf.set(CODEGEN, SMALL_PLANS[CODEGEN])
+
+
+def test_a_session_that_was_started_for_few_rows_becomes_large(spark: SparkSession) -> None:
+    assert (spark.conf.get(PARTITIONS), spark.conf.get(CODEGEN)) == (SMALL_PLANS[PARTITIONS], SMALL_PLANS[CODEGEN])
+    with tuned_for(spark, 500_000):
+        assert int(spark.conf.get(PARTITIONS) or 0) == min(16, int(LOCAL[PARTITIONS]))
+        assert spark.conf.get(CODEGEN) == "FALLBACK"
+    assert spark.conf.get(CODEGEN) == SMALL_PLANS[CODEGEN]
 
 
 @pytest.mark.parametrize(("rows", "applied"), [(1_000, True), (SMALL_PLAN_ROWS, False)])
