@@ -1,6 +1,7 @@
 """The audit as a library: it takes recorded captures and returns verdicts and findings as DataFrames.
 
 from epochaudit.pipeline import audit
+from epochaudit.sources.discovery.discovery import discover
 audit(spark, discover("captures/last-night")).findings.show()
 
 Notebooks have `epochaudit.audit` (notebook.py), whose result shows itself.

@@ -141,7 +141,7 @@ def control(events: DataFrame) -> DataFrame:
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
       topic_id_changed      held_topic_id is not the first topic id that this broker received for the name
-      deletion_announced    the last UpdateMetadata of the topic that the replica has said that it is being deleted (leader -2)
+      deletion_announced    the last UpdateMetadata of the topic that the replica has announced its deletion (leader -2)
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
     transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))

@@ -180,7 +180,6 @@ def _may_be_on() -> Column:
 
 def _columns() -> dict[str, Column]:
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
-    replicas = F.coalesce(F.col("replicas") != F.col("before.replicas"), F.lit(False))
     moves = F.col("adding_replicas").isNotNull() | F.col("removing_replicas").isNotNull()
     until_election = F.coalesce("next_election.clock", F.lit(FOREVER))
     return {
@@ -188,7 +187,7 @@ def _columns() -> dict[str, Column]:
         "previous_ref": F.col("before.state_ref"),
         "node": F.try_element_at(leading, F.lit(1))["leader"],
         "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot(),
-        "reassigned": replicas | moves,
+        "reassigned": _changes_replicas() | moves,
         "marks": _marks(),
         "log_whole": whole_up_to(F.when(_left_empty(), until_election).otherwise(F.col("clock"))),
         "in_both": F.array_sort(F.array_intersect("isr", "elr")),
@@ -257,12 +256,16 @@ def _marks() -> Column:
     return _recovers("leader_recovery_state") & ~_recovers("before.leader_recovery_state")
 
 
+def _changes_replicas() -> Column:
+    return holds(F.col("replicas") != F.col("before.replicas"))
+
+
 def _unclean() -> Column:
     """The leader was in neither list before, or is marked as elected uncleanly.
 
     The record that completes a reassignment elects from the ISR that it writes (PartitionChangeBuilder.completeReassignmentIfNeeded).
     """
-    reassigned = holds((F.col("replicas") != F.col("before.replicas")) & F.array_contains("isr", F.col("leader")))
+    reassigned = _changes_replicas() & holds(F.array_contains("isr", F.col("leader")))
     return _marks() | (~F.array_contains(_both_before(), F.col("leader")) & ~reassigned)
 
 

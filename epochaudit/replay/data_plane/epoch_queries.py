@@ -132,7 +132,7 @@ def _latest_offsets(rows: DataFrame) -> DataFrame:
     latest: array of one struct per node and leader epoch: node, leader_epoch, highest(offset, ref), the highest such answer; reached(
     time_ms, ref), the first one at the epoch's start or above; behind(arrival_ms, ref), the last one below it that is a high
     watermark: read_committed gets the last stable offset (FetchIsolation), which open transactions hold back.
-    Some clients ask twice a minute for each partition: no answer is kept by itself. Needs: held_start.
+    Some clients ask twice a minute for each partition: so the answers are aggregated. Needs: held_start.
     """
     leads = (F.col("error_code") == Errors.NONE) & F.col("leader_epoch").isNotNull() & F.col("held_leader")
     reaches = F.col("offset") >= F.col("held_start")
