@@ -13,7 +13,7 @@ import pytest
 
 from epochaudit.cli.exit_codes import CLEAN, COULD_NOT_RUN, FINDINGS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.minutes]
 
 PROJECT = """
 [build-system]

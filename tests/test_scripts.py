@@ -19,6 +19,8 @@ from sarif_kit.validate import validation_errors
 
 from tests.shell import Ran, Shell
 
+pytestmark = pytest.mark.minutes
+
 ROOT = Path(__file__).parents[1]
 CAPTURE = "zk-unclean-truncation-3.9"
 EXPRESSION = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")

@@ -30,6 +30,8 @@ OPTIONS: Final = "spark.driver.extraJavaOptions"
 NO_WARNINGS: Final = (
     "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
 )
+# Where a job was started, as Spark's UI shows it. If it is not set, Spark walks the stack of each of an audit's thousands of RDDs.
+CALL_SITE: Final = ("callSite.short", "callSite.long")
 LOCAL_MASTER: Final = "local"  # prefix of masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
@@ -207,7 +209,10 @@ def ui_address(spark: SparkSession) -> str | None:
 def name_jobs(spark: SparkSession, description: str) -> None:
     """Describe the jobs that this thread starts from now on, as Spark's UI shows them. Spark Connect has no such name."""
     if not is_remote(spark):
-        spark.sparkContext.setJobDescription(description)
+        context = spark.sparkContext
+        context.setJobDescription(description)
+        for form in CALL_SITE:
+            context.setLocalProperty(form, description)
 
 
 def jvm_cpu_seconds(spark: SparkSession) -> float:

@@ -64,11 +64,17 @@ def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | Non
     """The report of the last run over these clusters, all of it known, if its input was the same, and no rule failed; else None."""
     runs = directory.table("runs")
     runs = runs.where(F.array_sort("clusters") == F.array(*(F.lit(name) for name in sorted(evaluation.generations))))
-    [*last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
-    if not last or last[0]["settings"] != evaluation.settings or last[0]["generations"] != evaluation.generations:
+    last = last_run(runs)
+    if last is None or last["settings"] != evaluation.settings or last["generations"] != evaluation.generations:
         return None
-    report = _report(directory, last[0], lambda *_: True)
+    report = _report(directory, last, lambda *_: True)
     return None if report.failures else report
+
+
+def last_run(runs: DataFrame) -> Row | None:
+    """The last of these rows of the table `runs`; None if there is none. Each holds a whole report: those of other runs are not read."""
+    run_id = runs.agg(F.max("run_id")).collect()[0][0]
+    return None if run_id is None else runs.where(F.col("run_id") == run_id).collect()[0]
 
 
 def last_report(directory: Directory, cluster: str | None, new: bool | datetime) -> Report:

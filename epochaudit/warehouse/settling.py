@@ -25,7 +25,7 @@ from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
 from epochaudit.spark.local_rows import local_rows
-from epochaudit.warehouse.ledger import OPEN, finding_of
+from epochaudit.warehouse.ledger import OPEN, finding_of, last_run
 from epochaudit.warehouse.rows import ends_of_parts
 from epochaudit.warehouse.tables import Directory
 
@@ -87,9 +87,9 @@ def settled_by(directory: Directory, clusters: Iterable[str], selection: str, re
         steps.append(row)
     until_then_ms = steps[-1]["settled_until_ms"] if steps else None
     steps = [step for step in steps if rejudge_ms is None or step["settled_until_ms"] <= rejudge_ms]
-    if not steps:
+    last = last_run(runs) if steps else None
+    if last is None:
         return Settled(until_then_ms=until_then_ms)
-    [last] = runs.orderBy(F.desc("run_id")).limit(1).collect()
     counted = [msgspec.json.decode(step["settled"], type=dict[str, _Counted]) for step in steps]
     tallies: dict[str, Tally] = {}
     for step in counted:

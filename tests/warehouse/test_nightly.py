@@ -25,6 +25,8 @@ from epochaudit.warehouse.ledger import Opened
 from epochaudit.warehouse.tables import TABLES, described
 from tests.warehouse.conftest import CLUSTER, SELECT, Put, appended, audited, truncated
 
+pytestmark = pytest.mark.minutes
+
 Night = Callable[..., Report]
 
 
