@@ -188,8 +188,8 @@ def remember(directory: Directory, run_id: str, cluster: str, generation: int, f
     following = generation + 1
     schema = spark_schema("horizon")
     common = {"cluster": cluster, "generation": following, "run_id": run_id}
-    rows = [tuple((_row(file) | common)[name] for name in schema.names) for file in files]
-    new = local_rows(directory.spark, rows, schema)
+    rows = (_row(file) | common for file in files)
+    new = local_rows(directory.spark, [tuple(row[name] for name in schema.names) for row in rows], schema)
     directory.replace_cluster("horizon", cluster, new, application=f"{HORIZON_KEY}{cluster}", version=following)
     mine = directory.table("horizon").where((F.col("cluster") == cluster) & (F.col("run_id") == run_id))
     return bool(mine.limit(1).count())
