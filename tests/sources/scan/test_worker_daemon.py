@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from epochaudit.spark.session import PRELOADED
+
 ROOT = Path(__file__).parents[3]
 
 SHOWN = """
@@ -32,3 +36,7 @@ def test_the_daemon_loads_compiled_code_before_it_forks(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SHOWN, "pyspark.worker", str(archive)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert json.loads(ran.stdout) == [1, [], True]
+
+
+def test_the_session_of_the_tests_forks_its_workers_from_it(spark: SparkSession) -> None:
+    assert {key: spark.sparkContext.getConf().get(key) for key in PRELOADED} == PRELOADED
