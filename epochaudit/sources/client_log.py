@@ -361,6 +361,8 @@ class ClientLog(Log4jLines):
                 return self._message(patterns, text, start, begin, byte_offset, line_in_split)
         if looks_cut(text):
             return self._quarantine(text, byte_offset, line_in_split, fault(text))
+        if self._clock.is_uncertain:
+            self._clock.read(text)
         return LineOutcome.IGNORED
 
     def _message(

@@ -51,7 +51,7 @@ class NodeLog:
     splittable: ClassVar[bool] = True
 
     def __init__(self, file: CaptureFile, sink: RowSink) -> None:
-        self._file, self._sink = file, sink
+        self._file, self._sink, self._clock = file, sink, sink.clock
         self._requests = RequestLogDecoder(file, sink.of("request_log"))
         self.counts = self._requests.counts
         self._texts = TextRequestLogDecoder(file, sink.of("request_log"), self.counts)
@@ -132,7 +132,10 @@ class NodeLog:
         """A line that is no completed request."""
         if start := message_start(text):
             self._decoder_of_last_dated = self._decoder(text, start)
-        return self._decoder_of_last_dated(text, byte_offset, line_in_split)
+        outcome = self._decoder_of_last_dated(text, byte_offset, line_in_split)
+        if outcome is IGNORED and self._clock.is_uncertain:
+            self._clock.read(text)
+        return outcome
 
     def _decoder(self, text: bytes, start: int) -> Line:
         """The decoder of a dated line."""

@@ -123,13 +123,18 @@ class LogClock:
         return cached
 
     @property
+    def is_uncertain(self) -> bool:
+        """Whether the next lines decide if the clock was set back. `read` then needs each dated line, also one without an event."""
+        return self._step is not None
+
+    @property
     def pace(self) -> tuple[int, int, int, int]:
         """The state for readers that parse times themselves: latest time, total of steps, last jump forward (from, to).
 
         Such a reader adds the total to each time, and passes lines more than LATE_MS before the latest time to `read`.
         While a step is uncertain the latest time is FOREVER, so that it passes all lines.
         """
-        return FOREVER if self._step is not None else self._latest, self._behind, *self._leap
+        return FOREVER if self.is_uncertain else self._latest, self._behind, *self._leap
 
     @pace.setter
     def pace(self, pace: tuple[int, int, int, int]) -> None:
