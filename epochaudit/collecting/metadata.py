@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import google_crc32c
 
 from epochaudit.collecting.secrets import MASK, is_harmless
+from epochaudit.events.event_types import CONFIG_RECORD
 from epochaudit.sources.metadata_log.schema import Content, read_record
 from epochaudit.sources.record_batches.batches import BadRecordError, Batch, Padding, batches, records, unsigned_varint
 
@@ -21,7 +22,6 @@ _HEADER_SIZE: Final = 61
 _CRC_AT: Final = 17
 _CHECKED_FROM: Final = 21
 _CRC: Final = Struct(">I")
-_CONFIG: Final = "CONFIG_RECORD"
 _GARBAGE: Final = b"\xff"
 
 
@@ -83,7 +83,7 @@ def _spans_to_mask(value: bytes) -> Iterator[tuple[int, int]]:
         return
     if content.fields is None:
         yield _body(value), len(value)
-    elif content.type == _CONFIG:
+    elif content.type == CONFIG_RECORD:
         yield from _setting(value, content)
 
 

@@ -8,6 +8,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from epochaudit.events.event_types import (
+    BROKER_REGISTERED,
+    CONFIG_VALUE,
+    CONTROLLER_ACTIVE,
+    CONTROLLER_ELECTED,
+    KAFKA_VERSION,
+    PROCESS_SHUTTING_DOWN,
+    PROCESS_STARTING,
+    REQUEST_LOG_FILTERED,
+    ZK_MIGRATION_STATE_RECORD,
+)
 from epochaudit.kafka.field_values import BROKER, CONTROLLER, ROLES
 
 if TYPE_CHECKING:
@@ -23,17 +34,8 @@ LOGS: Final[Mapping[str, str]] = {
 """The logs that each node writes, by the source of their events."""
 RECORD: Final = "_RECORD"  # suffix of metadata record types, which control records of the raft log lack
 UNKNOWN: Final = "UNKNOWN_RECORD_"  # prefix of record types of which only the key is known
-KAFKA_VERSION: Final = "KAFKA_VERSION"
-CONTROLLER_ELECTED: Final = "CONTROLLER_ELECTED"
-CONFIG_VALUE: Final = "CONFIG_VALUE"
-FILTERED: Final = "REQUEST_LOG_FILTERED"
 PROCESS_ROLES: Final = "process.roles"
 ZOOKEEPER: Final = "zookeeper.connect"
-PROCESS_STARTING: Final = "PROCESS_STARTING"
-PROCESS_SHUTTING_DOWN: Final = "PROCESS_SHUTTING_DOWN"
-BROKER_REGISTERED: Final = "BROKER_REGISTERED"
-CONTROLLER_ACTIVE: Final = "CONTROLLER_ACTIVE"
-MIGRATION_STATE: Final = "ZK_MIGRATION_STATE_RECORD"
 STATES: Final[Mapping[str, str]] = {"2": "before the migration", "1": "dual-write", "3": "KRaft"}
 """ZkMigrationState values in the metadata log. 3.4 wrote only 1, and called it PRE_MIGRATION."""
 
@@ -243,7 +245,9 @@ class EventCounts:
     def light_nodes(self, nodes: Iterable[Process]) -> tuple[Process, ...]:
         """The nodes with a filtered request log, by a row of the log itself, or by a row of capture.toml for all nodes."""
         filtered = {
-            place for place, sources in self.present.items() if any(FILTERED in types for types in sources.values())
+            place
+            for place, sources in self.present.items()
+            if any(REQUEST_LOG_FILTERED in types for types in sources.values())
         }
         return tuple(sorted(node for node in nodes if node in filtered or (node[0], None) in filtered))
 
@@ -265,7 +269,7 @@ def event_groups(events: DataFrame) -> DataFrame:
         (F.col("event_type") == CONFIG_VALUE) & F.col("name").isin(PROCESS_ROLES, ZOOKEEPER)
     )
     of_mode = F.col("event_type").isin(
-        PROCESS_STARTING, PROCESS_SHUTTING_DOWN, BROKER_REGISTERED, CONTROLLER_ACTIVE, MIGRATION_STATE
+        PROCESS_STARTING, PROCESS_SHUTTING_DOWN, BROKER_REGISTERED, CONTROLLER_ACTIVE, ZK_MIGRATION_STATE_RECORD
     )
     is_request, is_record = (F.col("source") == source for source in (REQUEST_LOG, METADATA_LOG))
     kind = {
@@ -378,12 +382,14 @@ def _migrations(mode_rows: Iterable[Row]) -> Iterable[Migration]:
     for row in sorted(mode_rows, key=lambda row: row["time_ms"]):
         by_cluster[row["cluster"]].append(row)
     for cluster, rows in sorted(by_cluster.items()):
-        states = {row["value"]: row["time_ms"] for row in reversed(rows) if row["event_type"] == MIGRATION_STATE}
+        states = {
+            row["value"]: row["time_ms"] for row in reversed(rows) if row["event_type"] == ZK_MIGRATION_STATE_RECORD
+        }
         known = tuple(
             sorted(((STATES[value], at) for value, at in states.items() if value in STATES), key=lambda s: s[1])
         )
         nodes = sorted(
-            {row["node"] for row in rows if row["event_type"] != MIGRATION_STATE and row["node"] is not None}
+            {row["node"] for row in rows if row["event_type"] != ZK_MIGRATION_STATE_RECORD and row["node"] is not None}
         )
         modes = tuple(mode for node in nodes for mode in _modes(node, [row for row in rows if row["node"] == node]))
         if known or any(mode.mode == "zookeeper_in_migration" for mode in modes):

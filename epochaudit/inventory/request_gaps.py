@@ -13,12 +13,13 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH
 from epochaudit.events.views import run_rows
 from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.replay.control_plane.control import REQUESTS
 from epochaudit.replay.state.broken_sessions import is_numbered_in_session
 
-HEARTBEATS: Final = ("BROKER_REGISTRATION", "BROKER_HEARTBEAT")
+HEARTBEATS: Final = (BROKER_REGISTRATION, BROKER_HEARTBEAT)
 REPLICA_FETCHER: Final = r"^broker-\d+-fetcher-\d+$"
 NEGOTIATION: Final = 2
 """A channel that negotiates versions sends ApiVersions, which gives no event, after its first request has its number; and again if
@@ -36,7 +37,7 @@ def request_gaps(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     heartbeat = event_type.isin(*HEARTBEATS)
     of_channel = event_type.isin(*REQUESTS) | heartbeat | F.col("client_id").rlike(REPLICA_FETCHER)
-    of_session = (event_type == "FETCH") & is_numbered_in_session()
+    of_session = (event_type == FETCH) & is_numbered_in_session()
     requests = events.where(
         (F.col("source") == REQUEST_LOG) & (F.col("partition_row") == 0) & F.col("node").isNotNull()
     ).select(

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
+from epochaudit.events.event_types import FOLLOWER_TRUNCATING, LEADER_STARTS
 from epochaudit.losses.removal import Removal, Replica
-
-LEADER_STARTS: Final = "LEADER_STARTS"
-FOLLOWER_TRUNCATING: Final = "FOLLOWER_TRUNCATING"
 
 Row = Mapping[str, Any]
 

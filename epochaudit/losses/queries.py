@@ -11,13 +11,21 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    FOLLOWER_STARTS,
+    FOLLOWER_TRUNCATING,
+    LOG_BATCHES,
+    LOG_TRUNCATED,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+)
 from epochaudit.events.views import client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
-from epochaudit.replay.data_plane.truncations import TRUNCATING
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.log_segments import log_segments
-from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
 
 OLD_HISTORY: Final = (
     "cluster string, topic string, topic_id string, partition int, number int, first_epoch int, leader_epoch int, old_node int, "
@@ -25,10 +33,10 @@ OLD_HISTORY: Final = (
 )
 REMOVED: Final = "cluster string, topic string, topic_id string, partition int, number int, since bigint, until bigint"
 TRUNCATIONS: Final = (
-    TRUNCATING,
-    "LOG_TRUNCATED",
+    FOLLOWER_TRUNCATING,
+    LOG_TRUNCATED,
 )  # the fetcher's decision (by epochs from 3.1 on); the truncation itself
-_OF_GROUPS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH")
+_OF_GROUPS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FETCH)
 
 
 def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
@@ -55,7 +63,7 @@ def histories(events: DataFrame, topics: Collection[str]) -> DataFrame:
     last = F.last(F.when(~is_truncation, begun), ignorenulls=True).over(
         own_log.rowsBetween(Window.unboundedPreceding, -1)
     )
-    follows = last["event_type"] == "FOLLOWER_STARTS"
+    follows = last["event_type"] == FOLLOWER_STARTS
     lines = starts.unionByName(truncations).where(F.col("topic").isNotNull())
     lines = lines.withColumn("is_truncation", is_truncation)
     lines = lines.withColumns(
@@ -143,12 +151,12 @@ def answers(events: DataFrame, old: DataFrame, topics: Collection[str], topic_id
       delivered_at               the highest fetch offset that was answered with records
       committed_offset           the highest that was committed with a leader epoch of the history
     """
-    fetch = F.col("event_type") == "FETCH"
+    fetch = F.col("event_type") == FETCH
     named = F.col("topic").isin(*topics) | F.col("topic_id").isin(*topic_ids)
     # an incremental Fetch whose answer omits the partition was accepted and had nothing to deliver
     nothing_new = fetch & F.col("in_request") & ~F.col("in_response") & (F.col("request_error_code") == Errors.NONE)
     accepted = (F.col("error_code") == Errors.NONE) | (nothing_new & (F.col("session_epoch") > 0))
-    rows = of_types(events, "FETCH", *_OF_GROUPS).where(named & F.col("partition").isNotNull() & accepted)
+    rows = of_types(events, FETCH, *_OF_GROUPS).where(named & F.col("partition").isNotNull() & accepted)
     rows = rows.select(
         "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", client_host().alias("client_host"),
         "group_id", "time_ms", "fetch_offset", "high_watermark", "records_size", "offset",

@@ -9,12 +9,39 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    BROKER_REGISTRATION_CHANGE_RECORD,
+    CONSUMER_GROUP_HEARTBEAT,
+    DELETE_RECORDS,
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    KRAFT_VOTERS,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_SKIPPED,
+    LEADER_CHANGE,
+    LOG_BATCHES,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PARTITION_CHANGE_RECORD,
+    PRODUCE,
+    PRODUCER_IDS_RECORD,
+    RAFT_STATE_CHANGED,
+    STRAY_PARTITION,
+    VOTE,
+    WRITE_TXN_MARKERS,
+)
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.control_plane.broker_records import broker_records
-from epochaudit.replay.control_plane.broker_requests import REGISTRATION, UNDER_EPOCH, broker_requests
-from epochaudit.replay.control_plane.control import REQUESTS, SKIPPED, control
+from epochaudit.replay.control_plane.broker_requests import UNDER_EPOCH, broker_requests
+from epochaudit.replay.control_plane.control import REQUESTS, control
 from epochaudit.replay.control_plane.eligible_replicas import eligible_replicas, names_eligible
-from epochaudit.replay.control_plane.heartbeats import HEARTBEAT, heartbeats
+from epochaudit.replay.control_plane.heartbeats import heartbeats
 from epochaudit.replay.control_plane.isr_changes import isr_changes
 from epochaudit.replay.control_plane.isr_expansions import JOINS, isr_expansions
 from epochaudit.replay.control_plane.leadership import leadership
@@ -28,15 +55,14 @@ from epochaudit.replay.control_plane.offline_directories import (
 )
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
 from epochaudit.replay.control_plane.quorum_votes import quorum_votes
-from epochaudit.replay.control_plane.raft_epochs import LEADER_CHANGE, raft_epochs
+from epochaudit.replay.control_plane.raft_epochs import raft_epochs
 from epochaudit.replay.control_plane.registrations import registrations
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
-from epochaudit.replay.control_plane.voter_sets import VOTERS, voter_sets
-from epochaudit.replay.data_plane.acknowledged_writes import PRODUCE
+from epochaudit.replay.control_plane.voter_sets import voter_sets
 from epochaudit.replay.data_plane.acknowledgements import acknowledgements
 from epochaudit.replay.data_plane.client_epochs import HINTS, LINES, client_epochs, states_epochs
-from epochaudit.replay.data_plane.commits import COMMITS, OFFSET_FETCH, commits
+from epochaudit.replay.data_plane.commits import COMMITS, commits
 from epochaudit.replay.data_plane.epoch_caches import ENTRIES, epoch_caches
 from epochaudit.replay.data_plane.epoch_queries import QUERIES, asks, epoch_queries
 from epochaudit.replay.data_plane.fetch_sessions import fetch_sessions
@@ -50,32 +76,24 @@ from epochaudit.replay.data_plane.leader_hints import is_refused_with_hint, lead
 from epochaudit.replay.data_plane.lineage import lineage
 from epochaudit.replay.data_plane.log_runs import log_runs
 from epochaudit.replay.data_plane.member_commits import member_commits, states_member_epoch
-from epochaudit.replay.data_plane.metadata_answers import METADATA, metadata_answers
+from epochaudit.replay.data_plane.metadata_answers import metadata_answers
 from epochaudit.replay.data_plane.positions import positions
-from epochaudit.replay.data_plane.producer_ids import (
-    ALLOCATE_PRODUCER_IDS,
-    INIT_PRODUCER_ID,
-    PRODUCER_IDS_RECORD,
-    producer_ids,
-)
-from epochaudit.replay.data_plane.producer_requests import END_TXN, OF_TRANSACTIONS, producer_requests
-from epochaudit.replay.data_plane.record_deletions import DELETE_RECORDS, record_deletions
+from epochaudit.replay.data_plane.producer_ids import producer_ids
+from epochaudit.replay.data_plane.producer_requests import OF_TRANSACTIONS, producer_requests
+from epochaudit.replay.data_plane.record_deletions import record_deletions
 from epochaudit.replay.data_plane.refusals import refusals, refused
 from epochaudit.replay.data_plane.replica_logs import replica_logs
 from epochaudit.replay.data_plane.share_sessions import SHARE_SESSION_REQUESTS, share_sessions
 from epochaudit.replay.data_plane.share_states import STATE_REQUESTS, share_states
-from epochaudit.replay.data_plane.simple_commits import OFFSET_COMMIT, is_simple_commit, simple_commits
+from epochaudit.replay.data_plane.simple_commits import is_simple_commit, simple_commits
 from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
-from epochaudit.replay.data_plane.transaction_outcomes import WRITE_TXN_MARKERS, transaction_outcomes
+from epochaudit.replay.data_plane.transaction_outcomes import transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
 from epochaudit.replay.state.held_epochs import STARTS
-from epochaudit.replay.state.member_epochs import CONSUMER_GROUP_HEARTBEAT
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
 from epochaudit.replay.state.partition_states import PARTITION_RECORDS
-from epochaudit.replay.state.quorum import QUORUM_REQUESTS, STATE_CHANGED, VOTE, is_quorum_request
-from epochaudit.replay.state.registered_directories import REGISTRATION_CHANGE
-from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
+from epochaudit.replay.state.quorum import QUORUM_REQUESTS, is_quorum_request
 
 
 @dataclass(frozen=True)
@@ -96,34 +114,34 @@ def _is_metadata_record() -> Column:
 
 
 def _states_raft_epoch() -> Column:
-    return F.col("event_type").isin(LEADER_CHANGE, STATE_CHANGED) | is_quorum_request()
+    return F.col("event_type").isin(LEADER_CHANGE, RAFT_STATE_CHANGED) | is_quorum_request()
 
 
 def _is_full_if_request() -> Column:
-    return (F.col("event_type") == "STRAY_PARTITION") | (F.col("request_type") == FULL)
+    return (F.col("event_type") == STRAY_PARTITION) | (F.col("request_type") == FULL)
 
 
 FRAMES: Final[Mapping[str, Frame]] = {
     "acknowledgements": Frame(acknowledgements, (PRODUCE,)),
     "broker_records": Frame(broker_records, BROKER_RECORDS),
-    "broker_requests": Frame(broker_requests, (REGISTRATION, *UNDER_EPOCH)),
-    "client_epochs": Frame(client_epochs, ("FETCH", *LINES, *HINTS), states_epochs),
+    "broker_requests": Frame(broker_requests, (BROKER_REGISTRATION, *UNDER_EPOCH)),
+    "client_epochs": Frame(client_epochs, (FETCH, *LINES, *HINTS), states_epochs),
     "commits": Frame(commits, (*COMMITS, OFFSET_FETCH)),
-    "control": Frame(control, (*REQUESTS, *STARTS, SKIPPED)),
+    "control": Frame(control, (*REQUESTS, *STARTS, LEADER_AND_ISR_SKIPPED)),
     "eligible_replicas": Frame(eligible_replicas, PARTITION_RECORDS, names_eligible),
     "epoch_caches": Frame(epoch_caches, ENTRIES),
     "epoch_queries": Frame(epoch_queries, QUERIES, asks),
-    "fetch_sessions": Frame(fetch_sessions, ("FETCH",)),
-    "fetches": Frame(fetches, ("FETCH",)),
+    "fetch_sessions": Frame(fetch_sessions, (FETCH,)),
+    "fetches": Frame(fetches, (FETCH,)),
     "follower_answers": Frame(follower_answers, TO_FOLLOWERS, binds),
     "follower_epochs": Frame(follower_epochs, TO_FOLLOWERS, in_an_epoch),
     "group_generations": Frame(group_generations, COMMITS),
     "group_heartbeats": Frame(group_heartbeats, (CONSUMER_GROUP_HEARTBEAT,)),
-    "heartbeats": Frame(heartbeats, (HEARTBEAT,)),
-    "high_watermarks": Frame(high_watermarks, ("FETCH",)),
-    "isr_changes": Frame(isr_changes, ("ALTER_PARTITION",)),
-    "isr_expansions": Frame(isr_expansions, (*JOINS, "PARTITION_CHANGE_RECORD")),
-    "leader_hints": Frame(leader_hints, ("FETCH",), is_refused_with_hint),
+    "heartbeats": Frame(heartbeats, (BROKER_HEARTBEAT,)),
+    "high_watermarks": Frame(high_watermarks, (FETCH,)),
+    "isr_changes": Frame(isr_changes, (ALTER_PARTITION,)),
+    "isr_expansions": Frame(isr_expansions, (*JOINS, PARTITION_CHANGE_RECORD)),
+    "leader_hints": Frame(leader_hints, (FETCH,), is_refused_with_hint),
     "leadership": Frame(leadership),
     "lineage": Frame(lineage),
     "log_copies": Frame(log_copies, has_rows=_is_metadata_record),
@@ -133,26 +151,26 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "member_commits": Frame(member_commits, COMMITS, states_member_epoch),
     "metadata": Frame(metadata),
     "metadata_answers": Frame(metadata_answers, (METADATA,)),
-    "offline_directories": Frame(offline_directories, (REGISTRATION_CHANGE,), takes_directories_offline),
-    "positions": Frame(positions, ("FETCH",)),
+    "offline_directories": Frame(offline_directories, (BROKER_REGISTRATION_CHANGE_RECORD,), takes_directories_offline),
+    "positions": Frame(positions, (FETCH,)),
     "producer_ids": Frame(producer_ids, (INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
     "producer_requests": Frame(producer_requests, OF_TRANSACTIONS),
     "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
     "quorum_votes": Frame(quorum_votes, (VOTE,)),
-    "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
+    "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, RAFT_STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
     "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
-    "refusals": Frame(refusals, ("FETCH",), refused),
+    "refusals": Frame(refusals, (FETCH,), refused),
     "registrations": Frame(registrations, PARTITION_RECORDS, names_eligible),
     "replica_logs": Frame(replica_logs, (LOG_BATCHES,)),
     "share_sessions": Frame(share_sessions, SHARE_SESSION_REQUESTS),
     "share_states": Frame(share_states, STATE_REQUESTS),
     "simple_commits": Frame(simple_commits, (OFFSET_COMMIT,), is_simple_commit),
-    "strays": Frame(strays, ("STRAY_PARTITION", "LEADER_AND_ISR"), _is_full_if_request),
-    "tiered_fetches": Frame(tiered_fetches, ("FETCH",), is_sent_away),
+    "strays": Frame(strays, (STRAY_PARTITION, LEADER_AND_ISR), _is_full_if_request),
+    "tiered_fetches": Frame(tiered_fetches, (FETCH,), is_sent_away),
     "topics": Frame(topics),
     "transaction_outcomes": Frame(transaction_outcomes, (END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, TRUNCATION_LINES),
-    "voter_sets": Frame(voter_sets, (VOTERS,)),
+    "voter_sets": Frame(voter_sets, (KRAFT_VOTERS,)),
 }
 
 

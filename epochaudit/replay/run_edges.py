@@ -15,6 +15,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    LEADER_AND_ISR,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    STRAY_PARTITION,
+)
 from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, SLACK_MS
 from epochaudit.events.views import RANGE, of_types
 from epochaudit.kafka.errors import Errors
@@ -45,7 +53,7 @@ def folded(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: RANGE, node, topic_key, partition, from_ms and to_ms, between which the rows arrived and
     were answered.
     """
-    rows = of_types(events, "FETCH", "PRODUCE").where(F.col("run_rows") > 1)
+    rows = of_types(events, FETCH, PRODUCE).where(F.col("run_rows") > 1)
     return rows.select(
         *RANGE, "node", topic_key().alias("topic_key"), "partition",
         F.col("run_arrival_ms").alias("from_ms"), F.col("time_ms").alias("to_ms"),
@@ -89,12 +97,12 @@ def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     log = cluster_history(events).select("cluster", F.explode(zones).alias("at_ms"))
     of_cluster = log.unionByName(log_times(events))
     deletions = deleted_replicas(events).select("cluster", "node", F.inline("deletions"))
-    strays = of_types(events, "STRAY_PARTITION", "LEADER_AND_ISR").where(
-        (F.col("event_type") == "STRAY_PARTITION") | (F.col("request_type") == FULL)
+    strays = of_types(events, STRAY_PARTITION, LEADER_AND_ISR).where(
+        (F.col("event_type") == STRAY_PARTITION) | (F.col("request_type") == FULL)
     )
     strays = strays.select(*nodes, F.explode(F.array(F.col("time_ms"), F.col("time_ms") + LATE_MS)).alias("at_ms"))
     deletions = deletions.select(*nodes, F.explode(F.array("from_ms", "until_ms")).alias("at_ms"))
-    refused = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
+    refused = of_types(events, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH).where(
         binds() | F.coalesce(F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH, F.lit(False))
     )
     # a Fetch that they are compared with may name the topic by id, or by name
@@ -122,7 +130,7 @@ def _listing_times(events: DataFrame) -> DataFrame:
 
     Which of the epochs a later answer belongs to depends on the session epoch of its request.
     """
-    rows = of_types(events, "FETCH").where(F.col("in_request") & (F.col("session_id") > 0))
+    rows = of_types(events, FETCH).where(F.col("in_request") & (F.col("session_id") > 0))
     by_epoch = rows.groupBy(*SESSION, topic_key().alias("topic_key"), "partition", "current_leader_epoch").agg(
         F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms")
     )

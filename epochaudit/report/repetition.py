@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding
 from epochaudit.kafka.errors import Errors, error_text
@@ -64,7 +65,7 @@ def fetch_loops(events: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    refused = events.where((F.col("event_type") == "FETCH") & (F.col("error_code") != Errors.NONE))
+    refused = events.where((F.col("event_type") == FETCH) & (F.col("error_code") != Errors.NONE))
     grain = ("cluster", "node", "client_id", "topic", "topic_id", "partition", "error_code")
     groups = refused.groupBy(*grain)
     times = F.min("time_ms").alias("first_time_ms"), F.max("time_ms").alias("last_time_ms")

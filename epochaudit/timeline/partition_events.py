@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_HEARTBEAT, PRODUCE
 from epochaudit.events.views import client_host, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH, NO_OFFSET
@@ -33,8 +34,6 @@ OF_NODES: Final = (
 )  # fmt: skip
 """Events of processes: a restart explains many events of its partitions."""
 
-HEARTBEAT: Final = "BROKER_HEARTBEAT"
-PRODUCE: Final = "PRODUCE"
 OF_PRODUCER_EPOCHS: Final = ("ADD_PARTITIONS_TO_TXN", "WRITE_TXN_MARKERS")
 """Requests about a transaction in the partition: what rises in a run of them is the producer epoch."""
 
@@ -143,7 +142,7 @@ def _shutdowns(rows: DataFrame) -> DataFrame:
     of_answer = Window.partitionBy("cluster", "node", "broker_id", "broker_epoch", *answer).orderBy(
         "file_order", "byte_offset"
     )
-    heartbeats = rows.where((F.col("event_type") == HEARTBEAT) & F.col("want_shut_down"))
+    heartbeats = rows.where((F.col("event_type") == BROKER_HEARTBEAT) & F.col("want_shut_down"))
     return heartbeats.withColumn("nth", F.row_number().over(of_answer)).where("nth = 1").drop("nth")
 
 

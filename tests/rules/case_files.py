@@ -34,7 +34,7 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, StringType, StructType
 
-from epochaudit.sources.data_log.batch_runs import LOG_BATCHES
+from epochaudit.events.event_types import LOG_BATCHES
 from epochaudit.sources.server_log.messages import EVENT_TYPES
 
 NULL = "null"  # instead of what a blank cell stands for, as the answer 0 of a request

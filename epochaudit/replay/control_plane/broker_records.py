@@ -12,11 +12,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_HEARTBEAT, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
-from epochaudit.replay.control_plane.heartbeats import HEARTBEAT
 from epochaudit.replay.state.cluster_history import (
     ACTIVE,
     BROKER_RECORDS,
@@ -34,11 +34,9 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.quorum import quorum_restarts
 from epochaudit.spark.memo import checkpointed
-
-REGISTRATION: Final = "REGISTER_BROKER_RECORD"
 
 _SAME_EVENT_MS: Final = 1000  # between CreateTimes of one controller
 _COLUMNS: Final = (
@@ -107,7 +105,7 @@ def records_of_brokers(events: DataFrame) -> DataFrame:
 
 
 def _registers() -> Column:
-    return F.col("event_type") == REGISTRATION
+    return F.col("event_type") == REGISTER_BROKER_RECORD
 
 
 def _registration() -> dict[str, Column]:
@@ -138,7 +136,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
         .where("leaves OR supersedes")
         .select("cluster", "broker_id", "position", "batch_end", F.col("time_ms").alias("event_ms"))
     )
-    states = partition_states(events, RECORD).where(F.col("isr").isNotNull())
+    states = partition_states(events, OF_RECORD).where(F.col("isr").isNotNull())
     members = states.select(
         "cluster", "topic_id", F.explode("isr").alias("broker_id"), "clock", "next_clock", "next_ms", "next_isr", "isr", "leader",
         F.struct("topic_id", "partition", "isr", "leader", "state_ref").alias("state"),
@@ -149,7 +147,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
     last_member = (F.size("isr") == 1) & (F.col("leader") == NO_LEADER)
     same_event = F.col("next_ms") - F.col("event_ms") <= _SAME_EVENT_MS
     removed_in_time = F.coalesce(same_event & ~F.array_contains("next_isr", F.col("broker_id")), F.lit(False))
-    removed = of_types(metadata_log(events), "REMOVE_TOPIC_RECORD").groupBy("cluster", "topic_id")
+    removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     members = members.join(
         F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left"
     )
@@ -166,7 +164,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
 
 def _granted_shutdowns(events: DataFrame) -> DataFrame:
     """One row per broker epoch that a controller granted its shutdown: previous_broker_epoch, and granted, the first such heartbeat."""
-    rows = of_types(events, HEARTBEAT).where(
+    rows = of_types(events, BROKER_HEARTBEAT).where(
         (F.col("request_error_code") == Errors.NONE) & F.coalesce("should_shut_down", F.lit(False))
     )
     first = F.min(F.struct("node", "file_order", "byte_offset", ref().alias("ref")))

@@ -11,6 +11,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ALTER_PARTITION,
+    ASSIGN_REPLICAS_TO_DIRS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CONTROLLED_SHUTDOWN,
+)
 from epochaudit.events.times import GRAIN_MS, SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -28,11 +35,10 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.live_brokers import live_epochs
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 
-REGISTRATION: Final = "BROKER_REGISTRATION"
-UNDER_EPOCH: Final = ("ALTER_PARTITION", "BROKER_HEARTBEAT", "CONTROLLED_SHUTDOWN", "ASSIGN_REPLICAS_TO_DIRS")
+UNDER_EPOCH: Final = (ALTER_PARTITION, BROKER_HEARTBEAT, CONTROLLED_SHUTDOWN, ASSIGN_REPLICAS_TO_DIRS)
 
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
 _COLUMNS: Final = (
@@ -64,7 +70,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
       served_after     the last request with an older epoch of the broker that arrived after this registration was answered, and
                        was answered 0: struct(broker_epoch, arrival_ms, ref); served_ref its line, served_epoch
     """
-    rows = of_types(events, REGISTRATION, *UNDER_EPOCH).where(
+    rows = of_types(events, BROKER_REGISTRATION, *UNDER_EPOCH).where(
         (F.col("source") == "request_log") & (F.col("partition_row") == 0)
     )
     rows = rows.select(*_COLUMNS, ref().alias("request_ref"))
@@ -83,7 +89,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
 
 def _last_accepted(rows: DataFrame) -> DataFrame:
     """One row per broker at a node: accepted, for each broker epoch the last request with it that was answered 0."""
-    accepted = rows.where((F.col("event_type") != REGISTRATION) & (F.col("request_error_code") == Errors.NONE))
+    accepted = rows.where((F.col("event_type") != BROKER_REGISTRATION) & (F.col("request_error_code") == Errors.NONE))
     by_epoch = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(
         F.max(F.struct("arrival_ms", "request_ref")).alias("last")
     )
@@ -119,7 +125,7 @@ def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
 def _changes(events: DataFrame) -> DataFrame:
     """One row per partition epoch in the metadata log: written_epoch, and changed_ms, the CreateTime of its record."""
     return (
-        partition_states(events, RECORD)
+        partition_states(events, OF_RECORD)
         .groupBy(
             "cluster", F.col("identity").alias("topic_id"), "partition", F.col("partition_epoch").alias("written_epoch")
         )
@@ -128,7 +134,7 @@ def _changes(events: DataFrame) -> DataFrame:
 
 
 def _registers() -> Column:
-    return (F.col("event_type") == REGISTRATION) & (F.col("request_error_code") == Errors.NONE)
+    return (F.col("event_type") == BROKER_REGISTRATION) & (F.col("request_error_code") == Errors.NONE)
 
 
 def _held() -> dict[str, Column]:

@@ -18,36 +18,54 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    BROKER_REGISTERED,
+    DELETE_TOPICS,
+    FOLLOWER_STARTS,
+    KAFKA_VERSION,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_FINISHED,
+    LEADER_AND_ISR_HANDLING,
+    LEADER_AND_ISR_IGNORED,
+    LEADER_AND_ISR_RECEIVED,
+    LEADER_AND_ISR_SKIPPED,
+    LOG_DELETION_SCHEDULED,
+    PARTITION_CREATED,
+    PROCESS_SHUTTING_DOWN,
+    PROCESS_STARTING,
+    STOP_REPLICA,
+    STOP_REPLICA_HANDLING,
+    STOP_REPLICA_RECEIVED,
+    TOPIC_DELETION_COMPLETED,
+    UPDATE_METADATA,
+    UPDATE_METADATA_APPLIED,
+    UPDATE_METADATA_IGNORED,
+)
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
-from epochaudit.replay.state.incarnations import LOG_DELETION, deletes_topic, refused
+from epochaudit.replay.state.incarnations import deletes_topic, refused
 from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
 from epochaudit.replay.state.log_gaps import log_run
 from epochaudit.replay.state.releases import STATED, version_number
 
-REQUESTS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
+REQUESTS: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
 ANCHORS: Final = (
-    "LEADER_AND_ISR_HANDLING",
-    "STOP_REPLICA_HANDLING",
-    "UPDATE_METADATA_APPLIED",
-    "UPDATE_METADATA_IGNORED",
+    LEADER_AND_ISR_HANDLING,
+    STOP_REPLICA_HANDLING,
+    UPDATE_METADATA_APPLIED,
+    UPDATE_METADATA_IGNORED,
 )
-RECEIVED: Final = ("LEADER_AND_ISR_RECEIVED", "STOP_REPLICA_RECEIVED")  # a line per partition, at level TRACE
-FINISHED: Final = "LEADER_AND_ISR_FINISHED"
-SKIPPED: Final = "LEADER_AND_ISR_SKIPPED"
-IGNORED: Final = "LEADER_AND_ISR_IGNORED"
-CREATED: Final = "PARTITION_CREATED"
+RECEIVED: Final = (LEADER_AND_ISR_RECEIVED, STOP_REPLICA_RECEIVED)  # a line per partition, at level TRACE
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
-SHUTTING_DOWN: Final = "PROCESS_SHUTTING_DOWN"
 PROCESS: Final = (
-    "PROCESS_STARTING",
-    SHUTTING_DOWN,
-    "KAFKA_VERSION",
-    "BROKER_REGISTERED",
+    PROCESS_STARTING,
+    PROCESS_SHUTTING_DOWN,
+    KAFKA_VERSION,
+    BROKER_REGISTERED,
     "STALE_BROKER_EPOCH",
 )
 WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_REGISTERED: with which controller
@@ -162,9 +180,19 @@ def _subject() -> dict[str, Column]:
 def _placed(events: DataFrame) -> DataFrame:
     """One row per (control request, partition), state-change line and process event: place, in the node's order of application."""
     event_type = F.col("event_type")
-    lines = (*STARTS, *ANCHORS, *RECEIVED, FINISHED, SKIPPED, IGNORED, CREATED, LOG_DELETION, *PROCESS)
+    lines = (
+        *STARTS,
+        *ANCHORS,
+        *RECEIVED,
+        LEADER_AND_ISR_FINISHED,
+        LEADER_AND_ISR_SKIPPED,
+        LEADER_AND_ISR_IGNORED,
+        PARTITION_CREATED,
+        LOG_DELETION_SCHEDULED,
+        *PROCESS,
+    )
     rows = of_types(events, *REQUESTS, *lines).select(*_COLUMNS)
-    is_relevant = (event_type != IGNORED) | (F.col("reason") == LEADER_UNAVAILABLE)
+    is_relevant = (event_type != LEADER_AND_ISR_IGNORED) | (F.col("reason") == LEADER_UNAVAILABLE)
     rows = rows.where(F.col("node").isNotNull() & is_relevant)
     rows = rows.withColumns(
         {
@@ -172,7 +200,7 @@ def _placed(events: DataFrame) -> DataFrame:
             "is_line": F.col("source") == "state_change_log",
             "own_ref": ref(),
             "api": F.when(event_type.isin(*REQUESTS), event_type).when(
-                event_type.isin(*ANCHORS, *RECEIVED, FINISHED),
+                event_type.isin(*ANCHORS, *RECEIVED, LEADER_AND_ISR_FINISHED),
                 F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED|FINISHED)$", ""),
             ),
             "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
@@ -208,18 +236,18 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
         {
             "opens": opens & F.col("correlation_id").isNotNull(),
             # a partition's line and its request or start have this value in common
-            "cause": F.when(F.col("api") == "STOP_REPLICA", F.col("delete_partition").cast("string")).otherwise(epoch),
+            "cause": F.when(F.col("api") == STOP_REPLICA, F.col("delete_partition").cast("string")).otherwise(epoch),
         }
     ).withColumns(
         {
             "handled": _latest(event_type.isin(*ANCHORS), place, by_correlation),
             "opened": _latest(F.col("opens"), place, by_correlation),
             "caused": _latest(received, place, by_partition),
-            "finished": _latest(event_type == FINISHED, place, by_correlation),
+            "finished": _latest(event_type == LEADER_AND_ISR_FINISHED, place, by_correlation),
         }
     )
     earliest_ms = F.col("arrival_ms") - _WRITING_LAG_MS  # each controller counts correlation ids from 0
-    stops = F.when(F.col("api") == "STOP_REPLICA", F.col("caused"))
+    stops = F.when(F.col("api") == STOP_REPLICA, F.col("caused"))
 
     def own(found: Column) -> Column:
         """A line of another controller epoch belongs to a request of the same controller, elected before, with the same correlation id."""
@@ -284,7 +312,9 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
             "process_stops": _latest(
-                event_type.isin("PROCESS_STARTING", SHUTTING_DOWN), event_type == SHUTTING_DOWN, _before(by_node)
+                event_type.isin(PROCESS_STARTING, PROCESS_SHUTTING_DOWN),
+                event_type == PROCESS_SHUTTING_DOWN,
+                _before(by_node),
             ),
             "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
         }
@@ -293,7 +323,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     # before its first such line, where it has gaps, and after a shutdown
     may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | holds(F.col("process_stops"))
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
-    starting = F.when((event_type == "PROCESS_STARTING") | newer_epoch, 1).otherwise(0)
+    starting = F.when((event_type == PROCESS_STARTING) | newer_epoch, 1).otherwise(0)
     rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop(
         "epoch_before", "process_stops", "server_log_has_gaps"
     )
@@ -304,7 +334,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     earliest = (-F.col("time_ms")).alias("earliest")
     newest = F.struct("controller_epoch", earliest, "controller_id", "time_ms", "own_ref", "ordered_by")
     highest = F.max(F.when(accepted, newest)).over(_before(in_process))
-    full = accepted & (event_type == "LEADER_AND_ISR") & (F.col("request_type") == FULL) & (F.col("partition_row") == 0)
+    full = accepted & (event_type == LEADER_AND_ISR) & (F.col("request_type") == FULL) & (F.col("partition_row") == 0)
     logged_version = F.max(F.when(F.col("source") != STATED, _version())).over(by_process)
     seen = F.max(F.col("is_request") & _by_kraft()).over(_before(by_node))
     rows = rows.withColumns(
@@ -325,7 +355,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
             "highest_controller_id": F.col("highest_controller.controller_id"),
             "highest_controller_ref": F.col("highest_controller.own_ref"),
-            "shutting_down": F.max(event_type == SHUTTING_DOWN).over(_before(in_process)),
+            "shutting_down": F.max(event_type == PROCESS_SHUTTING_DOWN).over(_before(in_process)),
             "highest_overlaps": _by_time("highest_controller")
             & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
         }
@@ -341,7 +371,7 @@ def _own_broker_epochs(before: WindowSpec) -> dict[str, Column]:
     event_type = F.col("event_type")
     own = (event_type == "STALE_BROKER_EPOCH") | (F.col("broker_id") == F.col("node"))
     stated = F.col("current_broker_epoch").isNotNull() & own
-    with_kraft = F.coalesce((event_type == "BROKER_REGISTERED") & F.col("name").isin(*WITH_KRAFT), F.lit(False))
+    with_kraft = F.coalesce((event_type == BROKER_REGISTERED) & F.col("name").isin(*WITH_KRAFT), F.lit(False))
     epoch = F.struct("current_broker_epoch", "own_ref")
 
     def of_sender(kraft: Column, zookeeper: Column) -> Column:
@@ -371,7 +401,7 @@ def _by_kraft() -> Column:
 
 def _version() -> Column:
     """The version that a row states; null for other rows."""
-    return F.when(F.col("event_type") == "KAFKA_VERSION", version_number())
+    return F.when(F.col("event_type") == KAFKA_VERSION, version_number())
 
 
 def _partition_state(rows: DataFrame) -> DataFrame:
@@ -384,18 +414,18 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     backwards = Window.partitionBy(*partition, "log_run").orderBy(F.desc("seq"))
     before, after = _before(by_partition), _before(backwards)
     everywhere = Window.partitionBy(*partition)
-    lai_answered = (event_type == "LEADER_AND_ISR") & ok
+    lai_answered = (event_type == LEADER_AND_ISR) & ok
     lai_accepted = lai_answered & (F.col("error_code") == Errors.NONE)
     delete_accepted = (
-        (event_type == "STOP_REPLICA") & ok & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+        (event_type == STOP_REPLICA) & ok & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
     )
-    metadata_sent = (event_type == "UPDATE_METADATA") & ok
+    metadata_sent = (event_type == UPDATE_METADATA) & ok
     living = (lai_accepted | metadata_sent) & (F.col("leader") != LEADER_DURING_DELETE)
     starts = event_type.isin(*STARTS)
-    named = (lai_accepted | starts | (event_type == CREATED)) & F.col("topic_id").isNotNull()
-    log_deleted = event_type == LOG_DELETION
+    named = (lai_accepted | starts | (event_type == PARTITION_CREATED)) & F.col("topic_id").isNotNull()
+    log_deleted = event_type == LOG_DELETION_SCHEDULED
     announced = metadata_sent & (F.col("leader") == LEADER_DURING_DELETE)
-    settles = starts | (event_type == SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
+    settles = starts | (event_type == LEADER_AND_ISR_SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
     rows = rows.withColumns(
         {
             "seq": F.row_number().over(by_partition),
@@ -412,7 +442,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "accepted": _latest(lai_accepted, row, before),
             "named": _latest(lai_accepted & F.col("topic_id").isNotNull(), row, before),
             "deleted": _latest(delete_accepted, row, before),
-            "created": _latest(event_type == CREATED, row, before),
+            "created": _latest(event_type == PARTITION_CREATED, row, before),
             "metadata": _latest(metadata_sent, row, before),
             "announced": _latest(announced, row, before),
             "log_deleted": _latest(log_deleted, row, before),
@@ -540,7 +570,7 @@ def _held_none_or_older() -> Column:
 
     Followers from 3.6 on state their new epoch only, and write no line unless it is higher (Partition.makeFollower).
     """
-    states_none = (F.col("settled.event_type") == "FOLLOWER_STARTS") & F.col("settled.previous_epoch").isNull()
+    states_none = (F.col("settled.event_type") == FOLLOWER_STARTS) & F.col("settled.previous_epoch").isNull()
     return (F.col("settled.previous_epoch") < F.col("settled.leader_epoch")) | states_none
 
 
@@ -577,7 +607,7 @@ def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
     """
     known_id = F.coalesce("topic_id", "held_topic_id", "metadata.topic_id", "topic")
     deletions = (
-        of_types(events, "UPDATE_METADATA", "DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
+        of_types(events, UPDATE_METADATA, DELETE_TOPICS, TOPIC_DELETION_COMPLETED)
         .where(deletes_topic() & ~refused() & F.col("topic").isNotNull())
         .withColumn("name", F.when(F.coalesce(is_inferred(F.col("topic_id")), F.lit(True)), F.col("topic")))
         .select("cluster", F.explode(F.array_compact(F.array("topic_id", "name"))).alias("identity"))

@@ -7,6 +7,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    CONFIG_RECORD,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    PARTITION_CHANGE_RECORD,
+    REGISTER_BROKER_RECORD,
+    TOPIC_RECORD,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
@@ -14,13 +23,15 @@ from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, STATE, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, STATE, partition_states
 
 ELR_ON: Final = 1  # level of eligible.leader.replicas.version
 _HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
-_CHANGE: Final = "PARTITION_CHANGE_RECORD"
-_WITHIN_EVENTS: Final = (_CHANGE, "KRAFT_VERSION", "KRAFT_VOTERS")  # the latter are Raft's own, between any two batches
-_CONFIG: Final = "CONFIG_RECORD"
+_WITHIN_EVENTS: Final = (
+    PARTITION_CHANGE_RECORD,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+)  # the latter are Raft's own, between any two batches
 _MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _FIRST_REMEMBERING: Final = release("4.3")
 
@@ -65,7 +76,7 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       elr_in_batch   the ELR before the partition's record before, if that is in the same batch; null: it is not
       from_nowhere   members of the ELR after it that are known from neither list before, nor from elr_in_batch
     """
-    states = partition_states(events, RECORD)
+    states = partition_states(events, OF_RECORD)
     rows = _with_next_election(states).where(F.col("event_type").isin(*PARTITION_RECORDS) & _named())
     history = cluster_history(events).select("cluster", "log_complete", "log_holes", *_HISTORY)
     rows = rows.join(F.broadcast(history), "cluster", "left")
@@ -124,7 +135,9 @@ def _event_ends(events: DataFrame) -> DataFrame:
     rows = log.select("cluster", "position", "metadata_offset", "event_type", "broker_id").withColumn(
         "ended_by", ended_by
     )
-    return rows.where(F.col("event_type") == _CHANGE).select("cluster", F.col("position").alias("clock"), "ended_by")
+    return rows.where(F.col("event_type") == PARTITION_CHANGE_RECORD).select(
+        "cluster", F.col("position").alias("clock"), "ended_by"
+    )
 
 
 def _replicas_of_partition_0(states: DataFrame) -> DataFrame:
@@ -147,9 +160,9 @@ def _with_min_insync_replicas(rows: DataFrame, events: DataFrame) -> DataFrame:
     setting = F.struct(
         F.col("position").alias("since"), "topic", F.col("value").try_cast("int").alias("members"), ref().alias("ref")
     )
-    settings = log.where((F.col("event_type") == _CONFIG) & (F.col("name") == _MIN_INSYNC_REPLICAS))
+    settings = log.where((F.col("event_type") == CONFIG_RECORD) & (F.col("name") == _MIN_INSYNC_REPLICAS))
     by_cluster = settings.where(F.col("broker_id").isNull()).groupBy("cluster")
-    created = of_types(log, "TOPIC_RECORD").groupBy("cluster", F.col("topic_id").alias("identity"))
+    created = of_types(log, TOPIC_RECORD).groupBy("cluster", F.col("topic_id").alias("identity"))
     rows = rows.join(
         F.broadcast(by_cluster.agg(F.array_sort(F.collect_list(setting)).alias("settings"))), "cluster", "left"
     )
@@ -186,7 +199,7 @@ def _columns() -> dict[str, Column]:
         **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
         "previous_ref": F.col("before.state_ref"),
         "node": F.try_element_at(leading, F.lit(1))["leader"],
-        "changes": (F.col("event_type") == _CHANGE) & ~in_snapshot(),
+        "changes": (F.col("event_type") == PARTITION_CHANGE_RECORD) & ~in_snapshot(),
         "reassigned": _changes_replicas() | moves,
         "marks": _marks(),
         "log_whole": whole_up_to(F.when(_left_empty(), until_election).otherwise(F.col("clock"))),
@@ -223,7 +236,7 @@ def _left_empty() -> Column:
 
 def _forgetting() -> dict[str, Column]:
     node_releases = releases_of(F.col("node"), raft_epoch=F.col("raft_epoch"))
-    ended_by, registered = F.col("ended_by.event_type"), F.col("ended_by.event_type") == "REGISTER_BROKER_RECORD"
+    ended_by, registered = F.col("ended_by.event_type"), F.col("ended_by.event_type") == REGISTER_BROKER_RECORD
     since = F.filter("replica_counts", lambda count: count["since"] <= F.col("previous_clock"))
     between = F.filter(
         "replica_counts",
@@ -234,7 +247,7 @@ def _forgetting() -> dict[str, Column]:
     return {
         "forgotten": F.array_sort(F.array_except(F.array_except("before.elr", "elr"), "isr")),
         "registers": F.when(registered, F.col("ended_by.broker_id")),
-        "event_ended": F.coalesce(ended_by != "LEADER_CHANGE", F.lit(False)),
+        "event_ended": F.coalesce(ended_by != LEADER_CHANGE, F.lit(False)),
         "partition_0_replicas": F.when(first.isNotNull(), F.array_min(F.concat(F.array(first), between["replicas"]))),
         "most_partition_0_replicas": F.array_max(up_to["replicas"]),
         "remembers": F.when(level_at(F.col("clock")) >= MetadataVersion.IBP_4_3_IV0, F.lit(True))

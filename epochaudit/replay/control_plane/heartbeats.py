@@ -7,14 +7,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_HEARTBEAT, REGISTER_BROKER_RECORD
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import in_snapshot, position
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, then_by_place, with_refs
 from epochaudit.replay.state.quorum import quorum_restarts
-
-HEARTBEAT: Final = "BROKER_HEARTBEAT"
-REGISTRATION: Final = "REGISTER_BROKER_RECORD"
 
 _INCARNATION: Final = ("cluster", "broker_id", "broker_epoch")
 _LOWEST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "current_metadata_offset")
@@ -33,7 +31,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
       registered_unfenced   that record registers the broker as not fenced: it already was a live broker
       begins_again      as in `quorum_restarts`
     """
-    rows = of_types(events, HEARTBEAT).where(
+    rows = of_types(events, BROKER_HEARTBEAT).where(
         (F.col("request_error_code") == Errors.NONE)
         & F.col("fenced").isNotNull()
         & F.col("current_metadata_offset").isNotNull()
@@ -43,7 +41,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
     lowest = then_by_place(F.col("current_metadata_offset"))
     found = rows.groupBy("node", *_INCARNATION, "fenced").agg(*of_first(_LOWEST, lowest, "heartbeat_"))
     found = with_refs(found, events, "heartbeat")
-    records = of_types(events, REGISTRATION).where(F.col("broker_epoch").isNotNull())
+    records = of_types(events, REGISTER_BROKER_RECORD).where(F.col("broker_epoch").isNotNull())
     offset = F.when(~in_snapshot(), F.col("metadata_offset"))
     record = F.struct(
         position().alias("position"), offset.alias("offset"), ref().alias("ref"), (~F.col("fenced")).alias("unfenced")

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import ALTER_PARTITION, BROKER_HEARTBEAT, UPDATE_METADATA
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
@@ -36,7 +37,7 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.live_brokers import with_absent_members
-from epochaudit.replay.state.partition_states import CONTROLLER, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 from epochaudit.spark.columns import let
 
@@ -111,7 +112,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            name of the request's topic id
       resent_ref           the leader's next AlterPartition for the partition on the connection, if it has the same content
     """
-    requests = events.where((F.col("event_type") == "ALTER_PARTITION") & F.col("partition").isNotNull())
+    requests = events.where((F.col("event_type") == ALTER_PARTITION) & F.col("partition").isNotNull())
     rows = requests.select(*_COLUMNS, ref().alias("request_ref"))
     rows = rows.join(F.broadcast(cluster_history(events)), "cluster", "left").withColumns(of_the_node())
     return (
@@ -137,9 +138,9 @@ def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _states_by_partition(events: DataFrame) -> DataFrame:
     """One row per (cluster, identity, partition): states, its committed states in order."""
-    states = partition_states(events, RECORD, CONTROLLER)
+    states = partition_states(events, OF_RECORD, OF_CONTROLLER)
     state = F.struct(
-        F.when(F.col("scope") == RECORD, F.col("clock")).otherwise(F.lit(None)).alias("place"), "tick", *_STATE
+        F.when(F.col("scope") == OF_RECORD, F.col("clock")).otherwise(F.lit(None)).alias("place"), "tick", *_STATE
     )
     ordered = F.array_sort(F.collect_list(F.struct("clock", "tick", state.alias("state"))))
     listed = states.groupBy("cluster", "scope", "identity", "partition").agg(ordered.alias("ordered"))
@@ -237,7 +238,7 @@ def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
         return same & (state["node"] == F.col("node")) & (state["time_ms"] <= F.col("time_ms"))
 
     of_partition = [F.col(name.removeprefix("response_")).alias(name) for name in answer]
-    sent = of_types(events, "UPDATE_METADATA").where(F.col("partition").isNotNull())
+    sent = of_types(events, UPDATE_METADATA).where(F.col("partition").isNotNull())
     sent = sent.groupBy("cluster", "node", "topic", "partition", *of_partition).agg(F.min("time_ms").alias("sent_ms"))
     rows = rows.join(sent, ["cluster", "node", "topic", "partition", *answer], "left")
     logged_before = F.coalesce(F.exists("states", logged), F.lit(False))
@@ -279,7 +280,7 @@ def _shutdown_requests(events: DataFrame) -> DataFrame:
     broker repeats wantShutDown until its end.
     """
     code = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), "error_code", F.lit(Errors.NONE))
-    accepted = of_types(events, "BROKER_HEARTBEAT").where((F.col("source") == "request_log") & (code == Errors.NONE))
+    accepted = of_types(events, BROKER_HEARTBEAT).where((F.col("source") == "request_log") & (code == Errors.NONE))
     wants = F.coalesce("want_shut_down", F.lit(False))
     first = F.min(F.when(wants, F.struct("arrival_ms", "time_ms", ref().alias("ref"))))
     by_incarnation = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(

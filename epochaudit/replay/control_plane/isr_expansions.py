@@ -13,6 +13,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ALTER_PARTITION,
+    CONFIG_VALUE,
+    FETCH,
+    ISR_EXPANDING,
+    ISR_SHRINKING,
+    ISR_UPDATE_SKIPPED,
+    ISR_UPDATED,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_SKIPPED,
+    LEADER_STARTS,
+    PARTITION_CHANGE_RECORD,
+    UPDATE_METADATA,
+)
 from epochaudit.events.times import FOREVER, SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -21,23 +35,16 @@ from epochaudit.kafka.releases import LAST_STEP, MAJOR, MINOR, PROTOCOL, protoco
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
 
 _SOON_MS: Final = 30_000  # a broker that returns may fetch before its leader receives the UpdateMetadata
-_STARTS: Final = "LEADER_STARTS"
-_EXPANDING: Final = "ISR_EXPANDING"
-_SHRINKING: Final = "ISR_SHRINKING"
-_SKIPPED: Final = "ISR_UPDATE_SKIPPED"
-_BY_METADATA: Final = "LEADER_AND_ISR_SKIPPED"
-_LINES: Final = (_STARTS, "ISR_UPDATED", _EXPANDING, _SHRINKING, _SKIPPED, _BY_METADATA)
-JOINS: Final = ("ISR_UPDATED", _EXPANDING, _BY_METADATA)
-_REQUEST: Final = "LEADER_AND_ISR"
+_LINES: Final = (LEADER_STARTS, ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING, ISR_UPDATE_SKIPPED, LEADER_AND_ISR_SKIPPED)
+JOINS: Final = (ISR_UPDATED, ISR_EXPANDING, LEADER_AND_ISR_SKIPPED)
 _KEY: Final = ("cluster", "node", "place", "replica_id")
 _PROCESS: Final = ("cluster", "node", "replica_id", "stated_epoch")
 _START: Final = ("leader_epoch", "start_offset", "topic_id", "ms", "ref")
-_CHANGE: Final = "PARTITION_CHANGE_RECORD"
 _IBP: Final = "inter.broker.protocol.version"
 _FIRST_WITH_ALTER_ISR: Final = protocol("2.7-IV2")
 
@@ -123,7 +130,7 @@ def _new_members(events: DataFrame) -> DataFrame:
 
 def _starts(events: DataFrame) -> DataFrame:
     """One row per (leader, topic id, partition, leader epoch): of_epoch, the first line about its start."""
-    lines = of_types(events, _STARTS).where((F.col("leader") == F.col("node")) | F.col("leader").isNull())
+    lines = of_types(events, LEADER_STARTS).where((F.col("leader") == F.col("node")) | F.col("leader").isNull())
     lines = with_identity(lines, topic_incarnations(events)).where(F.col("topic_id").isNotNull())
     first = F.struct(F.col("time_ms").alias("ms"), "start_offset", "leader_epoch", "topic_id", ref().alias("ref"))
     by_epoch = lines.groupBy("cluster", "node", "topic_id", "partition", "leader_epoch").agg(
@@ -143,7 +150,9 @@ def _changes(events: DataFrame) -> DataFrame:
     requested = (before["leader"] >= 0) & (
         (F.col("leader") == before["leader"]) | (F.col("replicas") != before["replicas"])
     )
-    changes = partition_states(events, RECORD).where((F.col("event_type") == _CHANGE) & before["isr"].isNotNull())
+    changes = partition_states(events, OF_RECORD).where(
+        (F.col("event_type") == PARTITION_CHANGE_RECORD) & before["isr"].isNotNull()
+    )
     return changes.select(
         "cluster", before["leader"].alias("node"), "topic_id", "partition", "partition_epoch",
         F.when(requested, F.array_except("isr", before["isr"])).alias("added"), F.col("isr").alias("recorded_isr"),
@@ -154,7 +163,7 @@ def _changes(events: DataFrame) -> DataFrame:
 
 def _recorded_epochs(events: DataFrame) -> DataFrame:
     """One row per (topic id, partition, leader epoch, sorted ISR) of the metadata log: recorded_epoch, its partition epoch."""
-    states = partition_states(events, RECORD).where(F.col("isr").isNotNull())
+    states = partition_states(events, OF_RECORD).where(F.col("isr").isNotNull())
     members = F.array_sort("isr").alias("members")
     by_isr = states.groupBy("cluster", "topic_id", "partition", "leader_epoch", members)
     return by_isr.agg(F.min("partition_epoch").alias("recorded_epoch"))
@@ -172,12 +181,12 @@ def _settled(events: DataFrame) -> DataFrame:
     before = by_start.rowsBetween(Window.unboundedPreceding, -1)
     newest = F.max("partition_epoch").over(before)
     newer = newest.isNull() | F.col("partition_epoch").isNull() | (F.col("partition_epoch") > newest)
-    lines = lines.withColumn("newer", newer | (event_type == _SKIPPED)).where("newer")
-    announced = F.lag(F.when(event_type == _EXPANDING, F.col("isr"))).over(by_start)
-    repeated = (event_type == _STARTS) & ~F.col("starts") & F.col("partition_epoch").isNotNull()
-    lines = lines.withColumn("skipped", F.lead(event_type == _SKIPPED).over(by_start))
-    proposed = (event_type == _SHRINKING) & F.coalesce("skipped", F.lit(False))  # ZooKeeper refused it
-    settled = F.when(~event_type.isin(_EXPANDING, _SKIPPED) & ~proposed, F.struct("isr"))
+    lines = lines.withColumn("newer", newer | (event_type == ISR_UPDATE_SKIPPED)).where("newer")
+    announced = F.lag(F.when(event_type == ISR_EXPANDING, F.col("isr"))).over(by_start)
+    repeated = (event_type == LEADER_STARTS) & ~F.col("starts") & F.col("partition_epoch").isNotNull()
+    lines = lines.withColumn("skipped", F.lead(event_type == ISR_UPDATE_SKIPPED).over(by_start))
+    proposed = (event_type == ISR_SHRINKING) & F.coalesce("skipped", F.lit(False))  # ZooKeeper refused it
+    settled = F.when(~event_type.isin(ISR_EXPANDING, ISR_UPDATE_SKIPPED) & ~proposed, F.struct("isr"))
     return lines.select(
         "cluster", "node", "event_type", "time_ms", "topic", "topic_id", "partition", "isr", "partition_epoch", "line_ref", "start",
         F.last(settled, ignorenulls=True).over(before)["isr"].alias("settled"),
@@ -188,7 +197,7 @@ def _settled(events: DataFrame) -> DataFrame:
 
 def _line_order() -> list[Column]:
     """Order of a leader's lines: of lines with one time, the start of the leader epoch is first."""
-    return [F.col("time_ms"), F.col("event_type") != _STARTS, F.col("file_order"), F.col("byte_offset")]
+    return [F.col("time_ms"), F.col("event_type") != LEADER_STARTS, F.col("file_order"), F.col("byte_offset")]
 
 
 def _isr_lines(events: DataFrame) -> DataFrame:
@@ -197,13 +206,13 @@ def _isr_lines(events: DataFrame) -> DataFrame:
     own = F.col("leader") == F.col("node")
     made_leader = own & (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
     by_metadata = own & F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
-    lines = of_types(events, *_LINES, _REQUEST).where(
-        ~event_type.isin(_REQUEST, _BY_METADATA)
-        | ((event_type == _REQUEST) & made_leader)
-        | ((event_type == _BY_METADATA) & by_metadata)
+    lines = of_types(events, *_LINES, LEADER_AND_ISR).where(
+        ~event_type.isin(LEADER_AND_ISR, LEADER_AND_ISR_SKIPPED)
+        | ((event_type == LEADER_AND_ISR) & made_leader)
+        | ((event_type == LEADER_AND_ISR_SKIPPED) & by_metadata)
     )
     # a request precedes the start that it causes, though its line is written after that
-    time_ms = F.when(event_type == _REQUEST, F.col("arrival_ms") - SLACK_MS).otherwise(F.col("time_ms"))
+    time_ms = F.when(event_type == LEADER_AND_ISR, F.col("arrival_ms") - SLACK_MS).otherwise(F.col("time_ms"))
     lines = lines.select(
         "cluster", "node", "event_type", "file", "file_order", "byte_offset", time_ms.alias("time_ms"), "topic", "topic_id",
         "partition", "isr", "leader_epoch", "partition_epoch", "start_offset", ref().alias("line_ref"),
@@ -216,22 +225,24 @@ def _with_start(lines: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     by_partition = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(*_line_order())
     before = by_partition.rowsBetween(Window.unboundedPreceding, -1)
-    requested = F.last(F.when(event_type == _REQUEST, F.struct("leader_epoch", "isr")), ignorenulls=True).over(before)
+    requested = F.last(F.when(event_type == LEADER_AND_ISR, F.struct("leader_epoch", "isr")), ignorenulls=True).over(
+        before
+    )
     named = {"ms": F.col("time_ms"), "ref": F.col("line_ref")}
     start = F.struct(*(named.get(name, F.col(name)).alias(name) for name in _START))
-    last_start = F.last(F.when(event_type == _STARTS, start), ignorenulls=True).over(before)
-    lines = lines.withColumns({"requested": requested, "last_start": last_start}).where(event_type != _REQUEST)
+    last_start = F.last(F.when(event_type == LEADER_STARTS, start), ignorenulls=True).over(before)
+    lines = lines.withColumns({"requested": requested, "last_start": last_start}).where(event_type != LEADER_AND_ISR)
     # up to 2.5 the line of a start has no ISR
     requested_isr = F.when(F.col("requested.leader_epoch") == F.col("leader_epoch"), F.col("requested.isr"))
     # KRaft up to 3.2 repeats the line for each partition epoch, which it does not state
     repeated = (F.col("last_start.leader_epoch") == F.col("leader_epoch")) & F.col("last_start.topic_id").eqNullSafe(
         F.col("topic_id")
     )
-    starts = (event_type == _STARTS) & ~F.coalesce(repeated, F.lit(False))
+    starts = (event_type == LEADER_STARTS) & ~F.coalesce(repeated, F.lit(False))
     up_to_it = by_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return lines.withColumns(
         {
-            "isr": F.when(event_type == _STARTS, F.coalesce("isr", requested_isr)).otherwise(F.col("isr")),
+            "isr": F.when(event_type == LEADER_STARTS, F.coalesce("isr", requested_isr)).otherwise(F.col("isr")),
             "starts": starts,
             "start": F.last(F.when(starts, start), ignorenulls=True).over(up_to_it),
         }
@@ -240,7 +251,7 @@ def _with_start(lines: DataFrame) -> DataFrame:
 
 def _with_partition_epoch(lines: DataFrame, events: DataFrame) -> DataFrame:
     """Completes topic_id from the start, and partition_epoch of a repeated start from the metadata log."""
-    repeated_start = (F.col("event_type") == _STARTS) & ~F.col("starts")
+    repeated_start = (F.col("event_type") == LEADER_STARTS) & ~F.col("starts")
     lines = lines.withColumns(
         {
             "topic_id": F.coalesce("topic_id", "start.topic_id"),  # lines about the ISR have no id
@@ -261,7 +272,7 @@ def _stated(joined: DataFrame, events: DataFrame) -> DataFrame:
     elected = F.col("error_code") == Errors.NEW_LEADER_ELECTED
     changed = (F.col("error_code") == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
     new_epoch = F.when(elected, F.col("partition_epoch") + 1).otherwise(F.col("response_partition_epoch"))
-    accepted = of_types(events, "ALTER_PARTITION").where(changed | elected)
+    accepted = of_types(events, ALTER_PARTITION).where(changed | elected)
     members = F.arrays_zip(F.col("isr").alias("id"), F.col("isr_broker_epochs").alias("epoch"))
     stated = accepted.where(F.col("isr_broker_epochs").isNotNull()).select(
         "cluster", "topic_id", "partition", new_epoch.alias("partition_epoch"), "correlation_id", "isr",
@@ -290,7 +301,7 @@ def _with_protocol(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds writes_zookeeper, by the settings that the leader's process logged at its start."""
     part = [F.regexp_extract("value", PROTOCOL, i).try_cast("int") for i in (1, 2, 3)]
     below = part[0] * MAJOR + part[1] * MINOR + F.coalesce(part[2], F.lit(LAST_STEP)) < _FIRST_WITH_ALTER_ISR
-    printed = of_types(events, "CONFIG_VALUE").where((F.col("name") == _IBP) & F.col("time_ms").isNotNull())
+    printed = of_types(events, CONFIG_VALUE).where((F.col("name") == _IBP) & F.col("time_ms").isNotNull())
     per_node = printed.groupBy("cluster", "node").agg(
         F.array_sort(F.collect_set(F.struct("time_ms", below.alias("below")))).alias("protocols")
     )
@@ -301,7 +312,7 @@ def _with_protocol(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _with_live_brokers(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds known_live_brokers, live_ref, live_soon, known_live_brokers_until. Joins only the changes of the set."""
-    requests = of_types(events, "UPDATE_METADATA").where(
+    requests = of_types(events, UPDATE_METADATA).where(
         (F.col("partition_row") == 0) & (F.col("request_error_code") == Errors.NONE)
     )
     live = F.array_sort("live_brokers")
@@ -354,7 +365,7 @@ def _fetched(events: DataFrame) -> DataFrame:
         "until_ms",
         F.explode(topic_keys()).alias("topic_key"),
     )
-    rows = of_types(events, "FETCH").where(
+    rows = of_types(events, FETCH).where(
         F.col("in_request")
         & (F.col("replica_id") >= 0)
         & (F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE)
@@ -406,7 +417,7 @@ def _fetched(events: DataFrame) -> DataFrame:
 
 def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds requests_missing."""
-    requests = of_types(events, "FETCH").where(
+    requests = of_types(events, FETCH).where(
         (F.col("partition_row") == 0) & (F.col("session_id") > 0) & (F.col("replica_epoch") >= 0)
     )
     sessions = requests.groupBy(*SESSION, "replica_id").agg(
@@ -426,7 +437,7 @@ def _registered_meanwhile(events: DataFrame) -> DataFrame:
     A broker fetches before it receives the answer to its registration. All requests of a session come from one process, and each
     is a fetch of every partition of the session, including those that it leaves out.
     """
-    requests = of_types(events, "FETCH").where(
+    requests = of_types(events, FETCH).where(
         (F.col("partition_row") == 0) & (F.col("session_id") > 0) & (F.col("replica_id") >= 0)
     )
     stated = requests.groupBy(*SESSION).agg(

@@ -7,6 +7,14 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    CONTROLLER_ELECTED,
+    FOLLOWER_STARTS,
+    METADATA,
+    PARTITION_STATE_CHANGED,
+    STOP_REPLICA_SENDING,
+    UNCLEAN_ELECTION,
+)
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
@@ -15,11 +23,11 @@ from epochaudit.replay.control_plane.control import REQUESTS
 from epochaudit.replay.state.held_epochs import LATE_MS, replica_starts
 from epochaudit.replay.state.incarnations import is_user_topic, key_of_name, topic_incarnations, with_identity
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
-from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
+from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.places import at, of_first
 
-BY_NAME: Final = ("FOLLOWER_STARTS", "PARTITION_STATE_CHANGED", UNCLEAN_ELECTION)  # lines without topic ids
-CONTROLLER_LINES: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "STOP_REPLICA_SENDING")
+BY_NAME: Final = (FOLLOWER_STARTS, PARTITION_STATE_CHANGED, UNCLEAN_ELECTION)  # lines without topic ids
+CONTROLLER_LINES: Final = (CONTROLLER_ELECTED, PARTITION_STATE_CHANGED, STOP_REPLICA_SENDING)
 
 
 def leadership(events: DataFrame) -> DataFrame:
@@ -141,7 +149,7 @@ def _with_topic_of_the_time(facts: DataFrame, events: DataFrame) -> DataFrame:
         F.col("last.deleted"),
         F.when(F.col("last.controlled") & (next_ms.isNull() | (done_ms < next_ms)), done_ms),
     )
-    line = (F.col("event_type") == "PARTITION_STATE_CHANGED") & F.col("topic_id").isNull()
+    line = (F.col("event_type") == PARTITION_STATE_CHANGED) & F.col("topic_id").isNull()
     joined = facts.join(F.broadcast(names), ["cluster", "topic"], "left").withColumn("last", last)
     inferred_id = F.when(line & (time_ms <= known_ms), F.col("last.topic_id"))
     return joined.withColumn("topic_id", F.coalesce("topic_id", inferred_id)).drop("sightings", "deletions", "last")
@@ -152,7 +160,7 @@ def _metadata_answers(events: DataFrame) -> DataFrame:
 
     An answer of -1 states nothing: the leader may only be unreachable.
     """
-    rows = of_types(events, "METADATA").where(
+    rows = of_types(events, METADATA).where(
         (F.col("api_version") >= RELIABLE_METADATA_VERSION) & (F.col("response_leader") >= 0) & is_user_topic()
     )
     fact = ("topic", "topic_id", "partition", "response_leader", "response_leader_epoch")

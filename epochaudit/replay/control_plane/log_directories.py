@@ -7,14 +7,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import PARTITION_CHANGE_RECORD, REGISTER_BROKER_RECORD
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import LOST_DIRECTORY, UNMIGRATED_DIRECTORY
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, partition_states
 from epochaudit.replay.state.registered_directories import (
-    REGISTRATION,
     directory_of,
     is_assigned,
     registered_directories,
@@ -70,11 +70,11 @@ def log_directories(events: DataFrame) -> DataFrame:
 
 
 def _partition_records(events: DataFrame) -> DataFrame:
-    states = partition_states(events, RECORD).where(
+    states = partition_states(events, OF_RECORD).where(
         F.col("event_type").isin(*PARTITION_RECORDS) & (F.size("directories") > 0)
     )
     before = directory_of(F.col("leader"), "before.replicas", "before.directories")
-    changes = (F.col("event_type") == "PARTITION_CHANGE_RECORD") & ~in_snapshot()
+    changes = (F.col("event_type") == PARTITION_CHANGE_RECORD) & ~in_snapshot()
     elects = changes & (F.col("leader") >= 0) & (F.col("leader") != F.col("before.leader"))
     return states.withColumns(
         {
@@ -90,7 +90,7 @@ def _partition_records(events: DataFrame) -> DataFrame:
 
 
 def _registrations(events: DataFrame) -> DataFrame:
-    records = of_types(metadata_log(events), REGISTRATION).where((F.size("log_dirs") > 0) & ~in_snapshot())
+    records = of_types(metadata_log(events), REGISTER_BROKER_RECORD).where((F.size("log_dirs") > 0) & ~in_snapshot())
     return records.withColumns(
         {
             "place": F.col("position"),

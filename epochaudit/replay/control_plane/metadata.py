@@ -11,6 +11,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    CLEAR_ELR_RECORD,
+    PARTITION_CHANGE_RECORD,
+    PARTITION_RECORD,
+    PARTITION_STATE_CHANGED,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
@@ -32,14 +38,7 @@ from epochaudit.replay.state.cluster_history import (
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.isr_before_election import with_isr_before_election
 from epochaudit.replay.state.metadata_log import in_snapshot, record_position
-from epochaudit.replay.state.partition_states import (
-    CLEARED,
-    CONTROLLER,
-    LEADER_AND_ISR,
-    RECORD,
-    STATE,
-    partition_states,
-)
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, OF_REQUEST, STATE, partition_states
 
 _FIRST_KEEPING_EPOCH: Final = release("3.6")  # where the ISR shrinks (KAFKA-15021)
 _FIRST_BUMPING_ALWAYS: Final = release("3.0")
@@ -61,7 +60,8 @@ def metadata(events: DataFrame) -> DataFrame:
       recreated             the topic name had several topic ids
       deleted_by_name       a topic of the name was deleted, by an event without a topic id
       deleted_before        (ZooKeeper controllers) a topic of the name was deleted since the state before, by the clock of the
-                            controller's own host
+                            controller's own host; or, if another controller wrote that state, by the clock of its host, before it
+                            was elected again
       isr_before            the ISR of the previous partition epoch, see `with_isr_before_election`; else previous_isr
       isr_before_ref        the event that states it
       isr_before_stated     another event than the row before states it
@@ -97,7 +97,9 @@ def metadata(events: DataFrame) -> DataFrame:
       ineligible_members    members that are fenced, shutting_down or unregistered, as texts "3 fenced"
       ineligible_ref        the record of the first
     """
-    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).where(F.col("event_type") != CLEARED)
+    states = partition_states(events, OF_RECORD, OF_CONTROLLER, OF_REQUEST).where(
+        F.col("event_type") != CLEAR_ELR_RECORD
+    )
     rows = states.join(F.broadcast(cluster_history(events)), "cluster", "left")
     rows = with_identity(
         rows, topic_incarnations(events), "recreated", "deleted_by_name", "created_once", "deletions", "sightings"
@@ -107,7 +109,9 @@ def metadata(events: DataFrame) -> DataFrame:
         {
             **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
             "previous_ref": F.col("before.state_ref"),
-            "starts_anew": (F.col("scope") != RECORD) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0),
+            "starts_anew": (F.col("scope") != OF_RECORD)
+            & (F.col("leader_epoch") == 0)
+            & (F.col("partition_epoch") == 0),
             "same_topic_id": _same_topic_id(),
             "another_topic_id": _another_topic_id(),
             "deleted_before": _deleted_before(),
@@ -118,7 +122,7 @@ def metadata(events: DataFrame) -> DataFrame:
             "metadata_level": level_at(F.col("clock")),
             "created": _created(),
             "unclean_permitted": unclean_permitted(F.col("topic")),
-            "members": F.when(F.col("scope") == RECORD, F.transform("isr", _member)),
+            "members": F.when(F.col("scope") == OF_RECORD, F.transform("isr", _member)),
             "group_id": F.lit(None).cast("string"),
         }
     )
@@ -131,7 +135,7 @@ def metadata(events: DataFrame) -> DataFrame:
 def _created() -> Column:
     """The record creates the partition. A snapshot does not."""
     return (
-        (F.col("event_type") == "PARTITION_RECORD")
+        (F.col("event_type") == PARTITION_RECORD)
         & ~in_snapshot()
         & (F.col("leader_epoch") == 0)
         & (F.col("partition_epoch") == 0)
@@ -146,7 +150,7 @@ def _same_topic_id() -> Column:
         here, lambda s: (s["since"] <= before["time_ms"]) & (s["until"] > place["time_ms"] + _HANDLING_MS)
     )
     another_id = F.exists(here, lambda s: s["since"] > before["time_ms"])
-    stated = (F.col("scope") == CONTROLLER) & (before["node"] == place["node"])
+    stated = (F.col("scope") == OF_CONTROLLER) & (before["node"] == place["node"])
     return F.coalesce(stated & covers_both & ~another_id, F.lit(False))
 
 
@@ -154,12 +158,12 @@ def _another_topic_id() -> Column:
     """See `metadata`."""
     here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
     heard = F.exists(here, lambda s: s["since"] >= F.col("began_ms"))
-    return F.coalesce((F.col("scope") == CONTROLLER) & F.col("recreated") & heard, F.lit(False))
+    return F.coalesce((F.col("scope") == OF_CONTROLLER) & F.col("recreated") & heard, F.lit(False))
 
 
 def _maybe_another_topic() -> Column:
     """See `metadata`. Only the log of the controller that created the topic again has its lines, and it may be missing."""
-    several_topics = (F.col("scope") == CONTROLLER) & (F.col("recreated") | F.col("deleted_by_name"))
+    several_topics = (F.col("scope") == OF_CONTROLLER) & (F.col("recreated") | F.col("deleted_by_name"))
     skips_epoch = F.col("clock") > F.col("previous_clock") + 1
     return F.coalesce(several_topics & skips_epoch & ~_same_topic_id(), F.lit(False))
 
@@ -169,22 +173,38 @@ def _began_ms() -> Column:
     before = F.col("before.state_ref")
     elected = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= F.col("time_ms")))
     own = F.when(before["node"] == F.col("node"), before["time_ms"])
-    return F.when(F.col("scope") == CONTROLLER, F.coalesce(own, F.array_max(elected["time_ms"])))
+    return F.when(F.col("scope") == OF_CONTROLLER, F.coalesce(own, F.array_max(elected["time_ms"])))
 
 
 def _deleted_before() -> Column:
     """See `metadata`. The controller deletes a topic, or its broker deletes the log of a replica that was in the ISR before."""
-    here = F.filter("deletions", lambda d: d["node"] == F.col("node"))
-    since = F.filter(here, lambda d: (d["until"] >= F.col("began_ms")) & (d["since"] <= F.col("time_ms")))
-    of_topic = F.exists(since, lambda d: ~d["of_log"] | F.array_contains(F.col("before.isr"), F.col("node")))
-    return F.coalesce(of_topic, F.lit(False))
+    before, own = F.col("before.state_ref"), F.col("node")
+    again = F.filter("elections", lambda e: (e["node"] == before["node"]) & (e["time_ms"] > before["time_ms"]))
+    until_again = F.coalesce(F.array_min(again["time_ms"]), F.lit(FOREVER))
+
+    def by_this(deletion: Column) -> Column:
+        return (
+            (deletion["node"] == own)
+            & (deletion["until"] >= F.col("began_ms"))
+            & (deletion["since"] <= F.col("time_ms"))
+        )
+
+    def by_former(deletion: Column) -> Column:
+        of_former = (deletion["node"] == before["node"]) & (before["node"] != own)
+        return of_former & (deletion["until"] >= before["time_ms"]) & (deletion["since"] < until_again)
+
+    def of_topic(deletion: Column) -> Column:
+        return ~deletion["of_log"] | F.array_contains(F.col("before.isr"), deletion["node"])
+
+    found = F.exists("deletions", lambda d: (by_this(d) | F.coalesce(by_former(d), F.lit(False))) & of_topic(d))
+    return (F.col("scope") == OF_CONTROLLER) & F.coalesce(found, F.lit(False))
 
 
 def _controller() -> Column:
     """The controller that made the change."""
     leading = F.filter("raft_leaders", lambda r: r["raft_epoch"] == F.col("raft_epoch"))
-    return F.when(F.col("scope") == RECORD, F.try_element_at(leading, F.lit(1))["leader"]).otherwise(
-        F.when(F.col("scope") == CONTROLLER, F.col("node")).otherwise(F.col("controller_id"))
+    return F.when(F.col("scope") == OF_RECORD, F.try_element_at(leading, F.lit(1))["leader"]).otherwise(
+        F.when(F.col("scope") == OF_CONTROLLER, F.col("node")).otherwise(F.col("controller_id"))
     )
 
 
@@ -208,11 +228,11 @@ def _standing() -> dict[str, Column]:
     leading = F.try_element_at(F.filter("members", lambda m: m["broker_id"] == F.col("leader")), F.lit(1))
     in_batch = leading["since"] >= record_position(F.col("batch_base_offset"))
     unfenced_with_it = F.coalesce((leading["standing"] == ACTIVE) & in_batch, F.lit(False))
-    level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == RECORD, F.col("raft_epoch"))
+    level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == OF_RECORD, F.col("raft_epoch"))
     node_releases = releases_of(F.col("node"), raft_epoch=raft_epoch)
     version = F.array_max(node_releases)
     follows_directly = F.col("leader_epoch") == F.col("previous_leader_epoch") + 1
-    decided = (F.col("event_type") == "PARTITION_CHANGE_RECORD") | (F.col("event_type") == "PARTITION_STATE_CHANGED")
+    decided = (F.col("event_type") == PARTITION_CHANGE_RECORD) | (F.col("event_type") == PARTITION_STATE_CHANGED)
     return {
         "elects": decided & (F.col("leader") >= 0) & (F.col("leader") != F.col("previous_leader")),
         "by_administrator": F.coalesce((F.col("previous_leader") < 0) | ~follows_directly, F.lit(True))
@@ -242,7 +262,7 @@ def _standing() -> dict[str, Column]:
             F.col("node"),
             F.col("metadata_level"),
             F.when(
-                F.col("scope") == CONTROLLER, F.col("time_ms")
+                F.col("scope") == OF_CONTROLLER, F.col("time_ms")
             ),  # the CreateTime of a record is not on the clock of the node's logs
             raft_epoch,
         ),

@@ -11,14 +11,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_REGISTRATION_CHANGE_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.registered_directories import (
-    REGISTRATION_CHANGE,
     directory_of,
     last_snapshot,
     registered_directories,
@@ -60,7 +60,9 @@ def offline_directories(events: DataFrame) -> DataFrame:
 
 def _changes(events: DataFrame) -> DataFrame:
     """One row per record. Adds previous_log_dirs, previous_ref, offline_dirs, and known_since: the position of the last snapshot."""
-    records = of_types(metadata_log(events), REGISTRATION_CHANGE).where((F.size("log_dirs") > 0) & ~in_snapshot())
+    records = of_types(metadata_log(events), BROKER_REGISTRATION_CHANGE_RECORD).where(
+        (F.size("log_dirs") > 0) & ~in_snapshot()
+    )
     rows = records.select(
         "cluster", "broker_id", "log_dirs", "metadata_offset", "raft_epoch", "position", ref().alias("record_ref")
     ).join(F.broadcast(registered_directories(events)), "cluster", "left")
@@ -81,7 +83,7 @@ def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
     went = changes.where(F.size("offline_dirs") > 0).select(
         "cluster", "broker_id", "position", "offline_dirs", "known_since"
     )
-    states = partition_states(events, RECORD).where(F.size("directories") > 0)
+    states = partition_states(events, OF_RECORD).where(F.size("directories") > 0)
     states = states.select(
         "cluster",
         "topic_id",
@@ -94,7 +96,7 @@ def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
         "directories",
         "state_ref",
     )
-    removed = of_types(metadata_log(events), "REMOVE_TOPIC_RECORD").groupBy("cluster", "topic_id")
+    removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     states = states.join(F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left")
     found = states.join(F.broadcast(went), "cluster").withColumn(
         "directory", directory_of(F.col("broker_id"), "replicas", "directories")

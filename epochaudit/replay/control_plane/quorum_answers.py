@@ -7,10 +7,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.state.quorum import QUORUM_REQUESTS, is_quorum_request, maybe_parked
 
-_LEADER_CHECKED: Final = ("FETCH", "FETCH_SNAPSHOT")
+_LEADER_CHECKED: Final = (FETCH, FETCH_SNAPSHOT)
 
 
 def quorum_answers(events: DataFrame) -> DataFrame:
@@ -42,9 +43,9 @@ def quorum_answers(events: DataFrame) -> DataFrame:
 
 
 _WORDS: Final = {
-    "VOTE": "Vote",
-    "BEGIN_QUORUM_EPOCH": "BeginQuorumEpoch",
-    "END_QUORUM_EPOCH": "EndQuorumEpoch",
-    "FETCH": "Fetch",
-    "FETCH_SNAPSHOT": "FetchSnapshot",
+    VOTE: "Vote",
+    BEGIN_QUORUM_EPOCH: "BeginQuorumEpoch",
+    END_QUORUM_EPOCH: "EndQuorumEpoch",
+    FETCH: "Fetch",
+    FETCH_SNAPSHOT: "FetchSnapshot",
 }

@@ -7,9 +7,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import VOTE
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.quorum import VOTE, quorum_restarts
+from epochaudit.replay.state.quorum import quorum_restarts
 
 
 def quorum_votes(events: DataFrame) -> DataFrame:

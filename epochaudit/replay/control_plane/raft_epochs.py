@@ -8,21 +8,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, FETCH_SNAPSHOT, LEADER_CHANGE, RAFT_STATE_CHANGED, VOTE
 from epochaudit.events.views import PLACE, carried_ref, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
-from epochaudit.replay.state.quorum import (
-    FETCH_SNAPSHOT,
-    OF_LEADERS,
-    STATE_CHANGED,
-    VOTE,
-    is_raft_fetch,
-    maybe_parked,
-    quorum_restarts,
-)
+from epochaudit.replay.state.quorum import OF_LEADERS, is_raft_fetch, maybe_parked, quorum_restarts
 
-LEADER_CHANGE: Final = "LEADER_CHANGE"
 _RAW: Final = r"\d{20}\.log$"
 _KNOWN_LEADERS: Final = ("Leader", "Follower")  # states whose line names the leader of the epoch
 _KNOWS_LEADER: Final = (
@@ -79,7 +71,7 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
     served = F.col("error_code") == Errors.NONE
     watermark = F.when(served & (F.col("high_watermark") >= 0), F.col("high_watermark"))
     leader = F.when(~maybe_parked() & F.col("error_code").isin(*_KNOWS_LEADER), F.col("hinted_leader"))
-    rows = of_types(events, "FETCH").where(is_raft_fetch() & F.col("in_response")).select(
+    rows = of_types(events, FETCH).where(is_raft_fetch() & F.col("in_response")).select(
         "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("named_leader"),
         watermark.alias("watermark"), "file_order", *PLACE,
     )  # fmt: skip
@@ -120,7 +112,7 @@ def _of_requests(events: DataFrame) -> DataFrame:
 
 
 def _of_lines(events: DataFrame) -> DataFrame:
-    lines = of_types(events, STATE_CHANGED).where(F.col("name").isin(*_KNOWN_LEADERS) & (F.col("leader") >= 0))
+    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("name").isin(*_KNOWN_LEADERS) & (F.col("leader") >= 0))
     return lines.where(F.col("raft_epoch") >= 0).select("cluster", "raft_epoch", "leader", ref().alias("ref"))
 
 

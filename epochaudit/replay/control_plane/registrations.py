@@ -11,17 +11,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import BROKER_REGISTRATION, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
-from epochaudit.replay.control_plane.broker_records import REGISTRATION as REGISTERED
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
-from epochaudit.replay.control_plane.broker_requests import REGISTRATION as REQUESTED
 from epochaudit.replay.control_plane.eligible_replicas import ELR_ON, names_eligible
 from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import PARTITION_RECORDS, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, partition_states
 
 _FIRST_STATING: Final = 3  # BrokerRegistration
 
@@ -54,7 +53,7 @@ def registrations(events: DataFrame) -> DataFrame:
 
 
 def _new_incarnations(events: DataFrame) -> DataFrame:
-    records = records_of_brokers(events).where(F.col("event_type") == REGISTERED)
+    records = records_of_brokers(events).where(F.col("event_type") == REGISTER_BROKER_RECORD)
     new = ~F.coalesce(F.col("incarnation_id") == F.col("previous.incarnation_id"), F.lit(False))
     may_be_on = F.coalesce(F.col("elr_level") >= ELR_ON, ~F.col("log_complete"))
     with_eligible = of_types(events, *PARTITION_RECORDS).where(names_eligible()).select("cluster").distinct()
@@ -67,12 +66,12 @@ def _new_incarnations(events: DataFrame) -> DataFrame:
 
 def _eligible_then(rows: DataFrame, events: DataFrame) -> DataFrame:
     """One row per registration at which some ELR has the broker: eligible_in, and first, a state."""
-    states = partition_states(events, RECORD).where(F.size("elr") > 0)
+    states = partition_states(events, OF_RECORD).where(F.size("elr") > 0)
     members = states.select(
         "cluster", "topic_id", F.explode("elr").alias("broker_id"), "clock", "next_clock",
         F.struct("topic_id", "partition", "elr", "state_ref").alias("state"),
     )  # fmt: skip
-    removed = of_types(metadata_log(events), "REMOVE_TOPIC_RECORD").groupBy("cluster", "topic_id")
+    removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     members = members.join(
         F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left"
     )
@@ -92,7 +91,9 @@ def _requests(events: DataFrame) -> DataFrame:
 
     A broker reads the epoch once, when it starts (LogManager.readBrokerEpochFromCleanShutdownFiles): refused requests state it, too.
     """
-    asked = of_types(events, REQUESTED).where((F.col("source") == "request_log") & F.col("incarnation_id").isNotNull())
+    asked = of_types(events, BROKER_REGISTRATION).where(
+        (F.col("source") == "request_log") & F.col("incarnation_id").isNotNull()
+    )
     states = F.col("api_version") >= _FIRST_STATING
     # brokers state none after an unclean shutdown, and in request versions below 3
     epoch = F.when(states, F.col("previous_broker_epoch")).when(~states, F.lit(NO_BROKER_EPOCH).cast("bigint"))

@@ -14,12 +14,22 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_FINISHED,
+    LOG_DELETION_SCHEDULED,
+    LOG_MARKED_STRAY,
+    METADATA_DELTA,
+    PARTITION_CREATED,
+    STRAY_PARTITION,
+)
 from epochaudit.events.times import GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.state.held_epochs import LATE_MS, STARTS, held_epochs
-from epochaudit.replay.state.incarnations import LOG_DELETION, key_of_name
+from epochaudit.replay.state.incarnations import key_of_name
 from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 
 FULL_REQUEST: Final = "full_leader_and_isr"
@@ -72,7 +82,7 @@ def _starts(held: str, condition: Callable[[Column], Column]) -> Column:
 
 def _folders(events: DataFrame) -> DataFrame:
     """One row per folder that a node found to be stray. found_ms: when. handled_ms: no replica that starts later is meant."""
-    return of_types(events, "STRAY_PARTITION").select(
+    return of_types(events, STRAY_PARTITION).select(
         *_REPLICA, "reason", F.lit(False).alias("listed"), F.col("time_ms").alias("found_ms"),
         F.col("time_ms").alias("handled_ms"), ref().alias("found_ref"), "correlation_id",
     )  # fmt: skip
@@ -82,7 +92,7 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
     """One row per (FULL LeaderAndIsr, replica that the node held when it arrived). found_ms: when it was answered."""
     listed = F.collect_set(F.struct("topic_id", "partition")).alias("partitions")
     full_requests = (
-        of_types(events, "LEADER_AND_ISR")
+        of_types(events, LEADER_AND_ISR)
         .where((F.col("request_type") == FULL) & (F.col("request_error_code") == Errors.NONE))
         .groupBy("cluster", "node", "correlation_id", "arrival_ms", "time_ms", ref().alias("found_ref"))
         .agg(listed)
@@ -107,7 +117,7 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
 def _renamings(events: DataFrame) -> DataFrame:
     """One row per (node, partition): renamings, the lines that rename its folder, as a stray one or for deletion."""
     line = F.struct("time_ms", ref().alias("ref"))
-    lines = of_types(events, "LOG_MARKED_STRAY", LOG_DELETION).groupBy("cluster", "node", "topic", "partition")
+    lines = of_types(events, LOG_MARKED_STRAY, LOG_DELETION_SCHEDULED).groupBy("cluster", "node", "topic", "partition")
     return lines.agg(F.collect_list(line).alias("renamings"))
 
 
@@ -116,7 +126,7 @@ def _line_runs(events: DataFrame) -> DataFrame:
 
     last_ms is null if the run lasts to the end.
     """
-    lines = of_types(events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA")
+    lines = of_types(events, *STARTS, PARTITION_CREATED, LEADER_AND_ISR_FINISHED, METADATA_DELTA)
     in_order = Window.partitionBy("cluster", "node", "source").orderBy("file_order", "byte_offset")
     placed = lines.withColumn("run", log_run(in_order, OF_LINES))
     runs = placed.groupBy("cluster", "node", "source", "run").agg(
@@ -141,7 +151,7 @@ def _starts_recorded() -> Column:
 def _served(subjects: DataFrame, events: DataFrame) -> DataFrame:
     """One row per stray: served, the first Fetch for its topic id that was answered 0 after it should have been removed."""
     unlisted = subjects.where(~F.col("listed") & F.col("topic_id").isNotNull()).select(*_REPLICA, "found_ms").distinct()
-    rows = of_types(events, "FETCH").where((F.col("error_code") == Errors.NONE) & F.col("topic_id").isNotNull())
+    rows = of_types(events, FETCH).where((F.col("error_code") == Errors.NONE) & F.col("topic_id").isNotNull())
     rows = rows.select("cluster", "node", "topic_id", "partition", "arrival_ms", ref().alias("ref"))
     served = rows.join(F.broadcast(unlisted), ["cluster", "node", "topic_id", "partition"]).where(
         F.col("arrival_ms") > F.col("found_ms") + LATE_MS

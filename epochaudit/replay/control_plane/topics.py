@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import KAFKA_VERSION, PROCESS_STARTING
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types
 from epochaudit.replay.state.cluster_history import cluster_history
@@ -15,7 +16,7 @@ from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.replay.state.log_gaps import request_log_gaps
 
 _GAP: Final = "gap"
-_PROCESS: Final = ("PROCESS_STARTING", "KAFKA_VERSION")
+_PROCESS: Final = (PROCESS_STARTING, KAFKA_VERSION)
 _NULLS: Final = {
     "node": "int", "partition": "int", "leader_epoch": "int", "client_id": "string", "group_id": "string",
     "correlation_id": "int",
@@ -85,7 +86,7 @@ def _processes(events: DataFrame) -> DataFrame:
     gaps = gaps.where(F.col("until_ms") < FOREVER).withColumns(
         {"time_ms": F.col("until_ms"), "event_type": F.lit(_GAP)}
     )
-    start = F.when(event_type.isin("PROCESS_STARTING", _GAP), F.struct("node", "time_ms"))
+    start = F.when(event_type.isin(PROCESS_STARTING, _GAP), F.struct("node", "time_ms"))
     logged = F.when(event_type != _GAP, F.col("node"))
     rows = lines.unionByName(gaps.select(*lines.columns)).groupBy("cluster")
     return rows.agg(F.collect_set(start).alias("started"), F.collect_set(logged).alias("logged_nodes"))

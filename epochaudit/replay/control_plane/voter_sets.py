@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import KRAFT_VOTERS
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-
-VOTERS: Final = "KRAFT_VOTERS"
 
 
 def voter_sets(events: DataFrame) -> DataFrame:
@@ -25,7 +22,7 @@ def voter_sets(events: DataFrame) -> DataFrame:
       added, removed          how the two differ
       log_whole     no record of the metadata log before this one is missing
     """
-    records = of_types(metadata_log(events), VOTERS).where(~in_snapshot())
+    records = of_types(metadata_log(events), KRAFT_VOTERS).where(~in_snapshot())
     in_order = Window.partitionBy("cluster").orderBy("position")
     state = F.struct("voters", "metadata_offset", ref().alias("ref"))
     rows = records.withColumn("earlier", F.lag(state).over(in_order))

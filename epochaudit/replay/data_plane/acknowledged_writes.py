@@ -13,13 +13,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import PRODUCE
 from epochaudit.events.views import PLACE, carried_ref, client_host, holds, of_types, ref
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import topic_key
 from epochaudit.replay.state.places import of_last, then_by_place
 
-PRODUCE: Final = "PRODUCE"
 _KEY: Final = ("cluster", "topic_key", "partition")
 
 

@@ -12,6 +12,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    CLIENT_EPOCH_FORGOTTEN,
+    CLIENT_EPOCH_IGNORED,
+    CLIENT_EPOCH_SEEN,
+    CLIENT_HINT_IGNORED,
+    CLIENT_HINT_TAKEN,
+    CLIENT_TOPIC_ID_CHANGED,
+    CLIENT_TRUNCATION_DETECTED,
+    CONSUMER_OFFSET_RESET,
+    CONSUMER_OUT_OF_RANGE,
+    FETCH,
+)
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
 from epochaudit.replay.data_plane.lineage import epoch_starts
@@ -19,17 +31,8 @@ from epochaudit.replay.data_plane.positions import consumer_histories
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.log_starts import log_starts
 
-SEEN: Final = "CLIENT_EPOCH_SEEN"
-IGNORED: Final = "CLIENT_EPOCH_IGNORED"
-TRUNCATED: Final = "CLIENT_TRUNCATION_DETECTED"
-OUT_OF_RANGE: Final = "CONSUMER_OUT_OF_RANGE"
-WENT_TO: Final = "CONSUMER_OFFSET_RESET"
-LINES: Final = (SEEN, IGNORED, TRUNCATED, OUT_OF_RANGE)
-HINT_TAKEN: Final = "CLIENT_HINT_TAKEN"
-HINT_IGNORED: Final = "CLIENT_HINT_IGNORED"
-HINTS: Final = (HINT_TAKEN, HINT_IGNORED)
-FORGOTTEN: Final = "CLIENT_EPOCH_FORGOTTEN"
-RESET: Final = "CLIENT_TOPIC_ID_CHANGED"
+LINES: Final = (CLIENT_EPOCH_SEEN, CLIENT_EPOCH_IGNORED, CLIENT_TRUNCATION_DETECTED, CONSUMER_OUT_OF_RANGE)
+HINTS: Final = (CLIENT_HINT_TAKEN, CLIENT_HINT_IGNORED)
 KNEW_NONE: Final = -1
 SERVED: Final = "served"
 REFUSED: Final = "refused"
@@ -42,7 +45,7 @@ _SUBJECT: Final = (
 def states_epochs() -> Column:
     """The events of which the frame is made. It has no rows without them."""
     by_consumer = F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID
-    stated = (F.col("event_type") == "FETCH") & (F.col("current_leader_epoch") >= 0) & by_consumer
+    stated = (F.col("event_type") == FETCH) & (F.col("current_leader_epoch") >= 0) & by_consumer
     return stated | F.col("event_type").isin(*LINES, *HINTS)
 
 
@@ -72,14 +75,14 @@ def _lines(events: DataFrame) -> DataFrame:
       log_start_ref    a broker's line by which the log began at new_offset, above the position
     """
     kind = F.col("event_type")
-    of_position = kind.isin(TRUNCATED, OUT_OF_RANGE)
-    lines = of_types(events, *LINES, WENT_TO).withColumn("own_ref", ref())
+    of_position = kind.isin(CLIENT_TRUNCATION_DETECTED, CONSUMER_OUT_OF_RANGE)
+    lines = of_types(events, *LINES, CONSUMER_OFFSET_RESET).withColumn("own_ref", ref())
     following = (
         Window.partitionBy("cluster", "file", "client_id", "topic", "partition")
         .orderBy("byte_offset", "partition_row")
         .rowsBetween(1, Window.unboundedFollowing)
     )
-    turn = F.when(kind == WENT_TO, F.struct("offset", "own_ref")).when(
+    turn = F.when(kind == CONSUMER_OFFSET_RESET, F.struct("offset", "own_ref")).when(
         of_position, F.struct(F.lit(None).cast("bigint").alias("offset"), "own_ref")
     )
     went = F.when(of_position, F.first(turn, ignorenulls=True).over(following))
@@ -88,10 +91,14 @@ def _lines(events: DataFrame) -> DataFrame:
     rows = rows.withColumn("offset", F.coalesce("offset", "went.offset")).withColumns(
         {
             "kind": kind,
-            "how": F.when(kind == SEEN, "taken over from metadata").when(kind == IGNORED, "turned down"),
+            "how": F.when(kind == CLIENT_EPOCH_SEEN, "taken over from metadata").when(
+                kind == CLIENT_EPOCH_IGNORED, "turned down"
+            ),
             "new_offset": F.when(of_position, F.col("offset")),
             "position": F.when(of_position, F.col("previous_offset")),
-            "previous_epoch": F.when(kind == IGNORED, F.col("current_leader_epoch")).otherwise(F.col("previous_epoch")),
+            "previous_epoch": F.when(kind == CLIENT_EPOCH_IGNORED, F.col("current_leader_epoch")).otherwise(
+                F.col("previous_epoch")
+            ),
             "leader_epoch": F.when(of_position, F.col("previous_epoch")).otherwise(F.col("leader_epoch")),
             "topic_key": topic_key(),
         }
@@ -129,22 +136,22 @@ def _hints(events: DataFrame) -> DataFrame:
                       each states the epoch that the line before left
     """
     kind = F.col("event_type")
-    began = (kind == SEEN) & F.col("previous_epoch").isNull()
-    knew_none = (kind == IGNORED) & F.col("current_leader_epoch").isNull()
+    began = (kind == CLIENT_EPOCH_SEEN) & F.col("previous_epoch").isNull()
+    knew_none = (kind == CLIENT_EPOCH_IGNORED) & F.col("current_leader_epoch").isNull()
     knew = (
         F.when(knew_none, KNEW_NONE)
-        .when(kind == SEEN, F.col("previous_epoch"))
-        .when(kind.isin(IGNORED, HINT_IGNORED), F.col("current_leader_epoch"))
+        .when(kind == CLIENT_EPOCH_SEEN, F.col("previous_epoch"))
+        .when(kind.isin(CLIENT_EPOCH_IGNORED, CLIENT_HINT_IGNORED), F.col("current_leader_epoch"))
     )
-    takes = kind.isin(SEEN, HINT_TAKEN, RESET)
-    knows = F.when(takes, F.col("leader_epoch")).when(kind == FORGOTTEN, KNEW_NONE).otherwise(knew)
+    takes = kind.isin(CLIENT_EPOCH_SEEN, CLIENT_HINT_TAKEN, CLIENT_TOPIC_ID_CHANGED)
+    knows = F.when(takes, F.col("leader_epoch")).when(kind == CLIENT_EPOCH_FORGOTTEN, KNEW_NONE).otherwise(knew)
     lines = Window.partitionBy("cluster", "file", "client_id", "topic", "partition").orderBy(
         "byte_offset", "partition_row"
     )
     before = lines.rowsBetween(Window.unboundedPreceding, -1)
-    rows = of_types(events, SEEN, IGNORED, *HINTS, FORGOTTEN, RESET).withColumns(
-        {"began": began, "knew": knew, "knows": knows, "own_ref": ref()}
-    )
+    rows = of_types(
+        events, CLIENT_EPOCH_SEEN, CLIENT_EPOCH_IGNORED, *HINTS, CLIENT_EPOCH_FORGOTTEN, CLIENT_TOPIC_ID_CHANGED
+    ).withColumns({"began": began, "knew": knew, "knows": knows, "own_ref": ref()})
     stated = F.when(F.col("knows").isNotNull(), F.struct("knows", F.col("own_ref").alias("ref")))
     rows = rows.withColumn("known", F.last(stated, ignorenulls=True).over(before))
     contradicts = F.coalesce(F.col("knew") != F.col("known.knows"), F.lit(False))
@@ -155,7 +162,7 @@ def _hints(events: DataFrame) -> DataFrame:
         & ~F.max("contradicts").over(before)
         & F.col("client_id").isNotNull(),
     )
-    taken = kind == HINT_TAKEN
+    taken = kind == CLIENT_HINT_TAKEN
     rows = with_identity(rows.where(kind.isin(*HINTS)), topic_incarnations(events))
     return rows.select(
         *_SUBJECT, kind.alias("kind"), F.when(taken, "taken from a hint").otherwise("hinted at").alias("how"),

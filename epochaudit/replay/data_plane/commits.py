@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import METADATA, OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
@@ -21,8 +22,7 @@ from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnatio
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
-COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
-OFFSET_FETCH: Final = "OFFSET_FETCH"
+COMMITS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
 
 _OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
 _LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "offset", "correlation_id", "api_version")
@@ -97,7 +97,7 @@ def _metadata(events: DataFrame) -> DataFrame:
 
     Columns: highest_stated_epoch; answers: array of struct(arrival_ms, node, leader_epoch, ref).
     """
-    rows = of_types(events, "METADATA").where(
+    rows = of_types(events, METADATA).where(
         F.col("partition").isNotNull()
         & (F.col("response_leader_epoch") >= 0)
         & (F.col("api_version") >= RELIABLE_METADATA_VERSION)

@@ -7,26 +7,35 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    EPOCH_CACHE_APPENDED,
+    EPOCH_CACHE_CONFLICT,
+    EPOCH_CACHE_DISORDER,
+    EPOCH_CACHE_END_TRUNCATED,
+    EPOCH_CACHE_START_TRUNCATED,
+    EPOCH_CHECKPOINT,
+    FETCH_OFFSET_RESET,
+    FUTURE_LOG_CREATED,
+    FUTURE_LOG_PROMOTED,
+    HIGH_WATERMARK_LOADED,
+    LOG_CREATED,
+    LOG_DELETION_SCHEDULED,
+    LOG_EMPTIED,
+    LOG_MARKED_STRAY,
+    LOG_SEGMENTS_TRUNCATED,
+    LOG_TRUNCATED,
+    METADATA_LOG_DELETED,
+)
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.state.incarnations import METADATA_TOPIC
 from epochaudit.replay.state.processes import process_starts
 
-APPENDED: Final = "EPOCH_CACHE_APPENDED"
-CONFLICT: Final = "EPOCH_CACHE_CONFLICT"
-DISORDER: Final = "EPOCH_CACHE_DISORDER"
-CHECKPOINT: Final = "EPOCH_CHECKPOINT"
-METADATA_LOG_DELETED: Final = "METADATA_LOG_DELETED"
-
-ENTRIES: Final = (APPENDED, CONFLICT, DISORDER, CHECKPOINT)
-FUTURE_CREATED: Final = "FUTURE_LOG_CREATED"
-FUTURE_PROMOTED: Final = "FUTURE_LOG_PROMOTED"
-LOG_DELETED: Final = "LOG_DELETION_SCHEDULED"  # also of a future replica whose move is cancelled
-RESET: Final = "FETCH_OFFSET_RESET"
+ENTRIES: Final = (EPOCH_CACHE_APPENDED, EPOCH_CACHE_CONFLICT, EPOCH_CACHE_DISORDER, EPOCH_CHECKPOINT)
 # Lines that may remove entries: after one, the content of the cache is unknown. A high watermark is loaded for a new log, or for
 # one found at the start of the process: that line shows both where the kafka.log logger is off.
 _REMOVES: Final = (
-    "EPOCH_CACHE_END_TRUNCATED", "EPOCH_CACHE_START_TRUNCATED", "HIGH_WATERMARK_LOADED", "LOG_CREATED", FUTURE_PROMOTED,
-    LOG_DELETED, "LOG_EMPTIED", "LOG_TRUNCATED", "LOG_SEGMENTS_TRUNCATED", "LOG_MARKED_STRAY", RESET, METADATA_LOG_DELETED,
+    EPOCH_CACHE_END_TRUNCATED, EPOCH_CACHE_START_TRUNCATED, HIGH_WATERMARK_LOADED, LOG_CREATED, FUTURE_LOG_PROMOTED,
+    LOG_DELETION_SCHEDULED, LOG_EMPTIED, LOG_TRUNCATED, LOG_SEGMENTS_TRUNCATED, LOG_MARKED_STRAY, FETCH_OFFSET_RESET, METADATA_LOG_DELETED,
 )  # fmt: skip
 
 
@@ -48,7 +57,7 @@ def epoch_caches(events: DataFrame) -> DataFrame:
       restarted   the process restarted between the two lines, and may have rebuilt the cache from the log
     """
     event_type = F.col("event_type")
-    rows = of_types(events, *ENTRIES, *_REMOVES, FUTURE_CREATED).select(
+    rows = of_types(events, *ENTRIES, *_REMOVES, FUTURE_LOG_CREATED).select(
         "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
         "topic", "partition", "leader_epoch", "start_offset", "name", "reason", F.coalesce("gaps_before", F.lit(0)).alias("run"),
         F.col("value").try_cast("int").alias("entries"),
@@ -65,17 +74,17 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     cache = ("cluster", "node", "source", "topic", "partition", "name", "of_file")
     rows = rows.withColumns(
         {
-            "of_file": F.when(event_type == CHECKPOINT, F.col("file")),
-            "name": F.when(event_type == CHECKPOINT, F.col("name")),
+            "of_file": F.when(event_type == EPOCH_CHECKPOINT, F.col("file")),
+            "name": F.when(event_type == EPOCH_CHECKPOINT, F.col("name")),
         }
     )
     in_order = Window.partitionBy(*cache).orderBy("file_order", "byte_offset", "line_in_split")
     entry = F.struct("leader_epoch", "start_offset", "time_ms", "entry_ref", "entries", "event_type")
-    emptied = (event_type != RESET) | F.col("reason").eqNullSafe("leader_log_start")
-    removes = event_type.isin(*_REMOVES, CONFLICT) & emptied
+    emptied = (event_type != FETCH_OFFSET_RESET) | F.col("reason").eqNullSafe("leader_log_start")
+    removes = event_type.isin(*_REMOVES, EPOCH_CACHE_CONFLICT) & emptied
     rows = rows.withColumns({"removals": F.count(F.when(removes, 1)).over(in_order), "moving": _moving(in_order)})
     # an entry out of order is not appended; after a conflict the cache's known content begins with the new entry
-    appended = F.when(event_type.isin(APPENDED, CONFLICT, CHECKPOINT), entry)
+    appended = F.when(event_type.isin(EPOCH_CACHE_APPENDED, EPOCH_CACHE_CONFLICT, EPOCH_CHECKPOINT), entry)
     since = Window.partitionBy(*cache, "removals", "run").orderBy("file_order", "byte_offset", "line_in_split")
     before = F.last(appended, ignorenulls=True).over(since.rowsBetween(Window.unboundedPreceding, -1))
     rows = rows.withColumn("before", before).where(event_type.isin(*ENTRIES))
@@ -102,15 +111,15 @@ def _replaces() -> Column:
     """The entry is that of the warning before, with which it was not yet counted (maybeTruncateNonMonotonicEntries)."""
     before = F.col("before")
     same = (before["leader_epoch"] == F.col("leader_epoch")) & (before["start_offset"] == F.col("start_offset"))
-    warned = (before["event_type"] == CONFLICT) & (F.col("event_type") == APPENDED)
+    warned = (before["event_type"] == EPOCH_CACHE_CONFLICT) & (F.col("event_type") == EPOCH_CACHE_APPENDED)
     return warned & same & (F.col("entries") == before["entries"] + 1)
 
 
 def _moving(in_order: WindowSpec) -> Column:
     """From the creation of a future replica, or from the first line if it began before, to the end of the move."""
     event_type = F.col("event_type")
-    step = F.when(event_type.isin(FUTURE_CREATED, FUTURE_PROMOTED, LOG_DELETED), event_type)
+    step = F.when(event_type.isin(FUTURE_LOG_CREATED, FUTURE_LOG_PROMOTED, LOG_DELETION_SCHEDULED), event_type)
     last = F.last(step, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     following = F.first(step, ignorenulls=True).over(in_order.rowsBetween(1, Window.unboundedFollowing))
-    begun_before = ~last.eqNullSafe(FUTURE_PROMOTED) & following.eqNullSafe(FUTURE_PROMOTED)
-    return last.eqNullSafe(FUTURE_CREATED) | begun_before
+    begun_before = ~last.eqNullSafe(FUTURE_LOG_PROMOTED) & following.eqNullSafe(FUTURE_LOG_PROMOTED)
+    return last.eqNullSafe(FUTURE_LOG_CREATED) | begun_before

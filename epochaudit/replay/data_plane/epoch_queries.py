@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, LIST_OFFSETS, LOG_START_INCREMENTED, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, READ_COMMITTED
@@ -28,10 +29,7 @@ from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.replica_ends import TRUNCATIONS
 from epochaudit.spark.columns import let
 
-BY_TIME: Final = "LIST_OFFSETS"
-BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
-BY_FETCH: Final = "FETCH"
-QUERIES: Final = (BY_TIME, BY_EPOCH, BY_FETCH)
+QUERIES: Final = (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH)
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "api_version", "client_id", "correlation_id", "replica_id",
@@ -69,8 +67,10 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     rows = of_types(events, *QUERIES).where(
         asks() & F.col("in_request") & F.col("in_response") & F.col("partition").isNotNull() & is_user_topic()
     )
-    event_type, by_fetch = F.col("event_type"), F.col("event_type") == BY_FETCH
-    asked = F.when(event_type == BY_EPOCH, F.col("leader_epoch")).when(by_fetch, F.col("last_fetched_epoch"))
+    event_type, by_fetch = F.col("event_type"), F.col("event_type") == FETCH
+    asked = F.when(event_type == OFFSET_FOR_LEADER_EPOCH, F.col("leader_epoch")).when(
+        by_fetch, F.col("last_fetched_epoch")
+    )
     rows = rows.select(*_COLUMNS, asked.alias("asked_epoch"), ref().alias("query_ref")).withColumns(
         {
             "response_leader_epoch": F.when(by_fetch, F.col("diverging_epoch")).otherwise(
@@ -161,21 +161,21 @@ def _log_starts(events: DataFrame) -> DataFrame:
     topic by its id alone; OffsetForLeaderEpoch and log lines name it alone.
     """
     of_replica = ["cluster", "node", "topic_key", "partition"]
-    asked = of_types(events, BY_EPOCH).where(F.col("partition").isNotNull() & F.col("topic").isNotNull())
+    asked = of_types(events, OFFSET_FOR_LEADER_EPOCH).where(F.col("partition").isNotNull() & F.col("topic").isNotNull())
     asked = asked.select("cluster", "node", "topic", "partition").distinct()
     ids = topic_incarnations(events).select("cluster", F.col("known_topic").alias("topic"), "topic_key")
     keys = asked.join(F.broadcast(ids), ["cluster", "topic"]).drop("topic")
     keys = keys.unionByName(asked.withColumn("topic_key", key_of_name(F.col("topic"))).drop("topic"))
-    diverging = of_types(events, BY_FETCH).where(F.col("diverging_end_offset") >= 0)
+    diverging = of_types(events, FETCH).where(F.col("diverging_end_offset") >= 0)
     diverging = diverging.select("cluster", "node", "topic", "topic_id", "partition").distinct()
     diverging = with_identity(diverging, topic_incarnations(events)).withColumn("topic_key", F.explode(topic_keys()))
     keys = F.broadcast(keys.unionByName(diverging.select(*keys.columns)).distinct())
-    answers = of_types(events, BY_FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
+    answers = of_types(events, FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
     answers = answers.withColumns({"topic_key": topic_key(), "ref": ref()}).join(keys, of_replica)
     answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
         F.max("arrival_ms").alias("until_ms"), *of_last(["ref"], then_by_place(F.col("arrival_ms")))
     )
-    lines = of_types(events, "LOG_START_INCREMENTED", *TRUNCATIONS).withColumn("topic_key", topic_key())
+    lines = of_types(events, LOG_START_INCREMENTED, *TRUNCATIONS).withColumn("topic_key", topic_key())
     lines = lines.where(F.col("offset").isNotNull()).join(keys, of_replica)
     lines = lines.select(
         "cluster", "node", "topic", "topic_id", "partition", F.col("offset").alias("log_start_offset"),
@@ -189,8 +189,8 @@ def _log_starts(events: DataFrame) -> DataFrame:
 
 def _with_log_start(rows: DataFrame) -> DataFrame:
     """Adds log_start_reached, log_start_after and log_start_ref. Needs: log_starts, process_starts."""
-    asks_epoch = F.col("event_type") == BY_EPOCH
-    ends = asks_epoch | ((F.col("event_type") == BY_FETCH) & (F.col("offset") >= 0))
+    asks_epoch = F.col("event_type") == OFFSET_FOR_LEADER_EPOCH
+    ends = asks_epoch | ((F.col("event_type") == FETCH) & (F.col("offset") >= 0))
     # Spark interprets lambdas, which is slow: only for answers with the end of an epoch
     # a process that starts again may begin with an older checkpoint of its log start offset
 
@@ -253,10 +253,10 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
     )
     stated, is_led = F.col("current_leader_epoch"), F.col("own_line").isNotNull()
     earlier = F.coalesce(
-        (F.col("event_type") == BY_FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
+        (F.col("event_type") == FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
     )
     begun = F.array_min(F.transform(_of_own_topic(stated), lambda s: F.struct(s["start_offset"], s["ref"])))
-    newest = (F.col("event_type") == BY_FETCH) & (stated == F.col("held_max"))
+    newest = (F.col("event_type") == FETCH) & (stated == F.col("held_max"))
     return (
         rows.withColumns(
             {
@@ -299,18 +299,18 @@ def asks() -> Column:
     last = F.col("last_fetched_epoch")
     compared = (F.col("diverging_epoch") >= 0) | ~last.eqNullSafe(F.col("current_leader_epoch"))
     fetched = (
-        (F.col("event_type") == BY_FETCH)
+        (F.col("event_type") == FETCH)
         & (last >= 0)
         & F.col("error_code").isin(Errors.NONE, Errors.OFFSET_OUT_OF_RANGE)
         & compared
     )
-    return F.col("event_type").isin(BY_TIME, BY_EPOCH) | F.coalesce(fetched, F.lit(False))
+    return F.col("event_type").isin(LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH) | F.coalesce(fetched, F.lit(False))
 
 
 def asks_latest() -> Column:
     """A consumer's ListOffsets for the latest offset."""
     return (
-        (F.col("event_type") == BY_TIME)
+        (F.col("event_type") == LIST_OFFSETS)
         & (F.col("timestamp") == LATEST_TIMESTAMP)
         & (F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID)
     )

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import of_types, run_rows
 from epochaudit.replay.state.broken_sessions import is_numbered_in_session
 from epochaudit.replay.state.incarnations import is_user_topic
@@ -28,7 +29,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
       began                            the request that created the session is recorded
       complete                         no request of the session is missing
     """
-    rows = of_types(events, "FETCH").where(is_numbered_in_session() & is_user_topic())
+    rows = of_types(events, FETCH).where(is_numbered_in_session() & is_user_topic())
     epoch = F.col("session_epoch")
     unlisted = F.when(F.col("in_response") & ~F.col("in_request"), epoch)
     per_file = rows.groupBy("cluster", "node", "file", "session_id", "topic", "topic_id", "partition").agg(

@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -20,7 +21,7 @@ from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
-from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.unknown_topics import with_existence
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 from epochaudit.spark.columns import let
@@ -61,7 +62,7 @@ def fetches(events: DataFrame) -> DataFrame:
     """
     mixed = (F.col("request_error_code") == Errors.FETCH_SESSION_TOPIC_ID_ERROR) & (F.col("partition_row") == 0)
     answered = F.col("in_response") & F.col("partition").isNotNull()
-    rows = of_types(events, "FETCH").where((mixed | answered) & is_user_topic())
+    rows = of_types(events, FETCH).where((mixed | answered) & is_user_topic())
     run = F.when(F.col("run_rows") > 1, F.struct(F.col("run_rows").alias("rows"), "file", "split"))
     rows = rows.withColumn("run", run)
     listed = rows.where(mixed | F.col("in_request")).select(
@@ -126,7 +127,7 @@ def _assigned(events: DataFrame) -> DataFrame:
     assigned_until_ms: no other replica can have been assigned until then. KRaft may add replicas without a new leader epoch, so the
     metadata log must cover the next epoch of the partition, or the request. ZooKeeper controllers never do.
     """
-    states = partition_states(events, RECORD, LEADER_AND_ISR).where(
+    states = partition_states(events, OF_RECORD, OF_REQUEST).where(
         F.col("leader_epoch").isNotNull() & F.col("replicas").isNotNull()
     )
     # requests before an upgrade name no topic id, those after it do
@@ -136,7 +137,7 @@ def _assigned(events: DataFrame) -> DataFrame:
         .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))
         .agg(
             F.array_sort(F.array_distinct(F.flatten(F.collect_set("replicas")))).alias("assigned"),
-            F.max(F.col("scope") == LEADER_AND_ISR).alias("requested"),
+            F.max(F.col("scope") == OF_REQUEST).alias("requested"),
         )
     )
     epochs = Window.partitionBy("cluster", "topic_key", "partition").orderBy("assigned_epoch")
@@ -157,7 +158,7 @@ def _assigned(events: DataFrame) -> DataFrame:
 
 def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds newer_epoch and newer_ref. One row per (node, partition) with such a request is broadcast."""
-    unknown = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
+    unknown = of_types(events, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH).where(
         F.col("in_request")
         & (F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH)
         & (F.col("current_leader_epoch") >= 0)
@@ -187,7 +188,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     source is ambiguous.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
-    listing = of_types(events, "FETCH").where(
+    listing = of_types(events, FETCH).where(
         F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
     )
     listing = (

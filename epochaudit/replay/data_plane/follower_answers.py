@@ -11,14 +11,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 
-BY_EPOCH: Final = "OFFSET_FOR_LEADER_EPOCH"
-BY_FETCH: Final = "FETCH"
-TO_FOLLOWERS: Final = (BY_FETCH, BY_EPOCH)
+TO_FOLLOWERS: Final = (FETCH, OFFSET_FOR_LEADER_EPOCH)
 
 _KEY: Final = ("cluster", "node", "connection", "topic_key", "partition")
 _ANSWER: Final = ("cluster", "node", "answer")
@@ -28,16 +27,16 @@ _FILE: Final = 2**40  # more bytes than a log file has
 def binds() -> Column:
     """The events of which the frame is made: answers to followers with a divergence, an epoch's end or FENCED_LEADER_EPOCH."""
     event_type, code = F.col("event_type"), F.col("error_code")
-    diverging = (event_type == BY_FETCH) & (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)
-    ended = (event_type == BY_EPOCH) & (code == Errors.NONE) & (F.col("offset") >= 0)
-    fenced = event_type.isin(BY_FETCH, BY_EPOCH) & (code == Errors.FENCED_LEADER_EPOCH)
+    diverging = (event_type == FETCH) & (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)
+    ended = (event_type == OFFSET_FOR_LEADER_EPOCH) & (code == Errors.NONE) & (F.col("offset") >= 0)
+    fenced = event_type.isin(FETCH, OFFSET_FOR_LEADER_EPOCH) & (code == Errors.FENCED_LEADER_EPOCH)
     return F.coalesce((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"), F.lit(False))
 
 
 def follower() -> Column:
     """The id of the requesting follower. Below version 3, OffsetForLeaderEpoch has it in the client id alone."""
     by_name = F.regexp_extract("client_id", r"^broker-(\d+)-fetcher-\d+$", 1).try_cast("int")
-    named = F.when(F.col("event_type") == BY_EPOCH, by_name)
+    named = F.when(F.col("event_type") == OFFSET_FOR_LEADER_EPOCH, by_name)
     return F.coalesce("replica_id", named)
 
 
@@ -75,8 +74,10 @@ def follower_answers(events: DataFrame) -> DataFrame:
 
 def _answers(events: DataFrame) -> DataFrame:
     """One row per answer and partition; answer and answered_at are its position in the leader's request log."""
-    asked = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch")).otherwise(F.col("last_fetched_epoch"))
-    by_epoch = F.col("event_type") == BY_EPOCH
+    asked = F.when(F.col("event_type") == OFFSET_FOR_LEADER_EPOCH, F.col("leader_epoch")).otherwise(
+        F.col("last_fetched_epoch")
+    )
+    by_epoch = F.col("event_type") == OFFSET_FOR_LEADER_EPOCH
     return of_types(events, *TO_FOLLOWERS).where(binds() & F.col("partition").isNotNull() & is_user_topic()).select(
         "cluster", "node", "connection", topic_key().alias("topic_key"), "topic", "topic_id", "partition", "event_type",
         "api_version", "client_id", "correlation_id", "error_code", "in_request", "current_leader_epoch", "fetch_offset",
@@ -91,9 +92,13 @@ def _answers(events: DataFrame) -> DataFrame:
 def _keyed(answers: DataFrame, events: DataFrame) -> DataFrame:
     """The answers, once per key by which the next request may name the topic: OffsetForLeaderEpoch has the name, Fetch 13 the id."""
     rows = answers.select(*_KEY, "topic", "topic_id", "event_type", "answer", "answered_at", "answer_session_id")
-    named = with_identity(rows.where(F.col("event_type") == BY_EPOCH), topic_incarnations(events))
+    named = with_identity(rows.where(F.col("event_type") == OFFSET_FOR_LEADER_EPOCH), topic_incarnations(events))
     named = named.withColumn("topic_key", F.explode(topic_keys())).select(*rows.columns)
-    return rows.where(F.col("event_type") != BY_EPOCH).unionByName(named).drop("topic", "topic_id", "event_type")
+    return (
+        rows.where(F.col("event_type") != OFFSET_FOR_LEADER_EPOCH)
+        .unionByName(named)
+        .drop("topic", "topic_id", "event_type")
+    )
 
 
 def position() -> Column:
@@ -108,7 +113,7 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
     meets its next request in their order, not each request of the connection.
     """
     listed = of_types(events, *TO_FOLLOWERS).where(F.col("in_request") & (follower() >= 0) & is_user_topic())
-    asked_epoch = F.when(F.col("event_type") == BY_EPOCH, F.col("leader_epoch"))
+    asked_epoch = F.when(F.col("event_type") == OFFSET_FOR_LEADER_EPOCH, F.col("leader_epoch"))
     request = F.struct(
         position().alias("position"), F.col("event_type").alias("next_event_type"),
         F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),

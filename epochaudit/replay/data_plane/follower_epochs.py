@@ -11,9 +11,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    ISR_EXPANDING,
+    ISR_SHRINKING,
+    ISR_UPDATED,
+    LEADER_AND_ISR,
+    LEADER_STARTS,
+    OFFSET_FOR_LEADER_EPOCH,
+)
 from epochaudit.events.views import PLACE, carried_ref, of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH, TO_FOLLOWERS, follower, position
+from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
@@ -21,7 +30,7 @@ from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 
-_CHANGES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING")
+_CHANGES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING)
 _STEP: Final = ("cluster", "node", "topic", "topic_id", "partition", "replica_id", "leader_epoch")
 # While a Fetch waits, the follower may move the partition to another fetcher thread, which fetches on. A Fetch below the high
 # watermark does not wait, as there are records for it.
@@ -34,7 +43,11 @@ _AHEAD: Final = ("fetch_offset", "last_fetched_epoch", "high_watermark", *PLACE)
 
 def in_an_epoch() -> Column:
     """The events of which the frame is made: requests of followers that state a leader epoch."""
-    asked = F.col("event_type").isin(BY_FETCH, BY_EPOCH) & F.col("in_request") & (F.col("current_leader_epoch") >= 0)
+    asked = (
+        F.col("event_type").isin(FETCH, OFFSET_FOR_LEADER_EPOCH)
+        & F.col("in_request")
+        & (F.col("current_leader_epoch") >= 0)
+    )
     return F.coalesce(asked & (follower() >= 0), F.lit(False))
 
 
@@ -120,7 +133,7 @@ def _compared_before() -> Column:
 def _steps(events: DataFrame) -> DataFrame:
     """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
     rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
-    by_fetch, code = F.col("event_type") == BY_FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
+    by_fetch, code = F.col("event_type") == FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
     asked = F.when(~by_fetch, F.col("leader_epoch"))
     rows = rows.withColumns({"asked": asked, "position": position(), "replica_id": follower()}).drop("leader_epoch")
     rows = rows.withColumnRenamed("current_leader_epoch", "leader_epoch")
@@ -157,9 +170,9 @@ def _epochs(events: DataFrame) -> DataFrame:
     states = leader_states(events).withColumn("topic_key", topic_key())
     return states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
         F.collect_set("isr").alias("isrs"),
-        F.collect_set(F.when(event_type == "LEADER_STARTS", start)).alias("starts"),
+        F.collect_set(F.when(event_type == LEADER_STARTS, start)).alias("starts"),
         F.max(event_type.endswith("_RECORD")).alias("recorded"),
-        F.max(event_type == "LEADER_AND_ISR").alias("requested"),
+        F.max(event_type == LEADER_AND_ISR).alias("requested"),
     )
 
 

@@ -12,15 +12,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import JOIN_GROUP, SYNC_GROUP
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
-
-JOIN_GROUP: Final = "JOIN_GROUP"
-SYNC_GROUP: Final = "SYNC_GROUP"
 
 _CLASSIC_ID: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
 

@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, FUTURE_LOG_PROMOTED
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_caches import FUTURE_PROMOTED
 from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
 from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
@@ -109,7 +109,7 @@ def _with_log_moved(rows: DataFrame, events: DataFrame) -> DataFrame:
     """
     key = ("cluster", "node", "topic", "partition")
     logged = events.where(F.col("source") == "server_log").select("cluster", "node").distinct()
-    moves = of_types(events, FUTURE_PROMOTED).groupBy(*key).agg(F.collect_list("time_ms").alias("moves"))
+    moves = of_types(events, FUTURE_LOG_PROMOTED).groupBy(*key).agg(F.collect_list("time_ms").alias("moves"))
     rows = rows.join(F.broadcast(moves), list(key), "left")
     rows = rows.join(F.broadcast(logged.withColumn("has_lines", F.lit(True))), ["cluster", "node"], "left")
     since, until = -F.col("start_fallen.earliest") - LATE_MS, F.col("high_time_ms") + LATE_MS
@@ -119,7 +119,7 @@ def _with_log_moved(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _spans(events: DataFrame) -> DataFrame:
     """One row per (leader, partition, leader epoch, ten seconds): highest, lowest and most contradictory answer."""
-    rows = of_types(events, "FETCH").where(
+    rows = of_types(events, FETCH).where(
         (F.col("error_code") == Errors.NONE) & F.col("high_watermark").isNotNull() & is_user_topic()
     )
     rows = rows.select(

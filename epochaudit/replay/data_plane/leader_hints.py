@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import of_types
 from epochaudit.kafka.api_versions import HINTING_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
@@ -41,7 +42,7 @@ def leader_hints(events: DataFrame) -> DataFrame:
       recreated     several topics of the name are in the evidence, or may be: the hint is looked up by name
       kraft         the broker gets its metadata from the metadata log
     """
-    rows = of_types(events, "FETCH").where(is_refused_with_hint() & is_user_topic()).withColumn("at", at())
+    rows = of_types(events, FETCH).where(is_refused_with_hint() & is_user_topic()).withColumn("at", at())
     found = rows.groupBy(*_ANSWER).agg(*of_first(_FIRST, "at", "answer_"))
     found = with_refs(found, events, "answer")
     found = with_identity(found, topic_incarnations(events), "recreated")

@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
 from epochaudit.events.views import PLACE, holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
@@ -17,7 +18,7 @@ from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.filtered_logs import answering_nodes
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
-from epochaudit.replay.state.leader_states import UNCLEAN_ELECTION, leader_states
+from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
@@ -145,7 +146,7 @@ def _passing_over(events: DataFrame) -> DataFrame:
     lines = replica_starts(events).where(F.col("proven") & ~F.col("is_leader") & F.col("leader").isNull())
     passes = (F.col("previous_epoch") >= 0) & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
     return lines.where(passes).select(
-        "cluster", "node", F.lit("FOLLOWER_STARTS").alias("event_type"), "topic", "topic_id", "ambiguous_name", "partition",
+        "cluster", "node", F.lit(FOLLOWER_STARTS).alias("event_type"), "topic", "topic_id", "ambiguous_name", "partition",
         "leader_epoch", "previous_epoch", "own_ref",
     )  # fmt: skip
 
@@ -364,7 +365,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
 
     exposure: the high watermark with which the leader began the epoch.
     """
-    starts = F.col("event_type") == "LEADER_STARTS"
+    starts = F.col("event_type") == LEADER_STARTS
     has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
     recovery = "leader_recovery_state"
     # rows of one partition epoch have equal states: the first one written is the election, others repeat it
@@ -379,7 +380,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
     exposure = _exposure(
         F.col("high_watermark"), F.col("leader_epoch"), F.lit(STATED_BY_LEADER), F.col("node"), F.col("own_ref")
     )
-    skips = (F.col("event_type") == "FOLLOWER_STARTS") & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
+    skips = (F.col("event_type") == FOLLOWER_STARTS) & (F.col("previous_epoch") < F.col("leader_epoch") - 1)
     merged = states.withColumn("named", F.when(F.col("topic_id").isNull(), F.col("topic")))
     merged = merged.groupBy("cluster", "named", "topic_id", "partition", "leader_epoch").agg(
         F.max("topic").alias("topic"),
@@ -540,7 +541,7 @@ def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
     is missing. Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
     stays a hash aggregation.
     """
-    rows = of_types(events, "FETCH").where(
+    rows = of_types(events, FETCH).where(
         (F.col("error_code") == Errors.NONE) & (F.col("high_watermark") >= 0) & is_user_topic()
     )
     rows = rows.select(

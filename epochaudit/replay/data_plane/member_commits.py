@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import TXN_OFFSET_COMMIT
 from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import MEMBER_EPOCH_OFFSET_COMMIT_VERSION
 from epochaudit.replay.data_plane.commits import COMMITS
@@ -25,9 +26,7 @@ _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "last_run", "las
 
 def states_member_epoch() -> Column:
     """The commit is of a member whose id a coordinator of a classic group cannot have given. Needs: a row of COMMITS."""
-    version = (F.col("event_type") == "TXN_OFFSET_COMMIT") | (
-        F.col("api_version") >= MEMBER_EPOCH_OFFSET_COMMIT_VERSION
-    )
+    version = (F.col("event_type") == TXN_OFFSET_COMMIT) | (F.col("api_version") >= MEMBER_EPOCH_OFFSET_COMMIT_VERSION)
     return holds((F.col("generation_id") >= 0) & version & ~has_classic_id())
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import METADATA, METADATA_DELTA, PROCESS_STARTING, UPDATE_METADATA
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
@@ -15,10 +16,8 @@ from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, of_last, then_by_place, with_refs
 
-METADATA: Final = "METADATA"
-
 _LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "correlation_id", "client_id", "api_version", "response_leader")
-_NODE_EVENTS: Final = ("PROCESS_STARTING", "UPDATE_METADATA", "METADATA_DELTA")
+_NODE_EVENTS: Final = (PROCESS_STARTING, UPDATE_METADATA, METADATA_DELTA)
 
 
 def metadata_answers(events: DataFrame) -> DataFrame:
@@ -60,7 +59,7 @@ def metadata_answers(events: DataFrame) -> DataFrame:
 
 def _published(events: DataFrame) -> DataFrame:
     """One row per (node, partition, leader epoch): the UpdateMetadata requests with it, in order of arrival."""
-    rows = of_types(events, "UPDATE_METADATA").where(
+    rows = of_types(events, UPDATE_METADATA).where(
         (F.col("request_error_code") == Errors.NONE) & (F.col("leader_epoch") >= 0)
     )
     request = F.struct("arrival_ms", ref().alias("ref"))
@@ -78,9 +77,9 @@ def _by_epoch(events: DataFrame) -> DataFrame:
         of_types(events, *_NODE_EVENTS)
         .groupBy("cluster", "node")
         .agg(
-            F.collect_set(F.when(event_type == "PROCESS_STARTING", F.col("time_ms"))).alias("process_starts"),
-            F.max(event_type == "UPDATE_METADATA").alias("published"),
-            F.max(event_type == "METADATA_DELTA").alias("deltas"),
+            F.collect_set(F.when(event_type == PROCESS_STARTING, F.col("time_ms"))).alias("process_starts"),
+            F.max(event_type == UPDATE_METADATA).alias("published"),
+            F.max(event_type == METADATA_DELTA).alias("deltas"),
         )
     )
     begun = F.filter("process_starts", lambda at: at <= F.col("arrival_ms"))

@@ -16,6 +16,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    TXN_OFFSET_COMMIT,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -125,10 +133,10 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     Fetches are aggregated where they are read, over all files of a node. All buffers have a fixed width, so that it stays a hash
     aggregation.
     """
-    rows = of_types(events, "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH").where(
+    rows = of_types(events, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH).where(
         F.col("client_id").isNotNull() & _by_consumer() & is_user_topic()
     )
-    fetch, ok = F.col("event_type") == "FETCH", F.col("error_code") == Errors.NONE
+    fetch, ok = F.col("event_type") == FETCH, F.col("error_code") == Errors.NONE
     nothing_new = (
         F.col("in_request")
         & ~F.col("in_response")
@@ -144,8 +152,8 @@ def _per_epoch(events: DataFrame) -> DataFrame:
             & F.col("error_code").isin(Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH),
             "refused",
         )
-        .when((F.col("event_type") == "LIST_OFFSETS") & ok, "reset")
-        .when((F.col("event_type") == "OFFSET_FOR_LEADER_EPOCH") & ok, F.when(known, "validated").otherwise("asked"))
+        .when((F.col("event_type") == LIST_OFFSETS) & ok, "reset")
+        .when((F.col("event_type") == OFFSET_FOR_LEADER_EPOCH) & ok, F.when(known, "validated").otherwise("asked"))
     )
     rows = rows.withColumns({"kind": kind, "client_host": client_host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(
@@ -190,10 +198,10 @@ def _group_offsets(events: DataFrame) -> DataFrame:
 
     own: only this client ever committed the offset, and it did so at this coordinator before the answer.
     """
-    rows = of_types(events, "OFFSET_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT").where(
+    rows = of_types(events, OFFSET_FETCH, OFFSET_COMMIT, TXN_OFFSET_COMMIT).where(
         (F.col("error_code") == Errors.NONE) & (F.col("offset") >= 0) & F.col("group_id").isNotNull()
     )
-    returned = F.col("event_type") == "OFFSET_FETCH"
+    returned = F.col("event_type") == OFFSET_FETCH
     rows = with_identity(rows.where(F.col("partition").isNotNull()), topic_incarnations(events)).select(
         "cluster", "client_id", client_host().alias("client_host"), "software_name", "software_version", "topic", "topic_id", "partition",
         "group_id", F.col("offset").alias("answered_offset"), *REF_FIELDS,

@@ -11,14 +11,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID, PRODUCER_IDS_RECORD
 from epochaudit.events.views import REF_FIELDS, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_PRODUCER_ID
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-
-INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
-ALLOCATE_PRODUCER_IDS: Final = "ALLOCATE_PRODUCER_IDS"
-PRODUCER_IDS_RECORD: Final = "PRODUCER_IDS_RECORD"
 
 _SUBJECT: Final = ("cluster", "node", "client_id", "correlation_id")
 _GIVEN: Final = (

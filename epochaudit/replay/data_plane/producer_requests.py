@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
@@ -18,10 +19,6 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 
-INIT_PRODUCER_ID: Final = "INIT_PRODUCER_ID"
-ADD_PARTITIONS_TO_TXN: Final = "ADD_PARTITIONS_TO_TXN"
-ADD_OFFSETS_TO_TXN: Final = "ADD_OFFSETS_TO_TXN"
-END_TXN: Final = "END_TXN"
 OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN)
 
 _COLUMNS: Final = (

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import DELETE_RECORDS
 from epochaudit.events.views import of_types, ref
-
-DELETE_RECORDS: Final = "DELETE_RECORDS"
 
 
 def record_deletions(events: DataFrame) -> DataFrame:

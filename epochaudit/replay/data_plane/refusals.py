@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import PLACE, carried_ref, client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
@@ -40,9 +41,7 @@ _STANDSTILL: Final = (
 
 def refused() -> Column:
     """The events of which the frame is made: partitions of Fetch answered with an error that requires new metadata."""
-    return (
-        (F.col("event_type") == "FETCH") & F.col("error_code").isin(*REDIRECT_ERRORS) & F.col("partition").isNotNull()
-    )
+    return (F.col("event_type") == FETCH) & F.col("error_code").isin(*REDIRECT_ERRORS) & F.col("partition").isNotNull()
 
 
 def refusals(events: DataFrame) -> DataFrame:
@@ -92,7 +91,7 @@ def _standstills(events: DataFrame) -> DataFrame:
     Refusals are counted in windows of PAUSE_MS where they are read. Windows without a pause between them are then merged.
     """
     rows = (
-        of_types(events, "FETCH")
+        of_types(events, FETCH)
         .where(refused() & is_user_topic())
         .withColumns({"client_host": client_host(), "span": F.floor(F.col("time_ms") / PAUSE_MS)})
     )

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import EPOCH_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.incarnations import key_of_name, topic_incarnations, with_identity
@@ -66,9 +67,9 @@ def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
     """
     of_node = [*PARTITION, "node"]
     entry = F.struct("leader_epoch", "start_offset", ref().alias("entry_ref"))
-    epochs = of_types(events, "EPOCH_CHECKPOINT").where(F.col("name").isNull() & F.col("topic").isNotNull())
+    epochs = of_types(events, EPOCH_CHECKPOINT).where(F.col("name").isNull() & F.col("topic").isNotNull())
     epochs = epochs.groupBy(*of_node).agg(F.array_sort(F.collect_list(entry)).alias("node_entries"))
-    marks = of_types(events, "HIGH_WATERMARK_CHECKPOINT").groupBy(*of_node)
+    marks = of_types(events, HIGH_WATERMARK_CHECKPOINT).groupBy(*of_node)
     copies = with_checkpoint(copies, events).join(_high_watermarks(events), [*of_node, "log_dir"], "left")
     copies = copies.join(epochs, of_node, "left")
     copies = copies.join(marks.agg(F.min("high_watermark").alias("lowest_high_watermark")), of_node, "left")
@@ -82,7 +83,7 @@ def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _high_watermarks(events: DataFrame) -> DataFrame:
-    rows = of_types(events, "HIGH_WATERMARK_CHECKPOINT")
+    rows = of_types(events, HIGH_WATERMARK_CHECKPOINT)
     by_directory = rows.groupBy(*PARTITION, "node", folder_of(F.col("file")).alias("log_dir"))
     return by_directory.agg(F.min("high_watermark").alias("high_watermark"))
 

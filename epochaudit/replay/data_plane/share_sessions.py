@@ -12,13 +12,14 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import STABLE_SHARE_SESSION_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FINAL_EPOCH, FULL_EPOCH
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 
-SHARE_SESSION_REQUESTS: Final = ("SHARE_FETCH", "SHARE_ACKNOWLEDGE")
+SHARE_SESSION_REQUESTS: Final = (SHARE_FETCH, SHARE_ACKNOWLEDGE)
 REFUSED: Final = (Errors.SHARE_SESSION_NOT_FOUND, Errors.INVALID_SHARE_SESSION_EPOCH)
 """Answers after which the session is what it was before."""
 

@@ -12,6 +12,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    DELETE_SHARE_GROUP_STATE,
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    WRITE_SHARE_GROUP_STATE,
+)
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -26,11 +32,7 @@ from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.spark.memo import checkpointed
 
-INITIALIZE: Final = "INITIALIZE_SHARE_GROUP_STATE"
-READ: Final = "READ_SHARE_GROUP_STATE"
-WRITE: Final = "WRITE_SHARE_GROUP_STATE"
-DELETE: Final = "DELETE_SHARE_GROUP_STATE"
-STATE_REQUESTS: Final = (INITIALIZE, READ, WRITE)
+STATE_REQUESTS: Final = (INITIALIZE_SHARE_GROUP_STATE, READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE)
 
 _STATE: Final = ("cluster", "group_id", "topic_id", "partition")
 _AT_NODE: Final = ("node", *_STATE)
@@ -150,16 +152,18 @@ def _histories(events: DataFrame) -> DataFrame:
     the last initialization to each state epoch; highest_leader_epoch and highest_state_epoch of these; recorded_ms, when the first of all
     was answered; changes, the requests to delete or initialize the state at any coordinator, unless they were refused without effect.
     """
-    requests = of_types(events, INITIALIZE, READ, DELETE).where(F.col("in_request") & F.col("topic_id").isNotNull())
-    is_read = F.col("event_type") == READ
+    requests = of_types(events, INITIALIZE_SHARE_GROUP_STATE, READ_SHARE_GROUP_STATE, DELETE_SHARE_GROUP_STATE).where(
+        F.col("in_request") & F.col("topic_id").isNotNull()
+    )
+    is_read = F.col("event_type") == READ_SHARE_GROUP_STATE
     had_effect = ~F.coalesce(F.col("error_code").isin(*_WITHOUT_EFFECT), F.lit(False))
     binds_from = F.when(is_read, F.col("arrival_ms")).otherwise(F.col("time_ms") + SLACK_MS)
     in_order = Window.partitionBy(*_AT_NODE).orderBy(binds_from, is_read)
     changed = F.sum((~is_read & had_effect).cast("int")).over(in_order)
     requests = requests.withColumn("period", F.when(is_read, changed))
-    answered = requests.where((F.col("event_type") != DELETE) & (F.col("error_code") == Errors.NONE)).withColumn(
-        "ref", ref()
-    )
+    answered = requests.where(
+        (F.col("event_type") != DELETE_SHARE_GROUP_STATE) & (F.col("error_code") == Errors.NONE)
+    ).withColumn("ref", ref())
     own = F.when(is_read, F.col("leader_epoch")).otherwise(F.col("state_epoch"))
     answer = F.struct(
         "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
@@ -178,7 +182,7 @@ def _histories(events: DataFrame) -> DataFrame:
         F.min("first_answer.until_ms").alias("recorded_ms"),
     )
     change = F.struct(
-        "node", (F.col("event_type") == DELETE).alias("deletes"), "state_epoch", F.col("arrival_ms").alias("from_ms"),
+        "node", (F.col("event_type") == DELETE_SHARE_GROUP_STATE).alias("deletes"), "state_epoch", F.col("arrival_ms").alias("from_ms"),
         F.col("time_ms").alias("until_ms"),
     )  # fmt: skip
     changes = requests.where(~is_read & had_effect).groupBy(*_STATE).agg(F.collect_list(change).alias("changes"))

@@ -11,16 +11,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
-from epochaudit.replay.data_plane.group_generations import JOIN_GROUP, SYNC_GROUP, has_classic_id
-from epochaudit.replay.state.member_epochs import CONSUMER_GROUP_HEARTBEAT
+from epochaudit.replay.data_plane.group_generations import has_classic_id
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
-
-OFFSET_COMMIT: Final = "OFFSET_COMMIT"
 
 _GROUP: Final = ("cluster", "node", "group_id")
 _COMMIT: Final = (*_GROUP, "client_id", "error_code", "enclosed")

@@ -16,6 +16,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FETCH,
+    JOIN_GROUP,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+)
 from epochaudit.events.views import client_host, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_OFFSET
@@ -23,9 +31,7 @@ from epochaudit.replay.state.incarnations import later_ids, topic_incarnations, 
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
 
 FEWEST: Final = 3  # during a rebalance a member may request the offset again while no leader is elected
-_COMMITS: Final = ("OFFSET_COMMIT", "TXN_OFFSET_COMMIT")
-_ASKS: Final = "OFFSET_FETCH"
-_JOINS: Final = "JOIN_GROUP"
+_COMMITS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
 _OF_GROUP: Final = ("cluster", "group_id", "topic", "partition")
 _CLIENT: Final = ("client_id", "client_host")
 
@@ -42,7 +48,7 @@ def unanswered_members(events: DataFrame) -> DataFrame:
     (`places.at`), first_ref and last_ref (the first and the last answer without an offset), committed_offset and committed_ref (the
     last with one), joined_ref (null: the request states the member epoch).
     """
-    rows = of_types(events, _ASKS, *_COMMITS, _JOINS).where(F.col("group_id").isNotNull())
+    rows = of_types(events, OFFSET_FETCH, *_COMMITS, JOIN_GROUP).where(F.col("group_id").isNotNull())
     rows = _named(rows, events).withColumns({"at": at(), "client_host": client_host()})
     accepted = (F.col("error_code") == Errors.NONE) & F.col("topic").isNotNull() & F.col("partition").isNotNull()
     asks = _asks(rows.where(accepted & F.col("in_request")))
@@ -54,7 +60,7 @@ def unanswered_members(events: DataFrame) -> DataFrame:
         F.min("node").alias("first_node"),
         F.max("node").alias("last_node"),
     )
-    joins = rows.where((F.col("event_type") == _JOINS) & (F.col("request_error_code") == Errors.NONE))
+    joins = rows.where((F.col("event_type") == JOIN_GROUP) & (F.col("request_error_code") == Errors.NONE))
     joins = joins.groupBy("cluster", "node", "group_id", *_CLIENT).agg(
         F.min("at").alias("joined_at"), *of_first(PLACE_OF_NODE, "at", "joined_")
     )
@@ -81,7 +87,7 @@ def _named(rows: DataFrame, events: DataFrame) -> DataFrame:
 def _asks(answered: DataFrame) -> DataFrame:
     """One row per (coordinator, group, partition, client): its OffsetFetch answers without an offset, if there are FEWEST."""
     none = answered.where(
-        (F.col("event_type") == _ASKS) & (F.col("offset") == NO_OFFSET) & F.col("client_id").isNotNull()
+        (F.col("event_type") == OFFSET_FETCH) & (F.col("offset") == NO_OFFSET) & F.col("client_id").isNotNull()
     )
     member = F.col("member_id").isNotNull() & (F.col("generation_id") >= 0)
     asks = none.groupBy("node", *_OF_GROUP, *_CLIENT).agg(
@@ -101,7 +107,7 @@ def reads_of_clients(events: DataFrame, client_ids: Collection[str]) -> DataFram
     id of a topic that was created again since are left out. Needs: the events table.
     Columns: last_at, the last of these requests by `places.at` of the node.
     """
-    asked = of_types(events, "FETCH", "LIST_OFFSETS").where(F.col("client_id").isin(*client_ids) & _by_consumer())
+    asked = of_types(events, FETCH, LIST_OFFSETS).where(F.col("client_id").isin(*client_ids) & _by_consumer())
     identities = topic_incarnations(events)
     outdated = identities.where(F.size(later_ids(F.col("topic_key"))) > 0)
     outdated = outdated.select("cluster", F.col("topic_key").alias("topic_id"))

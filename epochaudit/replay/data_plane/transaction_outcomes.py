@@ -12,13 +12,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import END_TXN, WRITE_TXN_MARKERS
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
-from epochaudit.replay.data_plane.producer_requests import END_TXN
-
-WRITE_TXN_MARKERS: Final = "WRITE_TXN_MARKERS"
 
 _COORDINATOR: Final = (
     r"^broker-\d+-txn-marker-sender$"  # TransactionMarkerChannelManager; an administrator's markers have another client

@@ -11,16 +11,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FOLLOWER_TRUNCATING, HIGH_WATERMARK_LOWERED, TRUNCATION_BELOW_HIGH_WATERMARK
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
 
-TRUNCATING: Final = "FOLLOWER_TRUNCATING"
-BELOW: Final = "TRUNCATION_BELOW_HIGH_WATERMARK"
-LOWERED: Final = "HIGH_WATERMARK_LOWERED"
-TRUNCATION_LINES: Final = (TRUNCATING, BELOW, LOWERED)
+TRUNCATION_LINES: Final = (FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK, HIGH_WATERMARK_LOWERED)
 
 _REPLICA: Final = ("cluster", "node", "topic", "partition")
 
@@ -44,8 +42,8 @@ def truncations(events: DataFrame) -> DataFrame:
     lines = with_identity(
         of_types(events, *TRUNCATION_LINES).select(
             *_REPLICA, "topic_id", "event_type", "reason", "time_ms", "diverging_epoch", "diverging_end_offset", ref().alias("line_ref"),
-            F.when(F.col("event_type") == LOWERED, F.col("high_watermark")).otherwise(F.col("offset")).alias("offset"),
-            F.when(F.col("event_type") == LOWERED, F.col("previous_offset")).otherwise(F.col("high_watermark"))
+            F.when(F.col("event_type") == HIGH_WATERMARK_LOWERED, F.col("high_watermark")).otherwise(F.col("offset")).alias("offset"),
+            F.when(F.col("event_type") == HIGH_WATERMARK_LOWERED, F.col("previous_offset")).otherwise(F.col("high_watermark"))
             .alias("previous_high_watermark"),
         ),
         topic_incarnations(events),

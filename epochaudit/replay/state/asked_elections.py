@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import ELECT_LEADERS, UNCLEAN_ELECTION_REQUESTED
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import UNCLEAN_ELECTION_TYPE
-
-REQUESTED: Final = "UNCLEAN_ELECTION_REQUESTED"
 
 
 def with_asked_elections(rows: DataFrame, events: DataFrame) -> DataFrame:
@@ -24,8 +21,8 @@ def with_asked_elections(rows: DataFrame, events: DataFrame) -> DataFrame:
     controller begins on its own, where unclean.leader.election.enable permits it, has no such line
     (KafkaController.onReplicaElection, 2.4+).
     """
-    requests = of_types(events, "ELECT_LEADERS", REQUESTED).where(F.col("partition").isNotNull())
-    is_line = F.col("event_type") == REQUESTED
+    requests = of_types(events, ELECT_LEADERS, UNCLEAN_ELECTION_REQUESTED).where(F.col("partition").isNotNull())
+    is_line = F.col("event_type") == UNCLEAN_ELECTION_REQUESTED
     requests = requests.where(is_line | (F.col("value") == str(UNCLEAN_ELECTION_TYPE)))
     client = F.coalesce("client_id", F.lit("")).alias("client_id")
     # a request precedes a line whatever their times: two hosts have two clocks

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import of_types, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.spark.memo import checkpointed
@@ -32,7 +33,7 @@ def broken_sessions(events: DataFrame) -> DataFrame:
     A missing request may have added or removed partitions, so the session's later partitions are unknown. The shuffle moves one
     row per session and task.
     """
-    requests = of_types(events, "FETCH").where((F.col("partition_row") == 0) & is_numbered_in_session())
+    requests = of_types(events, FETCH).where((F.col("partition_row") == 0) & is_numbered_in_session())
     expected = F.max("session_epoch") - F.min("session_epoch") + 1
     sessions = requests.groupBy(*SESSION).agg((F.sum(run_rows()) < expected).alias("session_broken"))
     return sessions.where("session_broken")

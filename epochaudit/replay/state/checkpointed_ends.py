@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import EPOCH_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, TOPIC_ID_CHECKPOINT
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.replica_ends import replica_ends
@@ -32,14 +33,14 @@ def checkpointed_ends(events: DataFrame) -> DataFrame:
     """
     folder = _folder(F.col("file"))
     by_name = F.col("file").rlike(f"(^|/)({'|'.join(_PARTITION_FILES)})[^/]*$")
-    partition_files = of_types(events, "EPOCH_CHECKPOINT", "TOPIC_ID_CHECKPOINT").where(
+    partition_files = of_types(events, EPOCH_CHECKPOINT, TOPIC_ID_CHECKPOINT).where(
         F.col("name").isNull() & F.col("topic").isNotNull()
     )
     partition_files = partition_files.withColumn("log_dir", F.when(by_name, _folder(folder)).otherwise(folder))
     logs = partition_files.groupBy(*_LOG).agg(
         F.max("leader_epoch").alias("cached_epoch"), F.max("topic_id").alias("topic_id")
     )
-    checkpoints = of_types(events, "HIGH_WATERMARK_CHECKPOINT").where(
+    checkpoints = of_types(events, HIGH_WATERMARK_CHECKPOINT).where(
         F.col("topic").isNotNull() & (F.col("high_watermark") > 0)
     )
     checkpoints = checkpoints.select(*_LOG[:-1], folder.alias("log_dir"), "high_watermark", ref().alias("own_ref"))

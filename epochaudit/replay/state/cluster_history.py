@@ -12,6 +12,34 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ALTER_CONFIGS,
+    ALTER_PARTITION_FAILED,
+    BROKER_EPOCHS_CACHE,
+    BROKER_REGISTRATION,
+    BROKER_REGISTRATION_CHANGE_RECORD,
+    BROKER_SHUTTING_DOWN,
+    BROKERS_CHANGED,
+    CONFIG_CHANGED,
+    CONFIG_VALUE,
+    CONTROLLER_ACTIVE,
+    CONTROLLER_ELECTED,
+    CREATE_TOPICS,
+    FEATURE_LEVEL_RECORD,
+    FENCE_BROKER_RECORD,
+    INCREMENTAL_ALTER_CONFIGS,
+    ISR_EXPANDING,
+    ISR_SHRINKING,
+    ISR_UPDATED,
+    LEADER_AND_ISR,
+    LEADER_CHANGE,
+    PARTITION_STATE_CHANGED,
+    REGISTER_BROKER_RECORD,
+    UNFENCE_BROKER_RECORD,
+    UNREGISTER_BROKER_RECORD,
+    UPDATE_METADATA,
+    ZK_MIGRATION_STATE_RECORD,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -23,17 +51,16 @@ from epochaudit.spark.columns import let
 from epochaudit.spark.memo import checkpointed
 
 BROKER_RECORDS: Final = (
-    "REGISTER_BROKER_RECORD", "UNREGISTER_BROKER_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
-    "BROKER_REGISTRATION_CHANGE_RECORD",
+    REGISTER_BROKER_RECORD, UNREGISTER_BROKER_RECORD, FENCE_BROKER_RECORD, UNFENCE_BROKER_RECORD,
+    BROKER_REGISTRATION_CHANGE_RECORD,
 )  # fmt: skip
-ZOOKEEPER_MODE: Final = ("CONTROLLER_ELECTED", "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
-KRAFT_CONTROLLER: Final = ("CONTROLLER_ACTIVE", "BROKER_REGISTRATION")
-LISTS: Final = ("BROKERS_CHANGED", "BROKER_EPOCHS_CACHE")
-LIVE_BROKERS: Final = (*LISTS, "BROKER_SHUTTING_DOWN")
-ISR_LINES: Final = ("ISR_UPDATED", "ISR_EXPANDING", "ISR_SHRINKING", "ALTER_PARTITION_FAILED")
-SETTINGS: Final = ("CREATE_TOPICS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CONFIG_VALUE", "CONFIG_CHANGED")
+ZOOKEEPER_MODE: Final = (CONTROLLER_ELECTED, PARTITION_STATE_CHANGED, LEADER_AND_ISR)
+KRAFT_CONTROLLER: Final = (CONTROLLER_ACTIVE, BROKER_REGISTRATION)
+LISTS: Final = (BROKERS_CHANGED, BROKER_EPOCHS_CACHE)
+LIVE_BROKERS: Final = (*LISTS, BROKER_SHUTTING_DOWN)
+ISR_LINES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING, ALTER_PARTITION_FAILED)
+SETTINGS: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONFIG_VALUE, CONFIG_CHANGED)
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
-MIGRATION: Final = "ZK_MIGRATION_STATE_RECORD"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
 METADATA_VERSION: Final = "metadata.version"
@@ -246,16 +273,16 @@ def _facts() -> list[Column]:
     is_complete = (F.col("position") > 0) | event_type.isin(*BROKER_RECORDS, *PARTITION_RECORDS)
     since = F.coalesce("position", F.lit(-1).cast("bigint"))
     level = F.when(
-        event_type == "FEATURE_LEVEL_RECORD",
+        event_type == FEATURE_LEVEL_RECORD,
         F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level")),
     )
     return [
         F.when(F.col("name") == METADATA_VERSION, level).alias("level"),
         F.when(F.col("name") == ELR_VERSION, level).alias("elr_level"),
-        F.when((event_type == "LEADER_CHANGE") & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
+        F.when((event_type == LEADER_CHANGE) & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
             "raft_leader"
         ),
-        F.when(event_type == "CONTROLLER_ELECTED", F.struct("node", "time_ms", "controller_epoch")).alias("election"),
+        F.when(event_type == CONTROLLER_ELECTED, F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log & ~of_log & is_complete, F.struct("position", "time_ms")).alias("snapshot"),
@@ -269,14 +296,14 @@ def _facts() -> list[Column]:
 
 def _live_sent(events: DataFrame) -> DataFrame:
     """One row per change of the live brokers that a controller sent to its own broker, or repeated after a list: cluster, live_sent."""
-    sent = (F.col("event_type") == "UPDATE_METADATA") & (F.col("controller_id") == F.col("node"))
+    sent = (F.col("event_type") == UPDATE_METADATA) & (F.col("controller_id") == F.col("node"))
     own = F.col("live_brokers").isNotNull() & (
         F.coalesce(sent & (F.col("partition_row") == 0), F.lit(False)) | _lists()
     )
     at = F.when(_lists(), F.col("time_ms")).otherwise(F.col("arrival_ms"))
     in_order = Window.partitionBy("cluster", "node").orderBy("at", "file", "file_order", "byte_offset")
     live = F.array_sort("live_brokers")
-    stated = of_types(events, "UPDATE_METADATA", *LISTS).where(own).withColumn("at", at)
+    stated = of_types(events, UPDATE_METADATA, *LISTS).where(own).withColumn("at", at)
     before = F.lag(F.when(~_lists(), live)).over(in_order)
     changes = stated.withColumn("changes", ~_lists() & ~before.eqNullSafe(live)).where("changes")
     return changes.select(
@@ -298,9 +325,9 @@ def _log_line_facts() -> list[Column]:
     live = F.struct(
         "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), removed.alias("removed"),
         F.col("live_broker_epochs").alias("epochs"),
-        F.when(event_type == "BROKER_SHUTTING_DOWN", F.col("broker_id")).alias("shutting_down"), ref().alias("ref"),
+        F.when(event_type == BROKER_SHUTTING_DOWN, F.col("broker_id")).alias("shutting_down"), ref().alias("ref"),
     )  # fmt: skip
-    reset = (event_type == "ALTER_PARTITION_FAILED") & F.col("value").isin(*RESET_ANSWERS)
+    reset = (event_type == ALTER_PARTITION_FAILED) & F.col("value").isin(*RESET_ANSWERS)
     permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"))
     setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
     return [
@@ -315,7 +342,7 @@ def _log_line_facts() -> list[Column]:
 def _migrates() -> Column:
     """The record states a migration. Controllers of 3.4 and later write it to each log, also for no migration at all."""
     state = F.coalesce("value", F.lit(""))
-    return (F.col("event_type") == MIGRATION) & ~state.isin(*NO_MIGRATION)
+    return (F.col("event_type") == ZK_MIGRATION_STATE_RECORD) & ~state.isin(*NO_MIGRATION)
 
 
 def _has_error() -> Column:
@@ -325,7 +352,7 @@ def _has_error() -> Column:
 
 def _stated_level() -> Column:
     """The level that capture.toml states."""
-    return (F.col("event_type") == "FEATURE_LEVEL_RECORD") & (F.col("source") == STATED)
+    return (F.col("event_type") == FEATURE_LEVEL_RECORD) & (F.col("source") == STATED)
 
 
 def _no_ids() -> Column:
@@ -335,11 +362,11 @@ def _no_ids() -> Column:
 def _broker_states(log: DataFrame) -> DataFrame:
     """One row per (cluster, broker): its states in log order. The first is the state before its first record."""
     event_type = F.col("event_type")
-    registers, leaves = event_type == "REGISTER_BROKER_RECORD", event_type == "UNREGISTER_BROKER_RECORD"
+    registers, leaves = event_type == REGISTER_BROKER_RECORD, event_type == UNREGISTER_BROKER_RECORD
     fenced = (
         F.when(registers, F.coalesce("fenced", F.lit(True)))
-        .when(leaves | (event_type == "UNFENCE_BROKER_RECORD"), F.lit(False))
-        .when(event_type == "FENCE_BROKER_RECORD", F.lit(True))
+        .when(leaves | (event_type == UNFENCE_BROKER_RECORD), F.lit(False))
+        .when(event_type == FENCE_BROKER_RECORD, F.lit(True))
         .otherwise(F.col("fenced"))
     )
     shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))

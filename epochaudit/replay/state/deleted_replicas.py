@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import LEADER_AND_ISR, STOP_REPLICA
 from epochaudit.events.times import GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -23,14 +24,14 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
     """
     event_type = F.col("event_type")
     accepted = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
-    deletes = (event_type == "STOP_REPLICA") & accepted & F.col("delete_partition")
+    deletes = (event_type == STOP_REPLICA) & accepted & F.col("delete_partition")
     starts = event_type.isin(*STARTS)
-    creates = starts | ((event_type == "LEADER_AND_ISR") & accepted)
+    creates = starts | ((event_type == LEADER_AND_ISR) & accepted)
     earliest_ms = F.when(starts, F.col("time_ms") - GRAIN_MS).otherwise(F.col("arrival_ms") - LATE_MS)
     delete = F.struct("arrival_ms", "time_ms", ref().alias("ref"))
     creation = F.struct(earliest_ms.alias("begun_ms"), "time_ms")
     gathered = (
-        of_types(events, "STOP_REPLICA", "LEADER_AND_ISR", *STARTS)
+        of_types(events, STOP_REPLICA, LEADER_AND_ISR, *STARTS)
         .where(F.col("topic").isNotNull() & (deletes | creates))
         .groupBy("cluster", "node", "topic", "partition")
         .agg(

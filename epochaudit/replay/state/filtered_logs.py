@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FETCH, REQUEST_LOG_FILTERED
 from epochaudit.events.views import of_types
-from epochaudit.sources.request_log.stated_versions import FILTERED
 
 
 def answering_nodes(events: DataFrame) -> DataFrame:
@@ -15,8 +15,8 @@ def answering_nodes(events: DataFrame) -> DataFrame:
     Needs: the events table. A node is left out if a line of its request log, or capture.toml for all nodes, states that the log
     is filtered.
     """
-    rows = of_types(events, "FETCH", FILTERED).select("cluster", "node", "event_type").distinct()
-    filtered = F.col("event_type") == FILTERED
+    rows = of_types(events, FETCH, REQUEST_LOG_FILTERED).select("cluster", "node", "event_type").distinct()
+    filtered = F.col("event_type") == REQUEST_LOG_FILTERED
     nodes = rows.groupBy("cluster").agg(
         F.collect_set(F.when(~filtered, F.col("node"))).alias("fetched"),
         F.collect_set(F.when(filtered, F.coalesce("node", F.lit(-1)))).alias("filtered"),

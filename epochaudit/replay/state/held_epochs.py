@@ -16,16 +16,26 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FOLLOWER_STARTS,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_FINISHED,
+    LEADER_STARTS,
+    METADATA_DELTA,
+    PARTITION_CREATED,
+    PROCESS_STARTING,
+    STOP_REPLICA,
+)
 from epochaudit.events.times import FOREVER, GRAIN_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.log_gaps import OF_LINES, log_run
-from epochaudit.replay.state.partition_states import LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
 
-STARTS: Final = ("LEADER_STARTS", "FOLLOWER_STARTS")
+STARTS: Final = (LEADER_STARTS, FOLLOWER_STARTS)
 
 # Codes after which the broker has the topic id of a LeaderAndIsr: it was applied, or the broker had it at that epoch already.
 _TOPIC_ID_AGREED: Final = (Errors.NONE, Errors.STALE_CONTROLLER_EPOCH)
@@ -60,12 +70,12 @@ def replica_starts(events: DataFrame) -> DataFrame:
     """
     event_type = F.col("event_type")
     nodes = (
-        of_types(events, "PROCESS_STARTING", *STARTS)
+        of_types(events, PROCESS_STARTING, *STARTS)
         .groupBy("cluster", "node")
         .agg(
-            F.collect_set(F.when(event_type == "PROCESS_STARTING", F.col("time_ms"))).alias("process_starts"),
-            F.max(event_type == "LEADER_STARTS").alias("leads"),
-            F.min(F.when(event_type == "FOLLOWER_STARTS", F.col("time_ms"))).alias("follows_ms"),
+            F.collect_set(F.when(event_type == PROCESS_STARTING, F.col("time_ms"))).alias("process_starts"),
+            F.max(event_type == LEADER_STARTS).alias("leads"),
+            F.min(F.when(event_type == FOLLOWER_STARTS, F.col("time_ms"))).alias("follows_ms"),
         )
         .withColumn("leaders_only_to", F.when(F.col("leads"), _process_of(F.col("follows_ms"))))
         .drop("leads", "follows_ms")
@@ -84,8 +94,8 @@ def replica_starts(events: DataFrame) -> DataFrame:
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
     return lines.withColumns(
         {
-            "is_leader": event_type == "LEADER_STARTS",
-            "leader": F.when(event_type == "LEADER_STARTS", F.col("node")).otherwise(F.col("leader")),
+            "is_leader": event_type == LEADER_STARTS,
+            "leader": F.when(event_type == LEADER_STARTS, F.col("node")).otherwise(F.col("leader")),
             "proven": event_type.isin(*STARTS),
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
@@ -101,9 +111,9 @@ def _process_of(time_ms: Column) -> Column:
 
 def _with_handler_end(events: DataFrame) -> DataFrame:
     """One row per line of the replica state machine and per LeaderAndIsr row. Adds handler_end_ms, the end of a line's handler."""
-    rows = of_types(
-        events, *STARTS, "PARTITION_CREATED", "LEADER_AND_ISR", "LEADER_AND_ISR_FINISHED", "METADATA_DELTA"
-    ).where(F.col("node").isNotNull())
+    rows = of_types(events, *STARTS, PARTITION_CREATED, LEADER_AND_ISR, LEADER_AND_ISR_FINISHED, METADATA_DELTA).where(
+        F.col("node").isNotNull()
+    )
     rows = rows.select(
         "cluster", "node", "source", "event_type", "topic", "topic_id", "partition", "leader_epoch", "leader", "start_offset",
         "high_watermark", "partition_epoch", "isr", "previous_epoch", "file_order", "gaps_before", "newer_missing", "byte_offset",
@@ -115,8 +125,8 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
         .orderBy(F.desc("file_order"), F.desc("byte_offset"))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    finished = F.last(F.when(F.col("event_type") == "LEADER_AND_ISR_FINISHED", F.col("time_ms")), ignorenulls=True)
-    delta = F.last(F.when(F.col("event_type") == "METADATA_DELTA", F.col("time_ms")), ignorenulls=True)
+    finished = F.last(F.when(F.col("event_type") == LEADER_AND_ISR_FINISHED, F.col("time_ms")), ignorenulls=True)
+    delta = F.last(F.when(F.col("event_type") == METADATA_DELTA, F.col("time_ms")), ignorenulls=True)
     rows = rows.withColumns({"finished_ms": finished.over(later), "next_delta_ms": delta.over(later)})
     return rows.withColumn(
         "handler_end_ms",
@@ -133,7 +143,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     newest files only state-change.log is asked for.
     Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since.
     """
-    is_request = F.col("event_type") == "LEADER_AND_ISR"
+    is_request = F.col("event_type") == LEADER_AND_ISR
     states_topic_id = ~is_request | (
         (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
     )
@@ -216,11 +226,11 @@ def _deletions(events: DataFrame) -> DataFrame:
     again. A LeaderAndIsr creates the partition before it is checked: the broker has no epoch of it if it is then refused, or
     if the leader is not alive (ReplicaManager.becomeLeaderOrFollower).
     """
-    creates = F.col("event_type") == "LEADER_AND_ISR"
+    creates = F.col("event_type") == LEADER_AND_ISR
     deletes = (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
     request = F.struct("arrival_ms", "time_ms")
     gathered = (
-        of_types(events, "STOP_REPLICA", "LEADER_AND_ISR")
+        of_types(events, STOP_REPLICA, LEADER_AND_ISR)
         .where((F.col("request_error_code") == Errors.NONE) & F.col("topic").isNotNull() & (creates | deletes))
         .groupBy("cluster", "node", "topic", "partition")
         .agg(
@@ -251,7 +261,7 @@ def _stated_epochs(events: DataFrame) -> DataFrame:
 
     A topic's name has the epochs of all topics of the name; topic_id is null where several topics had the name.
     """
-    states = partition_states(events, RECORD, LEADER_AND_ISR).where(F.col("leader_epoch").isNotNull())
+    states = partition_states(events, OF_RECORD, OF_REQUEST).where(F.col("leader_epoch").isNotNull())
     named = with_identity(states.select(*_STATED_COLUMNS), topic_incarnations(events)).select(*_STATED_COLUMNS)
     stated = named.unionByName(replica_starts(events).select(*_STATED_COLUMNS)).withColumn(
         "topic_key", F.explode(topic_keys())

@@ -11,6 +11,21 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    DELETE_TOPICS,
+    LEADER_AND_ISR,
+    LEADER_AND_ISR_SKIPPED,
+    LEADER_STARTS,
+    LOG_DELETION_SCHEDULED,
+    METADATA,
+    PARTITION_CREATED,
+    PARTITION_STATE_CHANGED,
+    REMOVE_TOPIC_RECORD,
+    STOP_REPLICA,
+    TOPIC_DELETION_COMPLETED,
+    TOPIC_RECORD,
+    UPDATE_METADATA,
+)
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.replay.state.metadata_log import metadata_log
@@ -19,14 +34,13 @@ from epochaudit.spark.memo import checkpointed
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
-LOG_DELETION: Final = "LOG_DELETION_SCHEDULED"
 NAMING: Final = (
-    "LEADER_AND_ISR", "UPDATE_METADATA", "DELETE_TOPICS", "METADATA", "PARTITION_CREATED", "LEADER_STARTS", "LEADER_AND_ISR_SKIPPED",
-    "PARTITION_STATE_CHANGED", "TOPIC_DELETION_COMPLETED", LOG_DELETION,
+    LEADER_AND_ISR, UPDATE_METADATA, DELETE_TOPICS, METADATA, PARTITION_CREATED, LEADER_STARTS, LEADER_AND_ISR_SKIPPED,
+    PARTITION_STATE_CHANGED, TOPIC_DELETION_COMPLETED, LOG_DELETION_SCHEDULED,
 )  # fmt: skip
-RECORDS: Final = ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+RECORDS: Final = (TOPIC_RECORD, REMOVE_TOPIC_RECORD)
 _OF_NAME: Final = "name/"
-_CONTROL: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA", "DELETE_TOPICS")
+_CONTROL: Final = (LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA, DELETE_TOPICS)
 _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
 )  # fmt: skip
@@ -76,7 +90,7 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
 
 def _sightings(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key of the event, node): first and last statement, creations and deletions."""
-    log = F.col("event_type") == LOG_DELETION
+    log = F.col("event_type") == LOG_DELETION_SCHEDULED
     deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
     return (
         _facts(events)
@@ -88,8 +102,8 @@ def _sightings(events: DataFrame) -> DataFrame:
             F.min("clock").alias("since"),
             F.max(F.when(~F.col("deletes"), F.col("clock"))).alias("until"),
             F.min(F.when(F.col("deletes"), F.col("clock"))).alias("deleted"),
-            F.min(F.when(F.col("event_type") == "REMOVE_TOPIC_RECORD", F.col("time_ms"))).alias("removed_ms"),
-            F.max(F.col("event_type").isin("LEADER_AND_ISR", "UPDATE_METADATA")).alias("controlled"),
+            F.min(F.when(F.col("event_type") == REMOVE_TOPIC_RECORD, F.col("time_ms"))).alias("removed_ms"),
+            F.max(F.col("event_type").isin(LEADER_AND_ISR, UPDATE_METADATA)).alias("controlled"),
             F.min(F.struct("clock", "own_ref"))["own_ref"].alias("ref"),
             F.collect_set(F.when(F.col("creates"), F.struct("partition", "time_ms"))).alias("creations"),
             F.collect_set(F.when(F.col("node").isNotNull() & (F.col("deletes") | log), deletion)).alias("deletions"),
@@ -110,8 +124,8 @@ def _facts(events: DataFrame) -> DataFrame:
     records = of_types(metadata_log(events), *RECORDS).withColumns(
         {"clock": F.col("position"), "since": F.col("position"), "own_ref": ref(), "node": F.lit(None).cast("int")}
     )
-    deletes = deletes_topic() | (event_type == "REMOVE_TOPIC_RECORD")
-    creates = (event_type == "PARTITION_STATE_CHANGED") & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
+    deletes = deletes_topic() | (event_type == REMOVE_TOPIC_RECORD)
+    creates = (event_type == PARTITION_STATE_CHANGED) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
     facts = statements.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
     return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
                               (("deletes", deletes), ("creates", creates))})  # fmt: skip
@@ -119,8 +133,8 @@ def _facts(events: DataFrame) -> DataFrame:
 
 def deletes_topic() -> Column:
     """The event states that a topic is deleted. A deleted replica does not: it may have been moved, or be a stray."""
-    announced = (F.col("event_type") == "UPDATE_METADATA") & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
-    return announced | F.col("event_type").isin("DELETE_TOPICS", "TOPIC_DELETION_COMPLETED")
+    announced = (F.col("event_type") == UPDATE_METADATA) & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
+    return announced | F.col("event_type").isin(DELETE_TOPICS, TOPIC_DELETION_COMPLETED)
 
 
 def refused() -> Column:

@@ -17,15 +17,20 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    DELETE_TOPICS,
+    LEADER_AND_ISR,
+    METADATA,
+    PARTITION_STATE_CHANGED,
+    UPDATE_METADATA,
+)
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.held_epochs import LATE_MS, STARTS
 from epochaudit.replay.state.incarnations import NAMING, RECORDS, deletes_topic, refused
 
-_REQUESTS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA")
-_METADATA: Final = "METADATA"
+_REQUESTS: Final = (LEADER_AND_ISR, UPDATE_METADATA)
 _LOGS: Final = ("server_log", "state_change_log")
-_CONTROLLER_STATE: Final = "PARTITION_STATE_CHANGED"
 _REPLICA_STATES: Final = (*_REQUESTS, *STARTS)
 _NODE: Final = ("cluster", "node", "topic")
 _SEPARATOR: Final = "#"  # in no topic name and in no topic id
@@ -60,10 +65,10 @@ def with_inferred_topic_ids(events: DataFrame) -> DataFrame:
     if not inferred.num_rows:
         return events
     rows, other = events.alias("rows"), events.sparkSession.createDataFrame(inferred).alias("other")
-    has_inferred = F.col("rows.source").isin(*_LOGS) | F.col("rows.event_type").isin(*_REQUESTS, _METADATA)
+    has_inferred = F.col("rows.source").isin(*_LOGS) | F.col("rows.event_type").isin(*_REQUESTS, METADATA)
     same = reduce(and_, (F.col(f"rows.{name}") == F.col(f"other.{name}") for name in _NODE))
     since, until = F.coalesce("arrival_ms", "time_ms"), F.col("time_ms")
-    answer = F.col("event_type") == _METADATA  # not ordered with the control requests
+    answer = F.col("event_type") == METADATA  # not ordered with the control requests
     inferred_id = _topic_id_at(F.when(answer, since - LATE_MS).otherwise(since))
     inferred_id = F.when(~answer | (inferred_id == _topic_id_at(until)), inferred_id)
     joined = rows.join(F.broadcast(other), same & has_inferred, "left")
@@ -188,17 +193,17 @@ def _facts(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     rows = of_types(events, *_REPLICA_STATES, *NAMING, *RECORDS)
     rows = rows.where(F.col("topic").isNotNull() & ~refused())
-    received, stated = event_type.isin(*_REPLICA_STATES) & ~deletes_topic(), event_type == _CONTROLLER_STATE
+    received, stated = event_type.isin(*_REPLICA_STATES) & ~deletes_topic(), event_type == PARTITION_STATE_CHANGED
     at_zero = (F.col("leader_epoch") == 0) & (F.coalesce("partition_epoch", F.lit(0)) == 0)
     facts = {
         "deletes": deletes_topic(),
         "received": received,
         "stated": stated,
         "creates": (received | stated) & at_zero & (F.coalesce("start_offset", F.lit(0)) == 0),
-        "answers": (event_type == _METADATA) & (F.col("error_code") == Errors.NONE) & F.col("partition").isNotNull(),
+        "answers": (event_type == METADATA) & (F.col("error_code") == Errors.NONE) & F.col("partition").isNotNull(),
     }
     # a DeleteTopics request is answered once the topic is deleted
-    timed_at_answer = event_type.isin("DELETE_TOPICS", _METADATA)
+    timed_at_answer = event_type.isin(DELETE_TOPICS, METADATA)
     at = F.coalesce(F.when(~timed_at_answer, F.col("arrival_ms")), "time_ms").alias("at")
     each = (F.coalesce(fact, F.lit(False)).alias(name) for name, fact in facts.items())
     return rows.select(*_NODE, "partition", "topic_id", "time_ms", "arrival_ms", at, *each)

@@ -12,16 +12,25 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ALTER_PARTITION,
+    ISR_EXPANDING,
+    ISR_SHRINKING,
+    ISR_UPDATE_SKIPPED,
+    ISR_UPDATED,
+    LEADER_AND_ISR,
+    LEADER_STARTS,
+    UPDATE_METADATA,
+)
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.replay.state.incarnations import key_of_name, topic_key
-from epochaudit.replay.state.partition_states import CONTROLLER
+from epochaudit.replay.state.partition_states import OF_CONTROLLER
 
-_ANSWERED: Final = ("ALTER_PARTITION", "LEADER_AND_ISR")
-_STATEMENTS: Final = (*_ANSWERED, "UPDATE_METADATA", "ISR_UPDATED", "LEADER_STARTS")
-_CHANGES: Final = ("ISR_EXPANDING", "ISR_SHRINKING")
-_SKIPPED: Final = "ISR_UPDATE_SKIPPED"
+_ANSWERED: Final = (ALTER_PARTITION, LEADER_AND_ISR)
+_STATEMENTS: Final = (*_ANSWERED, UPDATE_METADATA, ISR_UPDATED, LEADER_STARTS)
+_CHANGES: Final = (ISR_EXPANDING, ISR_SHRINKING)
 _LINE: Final = ("cluster", "node", "file", "byte_offset")
 
 
@@ -47,7 +56,7 @@ def with_isr_before_election(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _elections_without_isr(rows: DataFrame) -> DataFrame:
     """One row per election without the previous ISR and key by which a statement may name its partition."""
-    elects = (F.col("scope") == CONTROLLER) & (F.col("leader") >= 0) & (F.col("leader") != F.col("before.leader"))
+    elects = (F.col("scope") == OF_CONTROLLER) & (F.col("leader") >= 0) & (F.col("leader") != F.col("before.leader"))
     skips = F.col("partition_epoch") != F.col("before.partition_epoch") + 1
     former = F.col("before")
     sightings_here = F.filter("sightings", lambda s: (s["node"] == F.col("node")) & (s["since"] <= F.col("time_ms")))
@@ -83,13 +92,13 @@ def _writes(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     of_partition = ("cluster", "node", "topic", "partition")
     in_order = Window.partitionBy(*of_partition).orderBy("file_order", "byte_offset")
-    lines = of_types(events, *_CHANGES, _SKIPPED, "LEADER_STARTS").where(F.col("source") == "server_log")
-    starts = event_type == "LEADER_STARTS"
+    lines = of_types(events, *_CHANGES, ISR_UPDATE_SKIPPED, LEADER_STARTS).where(F.col("source") == "server_log")
+    starts = event_type == LEADER_STARTS
     lines = lines.withColumns(
         {
             "started_epoch": F.last(F.when(starts, F.col("leader_epoch")), ignorenulls=True).over(in_order),
             "term": F.count(F.when(starts, 1)).over(in_order),
-            "written": event_type.isin(*_CHANGES) & ~F.lead(event_type == _SKIPPED, 1, False).over(in_order),
+            "written": event_type.isin(*_CHANGES) & ~F.lead(event_type == ISR_UPDATE_SKIPPED, 1, False).over(in_order),
         }
     ).where("written")
     in_term = Window.partitionBy(*of_partition, "term").orderBy("file_order", "byte_offset")
@@ -108,7 +117,7 @@ def _statements(events: DataFrame) -> DataFrame:
         event_type.isin(*_ANSWERED) & (F.coalesce("error_code", F.lit(-1)) != Errors.NONE)
     )
     deleting = F.coalesce(F.col("leader") == LEADER_DURING_DELETE, F.lit(False))
-    answered = event_type == "ALTER_PARTITION"
+    answered = event_type == ALTER_PARTITION
     stated = of_types(events, *_STATEMENTS).where(~refused & ~deleting)
 
     def effective(name: str) -> Column:

@@ -11,15 +11,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import ALTER_PARTITION, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.spark.memo import checkpointed
-
-UNCLEAN_ELECTION: Final = "UNCLEAN_ELECTION"
 
 _RECORDED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "leader", "isr", "elr",
@@ -47,7 +46,7 @@ def leader_states(events: DataFrame) -> DataFrame:
     leads = F.col("is_leader")
     starts = starts.withColumns(
         {
-            "event_type": F.when(leads, "LEADER_STARTS").otherwise("FOLLOWER_STARTS"),
+            "event_type": F.when(leads, LEADER_STARTS).otherwise(FOLLOWER_STARTS),
             "elr": none.cast("array<int>"),
             "leader_recovery_state": none.cast("int"),
             "recorded_replicas": none.cast("array<int>"),
@@ -61,8 +60,8 @@ def leader_states(events: DataFrame) -> DataFrame:
 def _stated(events: DataFrame) -> DataFrame:
     """One row per statement in an accepted request, a controller's line or a committed record."""
     none = F.lit(None)
-    rows = of_types(events, "ALTER_PARTITION", UNCLEAN_ELECTION).withColumn("own_ref", ref())
-    changed, unclean = (F.col("event_type") == name for name in ("ALTER_PARTITION", UNCLEAN_ELECTION))
+    rows = of_types(events, ALTER_PARTITION, UNCLEAN_ELECTION).withColumn("own_ref", ref())
+    changed, unclean = (F.col("event_type") == name for name in (ALTER_PARTITION, UNCLEAN_ELECTION))
     answered = (F.col("error_code") == Errors.NONE) & (
         F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
     )
@@ -76,8 +75,8 @@ def _stated(events: DataFrame) -> DataFrame:
             "recorded_replicas": none.cast("array<int>"),
         }
     )
-    states = partition_states(events, RECORD, CONTROLLER, LEADER_AND_ISR).withColumns(
-        {"own_ref": F.col("state_ref"), "recorded_replicas": F.when(F.col("scope") == RECORD, F.col("replicas"))}
+    states = partition_states(events, OF_RECORD, OF_CONTROLLER, OF_REQUEST).withColumns(
+        {"own_ref": F.col("state_ref"), "recorded_replicas": F.when(F.col("scope") == OF_RECORD, F.col("replicas"))}
     )
     stated = with_identity(states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events))
     missing = {

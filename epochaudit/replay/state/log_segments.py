@@ -10,9 +10,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import EPOCH_CHECKPOINT, LOG_BATCHES, TOPIC_ID_CHECKPOINT
 from epochaudit.events.views import of_types, ref
 from epochaudit.replay.state.incarnations import METADATA_TOPIC
-from epochaudit.sources.data_log.batch_runs import COMPACTED, LOG_BATCHES
+from epochaudit.sources.data_log.batch_runs import COMPACTED
 from epochaudit.spark.memo import checkpointed
 
 PARTITION: Final = ("cluster", "topic", "partition")
@@ -45,7 +46,7 @@ def log_segments(events: DataFrame) -> DataFrame:
         "batch_digests", is_raw.alias("is_raw"), F.when(is_raw, folder).otherwise(F.col("file")).alias("copy"),
         F.when(is_raw, folder_of(folder)).otherwise(folder).alias("log_dir"), ref().alias("own_ref"),
     )  # fmt: skip
-    ids = of_types(events, "TOPIC_ID_CHECKPOINT").groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
+    ids = of_types(events, TOPIC_ID_CHECKPOINT).groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
     return logs.join(ids.agg(F.min("topic_id").alias("topic_id")), ["cluster", "node", "copy"], "left")
 
 
@@ -63,7 +64,7 @@ def folder_of(path: Column) -> Column:
 def _checkpoints(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, copy): entries of leader-epoch-checkpoint in that folder, see `with_checkpoint`."""
     entry = F.struct("leader_epoch", "start_offset", ref().alias("entry_ref"))
-    rows = of_types(events, "EPOCH_CHECKPOINT").groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
+    rows = of_types(events, EPOCH_CHECKPOINT).groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
     return rows.agg(F.array_sort(F.collect_list(entry)).alias("entries"))
 
 

@@ -11,13 +11,13 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import CONSUMER_GROUP_HEARTBEAT
 from epochaudit.events.times import FOREVER, SLACK_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.places import at, of_first, of_last
 from epochaudit.spark.memo import checkpointed
 
-CONSUMER_GROUP_HEARTBEAT: Final = "CONSUMER_GROUP_HEARTBEAT"
 MEMBER: Final = ("cluster", "node", "group_id", "member_id")
 """A member at one coordinator."""
 

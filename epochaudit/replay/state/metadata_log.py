@@ -11,8 +11,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    ABORT_TRANSACTION_RECORD,
+    BEGIN_TRANSACTION_RECORD,
+    END_TRANSACTION_RECORD,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+)
 from epochaudit.events.views import ref
-from epochaudit.sources.metadata_log.records import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from epochaudit.spark.memo import checkpointed
 
 SOURCE: Final = "metadata_log"
@@ -28,14 +37,11 @@ _COLUMNS: Final = (
     "partition_row", "time_ms", "api_version", *_CONTENT, "metadata_offset", "batch_base_offset", "batch_last_offset",
     "raft_epoch", "in_snapshot",
 )  # fmt: skip
-_BEGIN: Final = "BEGIN_TRANSACTION_RECORD"
-_END: Final = "END_TRANSACTION_RECORD"
-_ABORT: Final = "ABORT_TRANSACTION_RECORD"
-_MARKS: Final = (_BEGIN, _END, _ABORT)
+_MARKS: Final = (BEGIN_TRANSACTION_RECORD, END_TRANSACTION_RECORD, ABORT_TRANSACTION_RECORD)
 _CONTROL: Final = (
-    "LEADER_CHANGE",
-    "KRAFT_VERSION",
-    "KRAFT_VOTERS",
+    LEADER_CHANGE,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
 )  # written by Raft, not part of a metadata transaction
 _KAFKA_NAMED: Final = r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)"
 
@@ -193,8 +199,8 @@ def _is_not_applied() -> Column:
     before = F.try_element_at(F.filter("marks", lambda mark: mark["position"] < F.col("position")), F.lit(-1))
     after = F.get(F.filter("marks", lambda mark: mark["position"] > F.col("position")), F.lit(0))
     inside = ~in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
-    ended = F.coalesce(after["event_type"] == _END, F.lit(False))
-    return inside & F.coalesce(before["event_type"] == _BEGIN, F.lit(False)) & ~ended
+    ended = F.coalesce(after["event_type"] == END_TRANSACTION_RECORD, F.lit(False))
+    return inside & F.coalesce(before["event_type"] == BEGIN_TRANSACTION_RECORD, F.lit(False)) & ~ended
 
 
 def in_snapshot() -> Column:

@@ -13,6 +13,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    CLEAR_ELR_RECORD,
+    LEADER_AND_ISR,
+    PARTITION_CHANGE_RECORD,
+    PARTITION_RECORD,
+    PARTITION_STATE_CHANGED,
+    REMOVE_TOPIC_RECORD,
+    TOPIC_RECORD,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -21,12 +30,11 @@ from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.places import at
 from epochaudit.spark.memo import checkpointed
 
-PARTITION_RECORDS: Final = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
-CLEARED: Final = "CLEAR_ELR_RECORD"
+PARTITION_RECORDS: Final = (PARTITION_RECORD, PARTITION_CHANGE_RECORD)
 
-RECORD: Final = "record"
-CONTROLLER: Final = "controller"
-LEADER_AND_ISR: Final = "leader_and_isr"
+OF_RECORD: Final = "record"
+OF_CONTROLLER: Final = "controller"
+OF_REQUEST: Final = "leader_and_isr"
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "file", "byte_offset", "time_ms", "correlation_id", "client_id", "controller_id",
@@ -108,9 +116,9 @@ def _stated(events: DataFrame) -> DataFrame:
         & (F.col("error_code") == Errors.NONE)
         & (F.col("leader") != LEADER_DURING_DELETE)
     )
-    installed = (event_type == "LEADER_AND_ISR") & F.col("partition").isNotNull() & accepted
-    statements = of_types(events, "PARTITION_STATE_CHANGED", "LEADER_AND_ISR")
-    statements = statements.where((event_type == "PARTITION_STATE_CHANGED") | installed).select(*_COLUMNS, *_PLACE)
+    installed = (event_type == LEADER_AND_ISR) & F.col("partition").isNotNull() & accepted
+    statements = of_types(events, PARTITION_STATE_CHANGED, LEADER_AND_ISR)
+    statements = statements.where((event_type == PARTITION_STATE_CHANGED) | installed).select(*_COLUMNS, *_PLACE)
     records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
     return statements.unionByName(records, allowMissingColumns=True)
 
@@ -118,16 +126,16 @@ def _stated(events: DataFrame) -> DataFrame:
 def _scope() -> Column:
     event_type = F.col("event_type")
     return (
-        F.when(event_type == "PARTITION_STATE_CHANGED", CONTROLLER)
-        .when(event_type == "LEADER_AND_ISR", LEADER_AND_ISR)
-        .otherwise(RECORD)
+        F.when(event_type == PARTITION_STATE_CHANGED, OF_CONTROLLER)
+        .when(event_type == LEADER_AND_ISR, OF_REQUEST)
+        .otherwise(OF_RECORD)
     )
 
 
 def _place() -> list[Column]:
     """identity, clock and tick of a statement, see `partition_states`."""
     scope = _scope()
-    of_controller, of_request = scope == CONTROLLER, scope == LEADER_AND_ISR
+    of_controller, of_request = scope == OF_CONTROLLER, scope == OF_REQUEST
     clock = (
         F.when(of_controller, F.col("controller_epoch"))
         .when(of_request, F.col("partition_epoch"))
@@ -144,7 +152,7 @@ def _place() -> list[Column]:
 def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     """Applies PartitionChangeRecords: partitionEpoch + 1 always, leaderEpoch + 1 if and only if the leader field is set."""
     event_type = F.col("event_type")
-    change, full_record = event_type == "PARTITION_CHANGE_RECORD", event_type == "PARTITION_RECORD"
+    change, full_record = event_type == PARTITION_CHANGE_RECORD, event_type == PARTITION_RECORD
     sets_leader = change & F.col("leader").isNotNull()
     latest_fields = {
         name: F.last(name, ignorenulls=True).over(in_order)
@@ -199,11 +207,11 @@ def _clears(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     place = ("position", "time_ms", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch")
     clear = F.struct(*place, "topic", ref().alias("ref"))
-    log = of_types(metadata_log(events), CLEARED, "TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+    log = of_types(metadata_log(events), CLEAR_ELR_RECORD, TOPIC_RECORD, REMOVE_TOPIC_RECORD)
     return log.groupBy("cluster").agg(
-        F.array_sort(F.collect_list(F.when(event_type == CLEARED, clear))).alias("clears"),
-        F.collect_set(F.when(event_type == "TOPIC_RECORD", F.struct("topic_id", "topic"))).alias("created"),
-        F.collect_set(F.when(event_type == "REMOVE_TOPIC_RECORD", F.struct("topic_id", "position"))).alias("removed"),
+        F.array_sort(F.collect_list(F.when(event_type == CLEAR_ELR_RECORD, clear))).alias("clears"),
+        F.collect_set(F.when(event_type == TOPIC_RECORD, F.struct("topic_id", "topic"))).alias("created"),
+        F.collect_set(F.when(event_type == REMOVE_TOPIC_RECORD, F.struct("topic_id", "position"))).alias("removed"),
     )
 
 
@@ -217,7 +225,7 @@ def _applied_clears() -> Column:
         named = F.coalesce(F.nullif(c["topic"], F.lit("")), F.get(names, F.lit(0)))
         return (c["position"] < until) & F.coalesce(F.array_contains(names, named), F.lit(True))
 
-    records = (F.col("scope") == RECORD) & (F.size("clears") > 0)
+    records = (F.col("scope") == OF_RECORD) & (F.size("clears") > 0)
     return F.when(records, F.filter("clears", about))
 
 
@@ -241,7 +249,7 @@ def _with_cleared(rows: DataFrame) -> DataFrame:
         F.array(F.lit(False), F.lit(True)))))  # fmt: skip
     clear, no_replicas = F.col("clear"), F.array().cast("array<int>")
     cleared_state = {
-        "event_type": F.lit(CLEARED), "clock": clear["position"], "time_ms": clear["time_ms"], "state_ref": clear["ref"],
+        "event_type": F.lit(CLEAR_ELR_RECORD), "clock": clear["position"], "time_ms": clear["time_ms"], "state_ref": clear["ref"],
         "file": clear["ref"]["file"], "byte_offset": clear["ref"]["byte_offset"], "elr": no_replicas, "last_known_elr": no_replicas,
         "partition_epoch": F.col("partition_epoch") + 1, "sets_leader": F.lit(False), "in_snapshot": F.lit(None).cast("boolean"),
         **{name: clear[name] for name in ("metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch")},

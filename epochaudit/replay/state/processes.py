@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import PROCESS_STARTING
 from epochaudit.events.views import of_types
 
 
@@ -13,5 +14,5 @@ def process_starts(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Columns: cluster, node, and process_starts, array of the times of these lines in milliseconds.
     """
-    lines = of_types(events, "PROCESS_STARTING").groupBy("cluster", "node")
+    lines = of_types(events, PROCESS_STARTING).groupBy("cluster", "node")
     return lines.agg(F.collect_set("time_ms").alias("process_starts"))

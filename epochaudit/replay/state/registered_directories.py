@@ -7,14 +7,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    BROKER_REGISTRATION_CHANGE_RECORD,
+    REGISTER_BROKER_RECORD,
+    UNREGISTER_BROKER_RECORD,
+)
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import UNASSIGNED_DIRECTORY, UNMIGRATED_DIRECTORY
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
-REGISTRATION: Final = "REGISTER_BROKER_RECORD"
-UNREGISTRATION: Final = "UNREGISTER_BROKER_RECORD"
-REGISTRATION_CHANGE: Final = "BROKER_REGISTRATION_CHANGE_RECORD"
 _NOT_ASSIGNED: Final = (UNMIGRATED_DIRECTORY, UNASSIGNED_DIRECTORY)
 
 
@@ -29,15 +31,17 @@ def registered_directories(events: DataFrame) -> DataFrame:
     """
     event_type = F.col("event_type")
     none = F.array().cast("array<string>")
-    sets = event_type.isin(REGISTRATION, UNREGISTRATION) | (F.size("log_dirs") > 0)
-    records = of_types(metadata_log(events), REGISTRATION, UNREGISTRATION, REGISTRATION_CHANGE)
+    sets = event_type.isin(REGISTER_BROKER_RECORD, UNREGISTER_BROKER_RECORD) | (F.size("log_dirs") > 0)
+    records = of_types(
+        metadata_log(events), REGISTER_BROKER_RECORD, UNREGISTER_BROKER_RECORD, BROKER_REGISTRATION_CHANGE_RECORD
+    )
     of_broker = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset", "partition_row")
     registration = F.struct(
         F.col("position").alias("since"),
         F.coalesce(F.lead("position").over(of_broker), F.lit(FOREVER)).alias("until"),
         "broker_id",
-        (event_type != UNREGISTRATION).alias("registered"),
-        F.when(event_type == UNREGISTRATION, none).otherwise(F.coalesce("log_dirs", none)).alias("log_dirs"),
+        (event_type != UNREGISTER_BROKER_RECORD).alias("registered"),
+        F.when(event_type == UNREGISTER_BROKER_RECORD, none).otherwise(F.coalesce("log_dirs", none)).alias("log_dirs"),
         ref().alias("ref"),
     )
     listed = records.where(sets).select("cluster", registration.alias("registration"))

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import CONTROLLER_ACTIVE, KAFKA_VERSION, PROCESS_STARTING, RAFT_STATE_CHANGED
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types
 from epochaudit.kafka.releases import MAJOR, MINOR, VERSION
@@ -17,7 +18,7 @@ STATED: Final = "manifest"
 
 _ALWAYS: Final = -1
 
-_LEADS: Final = ("CONTROLLER_ACTIVE", "RAFT_STATE_CHANGED")
+_LEADS: Final = (CONTROLLER_ACTIVE, RAFT_STATE_CHANGED)
 
 
 def version_number() -> Column:
@@ -37,11 +38,11 @@ def releases(events: DataFrame) -> DataFrame:
     is recorded before it. A version in capture.toml holds all the time.
     """
     event_type, source, time_ms = F.col("event_type"), F.col("source"), F.col("time_ms")
-    versions = (event_type == "KAFKA_VERSION") & (source != STATED) & time_ms.isNotNull()
-    leads = (event_type == "CONTROLLER_ACTIVE") | (F.col("name") == "Leader")
-    rows = of_types(events, "KAFKA_VERSION", "PROCESS_STARTING", *_LEADS).withColumn("version", version_number())
+    versions = (event_type == KAFKA_VERSION) & (source != STATED) & time_ms.isNotNull()
+    leads = (event_type == CONTROLLER_ACTIVE) | (F.col("name") == "Leader")
+    rows = of_types(events, KAFKA_VERSION, PROCESS_STARTING, *_LEADS).withColumn("version", version_number())
     nodes = rows.groupBy("cluster", "node").agg(
-        F.array_sort(F.collect_set(F.when(event_type == "PROCESS_STARTING", time_ms))).alias("starts"),
+        F.array_sort(F.collect_set(F.when(event_type == PROCESS_STARTING, time_ms))).alias("starts"),
         F.array_sort(
             F.collect_set(F.when(versions & F.col("version").isNotNull(), F.struct(time_ms, "version")))
         ).alias("versions"),

@@ -12,6 +12,19 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import (
+    FOLLOWER_TRUNCATING,
+    HIGH_WATERMARK_LOADED,
+    LEADER_AND_ISR_RECEIVED,
+    LEADER_STARTS,
+    LOG_CREATED,
+    LOG_DELETION_SCHEDULED,
+    LOG_EMPTIED,
+    LOG_RECOVERED,
+    LOG_TRUNCATED,
+    PROCESS_STARTING,
+    TRUNCATION_BELOW_HIGH_WATERMARK,
+)
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.held_epochs import replica_starts
@@ -20,12 +33,9 @@ from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.releases import releases
 from epochaudit.spark.memo import checkpointed
 
-LOADED: Final = "HIGH_WATERMARK_LOADED"
-TRUNCATIONS: Final = ("LOG_TRUNCATED", "FOLLOWER_TRUNCATING", "TRUNCATION_BELOW_HIGH_WATERMARK")
-RECOVERED: Final = "LOG_RECOVERED"
-RECEIVED: Final = "LEADER_AND_ISR_RECEIVED"
-NEW_LOG: Final = ("LOG_CREATED", "LOG_DELETION_SCHEDULED", "LOG_EMPTIED")
-SERVER_LOG: Final = ("PROCESS_STARTING", LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG)
+TRUNCATIONS: Final = (LOG_TRUNCATED, FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK)
+NEW_LOG: Final = (LOG_CREATED, LOG_DELETION_SCHEDULED, LOG_EMPTIED)
+SERVER_LOG: Final = (PROCESS_STARTING, HIGH_WATERMARK_LOADED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG)
 UNDER_MIN_ISR: Final = release("3.7")
 """The first release whose leaders commit nothing while the ISR is smaller than min.insync.replicas."""
 
@@ -67,9 +77,11 @@ def replica_ends(events: DataFrame) -> DataFrame:
         F.max("topic_id").alias("topic_id"),
         F.min("process").alias("process"),
         F.max("process").alias("last_process"),
-        F.max(F.struct(F.when(kind == LOADED, F.col("high_watermark")).alias("at"), "own_ref")).alias("load"),
+        F.max(F.struct(F.when(kind == HIGH_WATERMARK_LOADED, F.col("high_watermark")).alias("at"), "own_ref")).alias(
+            "load"
+        ),
         F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
-        F.max(F.when(kind == RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
+        F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
     )
     stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
     nodes = _nodes(events)
@@ -117,7 +129,7 @@ def _replica_lines(events: DataFrame) -> DataFrame:
         F.lit(1).alias("line"), "own_ref",
         F.struct(*_OF_START, "gap_ms").alias("start"),
     )  # fmt: skip
-    log_lines = of_types(events, LOADED, RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
+    log_lines = of_types(events, HIGH_WATERMARK_LOADED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
         *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
         F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason",
         ref().alias("own_ref"),
@@ -135,7 +147,7 @@ def _replica_lines(events: DataFrame) -> DataFrame:
 def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
     """One row per received LeaderAndIsr with a newer epoch, at nodes whose followers write no line (up to 2.5)."""
     logs_followers = lines.where(~F.col("start.is_leader")).select("cluster", "node").distinct()
-    rows = of_types(events, RECEIVED).where((F.col("leader") >= 0) & (F.col("leader") != F.col("node")))
+    rows = of_types(events, LEADER_AND_ISR_RECEIVED).where((F.col("leader") >= 0) & (F.col("leader") != F.col("node")))
     rows = rows.where(F.col("topic").isNotNull()).join(F.broadcast(logs_followers), ["cluster", "node"], "left_anti")
     no_offset = F.lit(None).cast("bigint")
     start = F.struct(
@@ -155,7 +167,7 @@ def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
 
 def _nodes(events: DataFrame) -> DataFrame:
     """One row per node with server.log lines about its processes and logs: has_server_log, and release, its newest one."""
-    lines = of_types(events, *SERVER_LOG, "LEADER_STARTS").where(F.col("source") == "server_log")
+    lines = of_types(events, *SERVER_LOG, LEADER_STARTS).where(F.col("source") == "server_log")
     logged = lines.groupBy("cluster", "node").agg(F.lit(True).alias("has_server_log"))
     newest_releases = releases(events).select("cluster", "node", F.array_max("releases.version").alias("release"))
     return logged.join(F.broadcast(newest_releases), ["cluster", "node"], "left")

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import TOPIC_RECORD
 from epochaudit.events.times import ANY_ZONE_MS
 from epochaudit.events.views import holds
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
@@ -51,11 +52,9 @@ def _log_topics(events: DataFrame) -> DataFrame:
 
     Both times are null if it covers none.
     """
-    created = F.when(F.col("event_type") == "TOPIC_RECORD", F.col("topic_id"))
+    created = F.when(F.col("event_type") == TOPIC_RECORD, F.col("topic_id"))
     # a bootstrap snapshot has settings only, and its file is not named after an offset
-    is_complete = (F.col("position") > 0) | F.col("event_type").isin(
-        "TOPIC_RECORD", *BROKER_RECORDS, *PARTITION_RECORDS
-    )
+    is_complete = (F.col("position") > 0) | F.col("event_type").isin(TOPIC_RECORD, *BROKER_RECORDS, *PARTITION_RECORDS)
     snapshot = F.when(in_snapshot() & is_complete, F.struct("position", "time_ms"))
     log = (
         metadata_log(events)

@@ -11,10 +11,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import FOLLOWER_STARTS, LEADER_STARTS, PARTITION_RECORD
 from epochaudit.events.times import ANY_ZONE_MS, SLACK_MS
 from epochaudit.events.views import holds, of_types
 from epochaudit.replay.state.metadata_log import in_snapshot
-from epochaudit.replay.state.partition_states import RECORD, partition_states
+from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.spark.memo import checkpointed
 
 APPLIED_MS: Final = (
@@ -40,10 +41,10 @@ def _utc_nodes(events: DataFrame) -> DataFrame:
     A line may come long after its record, when the broker starts again, but not before it. So it is the shortest delay that counts.
     """
     of_epoch = ["cluster", "topic_id", "partition", "leader_epoch"]
-    begins = (F.col("event_type") == "PARTITION_RECORD") | (F.col("leader_epoch") > F.col("before.leader_epoch"))
-    records = partition_states(events, RECORD).where(~in_snapshot() & begins)
+    begins = (F.col("event_type") == PARTITION_RECORD) | (F.col("leader_epoch") > F.col("before.leader_epoch"))
+    records = partition_states(events, OF_RECORD).where(~in_snapshot() & begins)
     records = records.groupBy(*of_epoch).agg(F.min("time_ms").alias("written_ms"))
-    lines = of_types(events, "LEADER_STARTS", "FOLLOWER_STARTS").where(F.col("topic_id").isNotNull())
+    lines = of_types(events, LEADER_STARTS, FOLLOWER_STARTS).where(F.col("topic_id").isNotNull())
     delays = lines.select(*of_epoch, "node", "time_ms").join(F.broadcast(records), of_epoch)
     shortest = F.min(F.col("time_ms") - F.col("written_ms"))
     return delays.groupBy("cluster", "node").agg(shortest.between(-SLACK_MS, APPLIED_MS).alias("prints_utc"))

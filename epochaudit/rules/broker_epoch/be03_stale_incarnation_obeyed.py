@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import CONTROLLED_SHUTDOWN
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.control_plane.broker_requests import UNDER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
@@ -75,7 +76,7 @@ class StaleIncarnationObeyed(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused, sent = col("request_error_code") == Errors.STALE_BROKER_EPOCH, col("broker_epoch")
-        may_be_larger = col("event_type") == "CONTROLLED_SHUTDOWN"  # which only ZooKeeper controllers get
+        may_be_larger = col("event_type") == CONTROLLED_SHUTDOWN  # which only ZooKeeper controllers get
         right = F.exists("held_epochs", lambda epoch: (epoch == sent) | (may_be_larger & (epoch < sent)))
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
         epoch_from_controller = ~refused & (sent == col("newest_epoch"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import REGISTER_BROKER_RECORD
 from epochaudit.events.views import holds
 from epochaudit.kafka.releases import release
-from epochaudit.replay.control_plane.broker_records import REGISTRATION
 from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -62,7 +62,7 @@ class BrokerEpochFell(Rule):
     because = _BECAUSE
 
     def applies(self) -> Column:
-        return col("event_type") == REGISTRATION
+        return col("event_type") == REGISTER_BROKER_RECORD
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, before = col("broker_epoch"), col("previous.broker_epoch")

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import BROKER_REGISTRATION
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.control_plane.broker_requests import REGISTRATION
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _UNLESS_ALIVE = "error {NONE}, unless the former incarnation is alive and goes on being answered {NONE}"
@@ -61,7 +61,7 @@ class TwoLiveIncarnations(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("event_type") == REGISTRATION) & col("request_error_code").isin(
+        return (col("event_type") == BROKER_REGISTRATION) & col("request_error_code").isin(
             Errors.NONE, Errors.DUPLICATE_BROKER_REGISTRATION
         )
 

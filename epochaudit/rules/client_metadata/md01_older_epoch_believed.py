@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.client_epochs import IGNORED, REFUSED, SEEN, SERVED
+from epochaudit.events.event_types import CLIENT_EPOCH_IGNORED, CLIENT_EPOCH_SEEN
+from epochaudit.replay.data_plane.client_epochs import REFUSED, SERVED
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 OLDER = "older_epoch"
@@ -56,15 +57,20 @@ class OlderEpochBelieved(Rule):
     because = ("{client_id} had known leader epoch {previous_epoch} of {topic}-{partition} before",)
 
     def applies(self) -> Column:
-        ignored = (col("kind") == IGNORED) & (col("reason") == OLDER)
-        return col("kind").isin(SEEN, SERVED) | ignored | ((col("kind") == REFUSED) & col("previous_epoch").isNotNull())
+        ignored = (col("kind") == CLIENT_EPOCH_IGNORED) & (col("reason") == OLDER)
+        return (
+            col("kind").isin(CLIENT_EPOCH_SEEN, SERVED)
+            | ignored
+            | ((col("kind") == REFUSED) & col("previous_epoch").isNotNull())
+        )
 
     def verdict(self) -> tuple[Branch, ...]:
         older = col("leader_epoch") < col("previous_epoch")
-        unknown = col("topic_id").isNull() & ((col("kind") == SEEN) | ~col("created_once"))
+        unknown = col("topic_id").isNull() & ((col("kind") == CLIENT_EPOCH_SEEN) | ~col("created_once"))
         return first_of(
             fenced(
-                col("kind").isin(IGNORED, REFUSED), expected="no leader epoch below the one that {client_id} had known"
+                col("kind").isin(CLIENT_EPOCH_IGNORED, REFUSED),
+                expected="no leader epoch below the one that {client_id} had known",
             ),
             unverifiable(
                 older & unknown,

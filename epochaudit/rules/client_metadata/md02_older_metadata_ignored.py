@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.client_epochs import IGNORED
+from epochaudit.events.event_types import CLIENT_EPOCH_IGNORED
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 
@@ -46,7 +46,7 @@ class OlderMetadataIgnored(Rule):
     because = ("it knew leader epoch {previous_epoch}",)
 
     def applies(self) -> Column:
-        return col("kind") == IGNORED
+        return col("kind") == CLIENT_EPOCH_IGNORED
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.client_epochs import HINT_IGNORED, HINT_TAKEN, KNEW_NONE
+from epochaudit.events.event_types import CLIENT_HINT_IGNORED, CLIENT_HINT_TAKEN
+from epochaudit.replay.data_plane.client_epochs import KNEW_NONE
 from epochaudit.rules.rule import LOW, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 NOT_NEWER = "not_newer"
@@ -53,11 +54,13 @@ class OlderHintTaken(Rule):
     because = ("{client_id} had known leader epoch {previous_epoch} of {topic}-{partition} before",)
 
     def applies(self) -> Column:
-        return (col("kind") == HINT_TAKEN) | ((col("kind") == HINT_IGNORED) & (col("reason") == NOT_NEWER))
+        return (col("kind") == CLIENT_HINT_TAKEN) | (
+            (col("kind") == CLIENT_HINT_IGNORED) & (col("reason") == NOT_NEWER)
+        )
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            fenced(col("kind") == HINT_IGNORED),
+            fenced(col("kind") == CLIENT_HINT_IGNORED),
             unverifiable(
                 col("previous_epoch").isNull(),
                 "what the client knew before is not in its log",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import UPDATE_METADATA
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -70,7 +71,7 @@ class StaleControllerEpochAccepted(Rule):
     )
 
     def applies(self) -> Column:
-        return answered() & (col("event_type") != "UPDATE_METADATA")
+        return answered() & (col("event_type") != UPDATE_METADATA)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("request_error_code") == Errors.STALE_CONTROLLER_EPOCH

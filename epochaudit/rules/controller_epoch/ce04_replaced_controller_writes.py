@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.partition_states import CONTROLLER
+from epochaudit.replay.state.partition_states import OF_CONTROLLER
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 
@@ -56,7 +56,7 @@ class ReplacedControllerWrites(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("scope") == CONTROLLER)
+            (col("scope") == OF_CONTROLLER)
             & (col("next_clock") > col("clock"))
             & (col("next_partition_epoch") > 0)
             & (col("partition_epoch") > col("next_partition_epoch"))

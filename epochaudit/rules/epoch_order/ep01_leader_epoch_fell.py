@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.partition_states import CONTROLLER, LEADER_AND_ISR, RECORD
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, OF_REQUEST
 from epochaudit.rules.epoch_order.recreation import unproven_recreation
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -28,12 +28,13 @@ class LeaderEpochFell(Rule):
 
     ## What is allowed
     A re-created topic has a new topic id and starts at 0. A controller's lines name topics without id. A state at leader
-    and partition epoch 0 begins a new topic. It passes if the name is known to have had several ids, or if the controller's
-    own host logged a deletion since the previous state: DeleteTopics answered 0, "Deletion of topic ... successfully
-    completed", an UpdateMetadata with leader -2, or the log of a replica in the ISR scheduled for deletion. Otherwise it is
-    unverifiable. A lower state is also unverifiable if the name had several topics and whole controller epochs in between
-    are not recorded, because the creation may be in one of them. Jumps by more than one are gaps in the evidence. Refused
-    LeaderAndIsr requests, and the order in which brokers received accepted ones, prove nothing.
+    and partition epoch 0 begins a new topic. It passes if the name is known to have had several ids, or if the host of the
+    controller, or of the controller that wrote the previous state, logged a deletion since that state: DeleteTopics answered 0,
+    "Deletion of topic ... successfully completed", an UpdateMetadata with leader -2, or the log of a replica in the ISR
+    scheduled for deletion. Otherwise it is unverifiable. So is a lower state after such a deletion, because the line of the
+    creation may be missing. A lower state is also unverifiable if the name had several topics and whole controller epochs in
+    between are not recorded. Jumps by more than one are gaps in the evidence. Refused LeaderAndIsr requests, and the order in
+    which brokers received accepted ones, prove nothing.
 
     ## What to do
     Pause the producers of the partition: what is written in a lower leader epoch than the log already has can be
@@ -59,11 +60,11 @@ class LeaderEpochFell(Rule):
     )
 
     def applies(self) -> Column:
-        return col("scope").isin(RECORD, CONTROLLER, LEADER_AND_ISR)
+        return col("scope").isin(OF_RECORD, OF_CONTROLLER, OF_REQUEST)
 
     def verdict(self) -> tuple[Branch, ...]:
         least = "a leader epoch of at least {previous_leader_epoch}"
-        nameless = (col("scope") == LEADER_AND_ISR) & col("topic_id").isNull()
+        nameless = (col("scope") == OF_REQUEST) & col("topic_id").isNull()
         return first_of(
             unverifiable(
                 col("leader_epoch").isNull(),

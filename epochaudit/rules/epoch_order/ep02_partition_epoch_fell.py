@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.partition_states import CONTROLLER, LEADER_AND_ISR
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_REQUEST
 from epochaudit.rules.epoch_order.recreation import unproven_recreation
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -55,8 +55,8 @@ class PartitionEpochFell(Rule):
     )
 
     def applies(self) -> Column:
-        stated = (col("scope") != CONTROLLER) | col("partition_epoch").isNotNull()
-        return stated & ((col("scope") != LEADER_AND_ISR) | col("topic_id").isNotNull())
+        stated = (col("scope") != OF_CONTROLLER) | col("partition_epoch").isNotNull()
+        return stated & ((col("scope") != OF_REQUEST) | col("topic_id").isNotNull())
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, before = col("partition_epoch"), col("previous_partition_epoch")

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import PARTITION_CHANGE_RECORD
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -58,7 +59,7 @@ class LeaderEpochBumpedOtherwise(Rule):
     )
 
     def applies(self) -> Column:
-        return col("event_type") == "PARTITION_CHANGE_RECORD"
+        return col("event_type") == PARTITION_CHANGE_RECORD
 
     def verdict(self) -> tuple[Branch, ...]:
         bumps, by_shrink = col("sets_leader"), col("bumps_on_shrink")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.epoch_caches import CONFLICT, DISORDER
+from epochaudit.events.event_types import EPOCH_CACHE_CONFLICT, EPOCH_CACHE_DISORDER
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -64,16 +64,16 @@ class EpochCacheOutOfOrder(Rule):
         falls = (col("leader_epoch") <= col("before_epoch")) | (col("start_offset") < col("before_offset"))
         return first_of(
             violation(
-                (col("event_type") == DISORDER) & col("before_epoch").isNull(),
+                (col("event_type") == EPOCH_CACHE_DISORDER) & col("before_epoch").isNull(),
                 expected="an assignment that is not older than the latest entry of the cache",
                 observed="the broker warns that epoch {leader_epoch} from offset {start_offset} is older than its latest entry",
             ),
             violation(
-                col("event_type") == DISORDER,
+                col("event_type") == EPOCH_CACHE_DISORDER,
                 observed="the broker warns that epoch {leader_epoch} from offset {start_offset} is older than its latest entry",
             ),
             passed(
-                (col("event_type") == CONFLICT) | col("replaces"),
+                (col("event_type") == EPOCH_CACHE_CONFLICT) | col("replaces"),
                 expected="entries that contradict a newer one are removed",
                 observed="epoch {leader_epoch} from offset {start_offset} replaced the entries that contradicted it",
                 because=(),

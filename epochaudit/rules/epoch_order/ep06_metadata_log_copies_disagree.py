@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_CHANGE
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -71,7 +72,7 @@ class MetadataLogCopiesDisagree(Rule):
                 observed="records of type {event_types} that say different things",
                 because=(*self.because, contents),
             ),
-            passed(col("event_type") == "LEADER_CHANGE"),
+            passed(col("event_type") == LEADER_CHANGE),
             unverifiable(unread, "a copy's record is of a type or version that is not known"),
             otherwise=passed(),
         )

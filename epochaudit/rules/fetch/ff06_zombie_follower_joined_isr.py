@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import ISR_EXPANDING, ISR_UPDATED
 from epochaudit.kafka.releases import release
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable
 
@@ -65,10 +66,10 @@ class ZombieFollowerJoinedIsr(Rule):
     )
 
     def applies(self) -> Column:
-        updated = col("event_type") == "ISR_UPDATED"
+        updated = col("event_type") == ISR_UPDATED
         not_live = ~F.array_contains("known_live_brokers", col("replica_id"))
         by_itself = F.coalesce("writes_zookeeper", not_live & (col("version") >= FIRST_WITHOUT_ANNOUNCEMENT))
-        return ((col("event_type") == "ISR_EXPANDING") | (updated & by_itself)) & (col("replica_id") != col("node"))
+        return ((col("event_type") == ISR_EXPANDING) | (updated & by_itself)) & (col("replica_id") != col("node"))
 
     def verdict(self) -> tuple[Branch, ...]:
         not_live = ~F.array_contains("known_live_brokers", col("replica_id"))
@@ -79,7 +80,7 @@ class ZombieFollowerJoinedIsr(Rule):
             ),
             passed(~not_live, observed="brokers {known_live_brokers} were live"),
             unverifiable(
-                (col("event_type") == "ISR_UPDATED") & col("writes_zookeeper").isNull(),
+                (col("event_type") == ISR_UPDATED) & col("writes_zookeeper").isNull(),
                 "whether the leader or the controller decided is not in the evidence (inter.broker.protocol.version)",
             ),
             fenced(col("skipped"), expected=out, observed="ZooKeeper refused ISR {isr}"),

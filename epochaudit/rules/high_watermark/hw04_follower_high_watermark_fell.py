@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.truncations import LOWERED
+from epochaudit.events.event_types import HIGH_WATERMARK_LOWERED
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 
@@ -51,7 +51,7 @@ class FollowerHighWatermarkFell(Rule):
     because = ("broker {node} held leader epoch {leader_epoch} of {topic}-{partition} by then",)
 
     def applies(self) -> Column:
-        return col("event_type") == LOWERED
+        return col("event_type") == HIGH_WATERMARK_LOWERED
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

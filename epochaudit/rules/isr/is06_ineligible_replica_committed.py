@@ -6,10 +6,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import PARTITION_RECORD
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
 from epochaudit.replay.state.metadata_log import in_snapshot
-from epochaudit.replay.state.partition_states import RECORD
+from epochaudit.replay.state.partition_states import OF_RECORD
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -68,11 +69,11 @@ class IneligibleReplicaCommitted(Rule):
         count = F.size("ineligible_members")
         at_creation = col("created") & (count > 0)
         leader_alone = col("elects") & (count == 1) & col("leader_standing").isin(*INELIGIBLE)
-        return (col("scope") == RECORD) & ~F.coalesce(at_creation | leader_alone, F.lit(False))
+        return (col("scope") == OF_RECORD) & ~F.coalesce(at_creation | leader_alone, F.lit(False))
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0
-        imported = (col("event_type") == "PARTITION_RECORD") & ~in_snapshot()
+        imported = (col("event_type") == PARTITION_RECORD) & ~in_snapshot()
         named = "ISR {isr}, of which not eligible: {ineligible_members}"
         known = (
             "by the metadata log, at offset {metadata_offset} these members were not eligible: {ineligible_members}",

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.partition_states import RECORD
+from epochaudit.replay.state.partition_states import OF_RECORD
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -50,7 +50,7 @@ class IsrOutsideReplicas(Rule):
     )
 
     def applies(self) -> Column:
-        return col("scope") == RECORD
+        return col("scope") == OF_RECORD
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

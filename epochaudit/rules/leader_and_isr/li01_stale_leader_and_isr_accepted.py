@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
@@ -99,7 +100,7 @@ class StaleLeaderAndIsrAccepted(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isin(Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.STALE_CONTROLLER_EPOCH)
             & ~F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))

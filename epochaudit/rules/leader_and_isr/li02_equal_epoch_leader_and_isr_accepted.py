@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_and_isr.li01_stale_leader_and_isr_accepted import refused_at_the_accepted_epoch
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -59,7 +60,7 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isin(Errors.NONE, Errors.STALE_CONTROLLER_EPOCH)
             & (

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
@@ -59,7 +60,7 @@ class StaleLeaderAndIsrAfterRestart(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & (F.coalesce(col("broker_epoch"), F.lit(NO_BROKER_EPOCH)) == NO_BROKER_EPOCH)
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") == Errors.NONE)

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -53,7 +54,7 @@ class LeaderAndIsrAcceptedByStranger(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & col("partition").isNotNull()
             & (F.coalesce(col("request_error_code"), F.lit(Errors.NONE)) == Errors.NONE)
         )

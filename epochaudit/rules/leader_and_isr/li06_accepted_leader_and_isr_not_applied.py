@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -66,7 +67,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
     def applies(self) -> Column:
         installed_already = col("leader_epoch") == col("installed_leader_epoch")
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") == Errors.NONE)
             & F.array_contains(col("replicas"), col("node"))

@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion
-from epochaudit.replay.state.partition_states import RECORD
+from epochaudit.replay.state.partition_states import OF_RECORD
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _BEFORE = (
@@ -88,9 +88,9 @@ class UncleanElectionNotAllowed(Rule):
         recovering = F.coalesce(col("leader_recovery_state") == RECOVERING, F.lit(False))
         carried = F.coalesce(col("previous_leader_recovery_state") == RECOVERING, F.lit(False))
         marks = recovering & ~carried
-        must_mark = (col("scope") == RECORD) & (col("metadata_level") >= MetadataVersion.IBP_3_2_IV0)
+        must_mark = (col("scope") == OF_RECORD) & (col("metadata_level") >= MetadataVersion.IBP_3_2_IV0)
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
-        certain = (col("scope") == RECORD) | adjacent | col("isr_before_stated")
+        certain = (col("scope") == OF_RECORD) | adjacent | col("isr_before_stated")
         unseen = ~F.coalesce(certain, F.lit(False))
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
@@ -207,5 +207,5 @@ def _of_elr() -> Column:
 
 
 def _of_reassignment() -> Column:
-    reassigned = (col("scope") == RECORD) & (col("replicas") != col("previous_replicas"))
+    reassigned = (col("scope") == OF_RECORD) & (col("replicas") != col("previous_replicas"))
     return reassigned & F.array_contains("isr", col("leader"))

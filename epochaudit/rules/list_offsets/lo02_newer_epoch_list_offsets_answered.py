@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochaudit.replay.data_plane.epoch_queries import BY_TIME
+from epochaudit.events.event_types import LIST_OFFSETS
 from epochaudit.rules.leader_epoch_fence import NewerEpochQueryRule
 from epochaudit.rules.rule import MEDIUM, rule
 
@@ -39,4 +39,4 @@ class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
     Partition.fetchOffsetForTimestamp, Partition.makeLeader; KIP-320, ListOffsets.
     """
 
-    api = BY_TIME
+    api = LIST_OFFSETS

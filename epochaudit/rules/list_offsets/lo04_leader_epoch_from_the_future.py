@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LIST_OFFSETS
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_TIME
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -59,7 +59,11 @@ class LeaderEpochFromTheFuture(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("event_type") == BY_TIME) & (col("error_code") == Errors.NONE) & (col("response_leader_epoch") >= 0)
+        return (
+            (col("event_type") == LIST_OFFSETS)
+            & (col("error_code") == Errors.NONE)
+            & (col("response_leader_epoch") >= 0)
+        )
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(

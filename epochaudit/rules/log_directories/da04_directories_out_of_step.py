@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.registered_directories import REGISTRATION
+from epochaudit.events.event_types import REGISTER_BROKER_RECORD
 from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -58,10 +58,10 @@ class DirectoriesOutOfStep(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("event_type") == REGISTRATION) | col("replicas").isNotNull()
+        return (col("event_type") == REGISTER_BROKER_RECORD) | col("replicas").isNotNull()
 
     def verdict(self) -> tuple[Branch, ...]:
-        registers = col("event_type") == REGISTRATION
+        registers = col("event_type") == REGISTER_BROKER_RECORD
         no_other = "no log directory of broker {broker_id} with which another broker is registered"
         registered = "the record at metadata offset {metadata_offset} registers broker {broker_id} with log directories {log_dirs}"
         return first_of(

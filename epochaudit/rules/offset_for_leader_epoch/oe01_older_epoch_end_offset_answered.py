@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
+from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.rules.leader_epoch_fence import OlderEpochQueryRule
 from epochaudit.rules.rule import HIGH, rule
 
@@ -41,4 +41,4 @@ class OlderEpochEndOffsetAnswered(OlderEpochQueryRule):
     Partition.lastOffsetForLeaderEpoch, Partition.getLocalLog; KIP-320, OffsetsForLeaderEpoch.
     """
 
-    api = BY_EPOCH
+    api = OFFSET_FOR_LEADER_EPOCH

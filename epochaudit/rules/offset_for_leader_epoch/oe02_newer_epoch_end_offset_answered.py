@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
+from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.rules.leader_epoch_fence import NewerEpochQueryRule
 from epochaudit.rules.rule import HIGH, rule
 
@@ -40,4 +40,4 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
     Partition.lastOffsetForLeaderEpoch, Partition.makeLeader; KIP-320, OffsetsForLeaderEpoch.
     """
 
-    api = BY_EPOCH
+    api = OFFSET_FOR_LEADER_EPOCH

@@ -8,8 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_EPOCH
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -74,7 +74,11 @@ class EpochEndOutsideLineage(Rule):
     because = (LED, ASKED, ANSWERED)
 
     def applies(self) -> Column:
-        return (col("event_type") == BY_EPOCH) & (col("error_code") == Errors.NONE) & (col("asked_epoch") >= 0)
+        return (
+            (col("event_type") == OFFSET_FOR_LEADER_EPOCH)
+            & (col("error_code") == Errors.NONE)
+            & (col("asked_epoch") >= 0)
+        )
 
     def verdict(self) -> tuple[Branch, ...]:
         asked, end, own = col("asked_epoch"), col("offset"), col("held_max")

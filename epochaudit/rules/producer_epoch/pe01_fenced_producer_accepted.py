@@ -7,14 +7,9 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
-from epochaudit.replay.data_plane.producer_requests import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    INIT_PRODUCER_ID,
-)
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import INIT_PRODUCER_ID
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
-from epochaudit.replay.data_plane.producer_requests import INIT_PRODUCER_ID
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col, lit
 
-from epochaudit.replay.data_plane.producer_ids import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
+from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _TO_ONE_PRODUCER = "producer id {first_producer_id} belongs to one producer"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
-from epochaudit.replay.data_plane.share_states import READ, WRITE
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
@@ -71,7 +71,9 @@ class OlderLeaderEpochAccepted(Rule):
     because = (_ASKED,)
 
     def applies(self) -> Column:
-        stated = col("event_type").isin(READ, WRITE) & (col("leader_epoch") > NO_EPOCH)
+        stated = col("event_type").isin(READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE) & (
+            col("leader_epoch") > NO_EPOCH
+        )
         return stated & col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH)
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import READ_SHARE_GROUP_STATE
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
-from epochaudit.replay.data_plane.share_states import READ
 from epochaudit.rules.coordinator_log import breaches
 from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
@@ -68,12 +68,12 @@ class StateEpochWentBack(Rule):
     because = (_ASKED,)
 
     def applies(self) -> Column:
-        refused = (col("error_code") == Errors.FENCED_STATE_EPOCH) & (col("event_type") != READ)
+        refused = (col("error_code") == Errors.FENCED_STATE_EPOCH) & (col("event_type") != READ_SHARE_GROUP_STATE)
         return (col("state_epoch") > NO_EPOCH) & ((col("error_code") == Errors.NONE) | refused)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code") == Errors.FENCED_STATE_EPOCH
-        newer, read = col("newer_state_epoch").isNotNull(), col("event_type") == READ
+        newer, read = col("newer_state_epoch").isNotNull(), col("event_type") == READ_SHARE_GROUP_STATE
         return first_of(
             fenced(refused & newer, because=(_ASKED, _NEWER)),
             fenced(refused, expected=f"{_NOT_BELOW}, or this error: {self.expected}"),

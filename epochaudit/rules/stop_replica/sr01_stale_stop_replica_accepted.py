@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
@@ -63,7 +64,7 @@ class StaleStopReplicaAccepted(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "STOP_REPLICA")
+            (col("event_type") == STOP_REPLICA)
             & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("leader_epoch") >= 0)
             & (col("request_error_code") == Errors.NONE)

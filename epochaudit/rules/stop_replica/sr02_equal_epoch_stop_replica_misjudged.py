@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
@@ -61,7 +62,7 @@ class EqualEpochStopReplicaMisjudged(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "STOP_REPLICA")
+            (col("event_type") == STOP_REPLICA)
             & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("request_error_code") == Errors.NONE)
             & (col("leader_epoch") == col("installed_leader_epoch"))

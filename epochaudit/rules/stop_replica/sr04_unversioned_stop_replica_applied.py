@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
@@ -64,7 +65,7 @@ class UnversionedStopReplicaApplied(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "STOP_REPLICA")
+            (col("event_type") == STOP_REPLICA)
             & (col("api_version") < LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") == Errors.NONE)

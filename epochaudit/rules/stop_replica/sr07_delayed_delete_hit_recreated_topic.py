@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
@@ -76,7 +77,7 @@ class DelayedDeleteHitRecreatedTopic(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "STOP_REPLICA")
+            (col("event_type") == STOP_REPLICA)
             & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("leader_epoch") == EPOCH_DURING_DELETE)
             & col("delete_partition")

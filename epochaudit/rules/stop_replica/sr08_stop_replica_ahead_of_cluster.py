@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
@@ -59,7 +60,7 @@ class StopReplicaAheadOfCluster(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "STOP_REPLICA")
+            (col("event_type") == STOP_REPLICA)
             & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("leader_epoch") > col("highest_leader_epoch"))
             & (col("request_error_code") == Errors.NONE)

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
@@ -64,7 +65,7 @@ class InconsistentTopicIdAccepted(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "LEADER_AND_ISR")
+            (col("event_type") == LEADER_AND_ISR)
             & ~is_inferred(col("topic_id"))
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") != Errors.KAFKA_STORAGE_ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.partition_states import CONTROLLER, RECORD
+from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _HAD = "{topic}-{partition} had leader epoch {previous_leader_epoch} and partition epoch {previous_partition_epoch}"
@@ -53,7 +53,7 @@ class EpochsResetWithinTopicId(Rule):
     because = (_HAD, _NEXT, "both are of the same topic id")
 
     def applies(self) -> Column:
-        return col("created") | ((col("scope") == CONTROLLER) & col("starts_anew"))
+        return col("created") | ((col("scope") == OF_CONTROLLER) & col("starts_anew"))
 
     def verdict(self) -> tuple[Branch, ...]:
         restated = (col("previous_leader_epoch") == 0) & (col("previous_partition_epoch") == 0)
@@ -64,7 +64,7 @@ class EpochsResetWithinTopicId(Rule):
                 because=(),
             ),
             passed(restated, expected="the state before once more, or a later one", because=(_HAD, _NEXT)),
-            violation(col("scope") == RECORD),
+            violation(col("scope") == OF_RECORD),
             violation(col("same_topic_id")),
             passed(
                 col("another_topic_id") | col("deleted_before"),
@@ -72,7 +72,7 @@ class EpochsResetWithinTopicId(Rule):
                 because=(
                     _HAD,
                     _NEXT,
-                    "between them broker {node} heard of another topic id of the name {topic}, or of a deletion",
+                    "between them a controller's broker heard of another topic id of the name {topic}, or of a deletion",
                 ),
             ),
             otherwise=unverifiable(

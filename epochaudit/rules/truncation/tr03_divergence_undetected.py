@@ -8,8 +8,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, states_another_epoch
+from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -75,7 +76,7 @@ class DivergenceUndetected(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("event_type") == BY_FETCH) & at_a_leader()
+        return (col("event_type") == FETCH) & at_a_leader()
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, own = col("asked_epoch"), col("judged_epoch")

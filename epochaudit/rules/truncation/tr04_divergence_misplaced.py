@@ -8,8 +8,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.epoch_queries import BY_FETCH, at_a_leader, states_another_epoch
+from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -76,7 +77,7 @@ class DivergenceMisplaced(Rule):
 
     def applies(self) -> Column:
         answered = (col("error_code") == Errors.NONE) & (col("response_leader_epoch") >= 0)
-        return (col("event_type") == BY_FETCH) & answered & at_a_leader()
+        return (col("event_type") == FETCH) & answered & at_a_leader()
 
     def verdict(self) -> tuple[Branch, ...]:
         asked, answered, end = (col(name) for name in ("asked_epoch", "response_leader_epoch", "offset"))

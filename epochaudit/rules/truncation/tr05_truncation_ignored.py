@@ -8,10 +8,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import FETCH, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
-from epochaudit.replay.data_plane.follower_answers import BY_EPOCH, BY_FETCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 ASKED: Final = (
@@ -74,15 +74,15 @@ class TruncationIgnored(Rule):
     because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)
 
     def applies(self) -> Column:
-        compares_by_fetch = (col("next_event_type") == BY_FETCH) & (
+        compares_by_fetch = (col("next_event_type") == FETCH) & (
             col("next_api_version") >= DIVERGING_EPOCH_FETCH_VERSION
         )
-        of_tier = (col("event_type") == BY_EPOCH) & F.coalesce(compares_by_fetch, F.lit(False))
+        of_tier = (col("event_type") == OFFSET_FOR_LEADER_EPOCH) & F.coalesce(compares_by_fetch, F.lit(False))
         return (col("error_code") == Errors.NONE) & (col("end_offset") >= 0) & ~of_tier
 
     def verdict(self) -> tuple[Branch, ...]:
         offset, last = col("next_fetch_offset"), F.coalesce("next_last_fetched_epoch", F.lit(NO_EPOCH))
-        asked_again, below = col("next_event_type") == BY_EPOCH, offset <= col("end_offset")
+        asked_again, below = col("next_event_type") == OFFSET_FOR_LEADER_EPOCH, offset <= col("end_offset")
         emptied = (last < 0) & (offset == col("next_log_start_offset"))
         fetches = F.when(last < 0, below).otherwise((last < col("end_epoch")) | ((last == col("end_epoch")) & below))
         without_epoch = col("end_epoch").isNull()

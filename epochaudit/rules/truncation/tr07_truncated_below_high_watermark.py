@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.truncations import BELOW, TRUNCATING
+from epochaudit.events.event_types import FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -71,8 +71,8 @@ class TruncatedBelowHighWatermark(Rule):
     )
 
     def applies(self) -> Column:
-        by_epoch = (col("event_type") == TRUNCATING) & (col("reason") == "leader_epoch")
-        return by_epoch | (col("event_type") == BELOW)
+        by_epoch = (col("event_type") == FOLLOWER_TRUNCATING) & (col("reason") == "leader_epoch")
+        return by_epoch | (col("event_type") == TRUNCATION_BELOW_HIGH_WATERMARK)
 
     def verdict(self) -> tuple[Branch, ...]:
         below = col("offset") < F.least("high_watermark", "start_offset")
@@ -88,7 +88,7 @@ class TruncatedBelowHighWatermark(Rule):
                 because=(_ANSWERED,),
             ),
             unverifiable(
-                col("high_watermark").isNull() & (col("event_type") == BELOW),
+                col("high_watermark").isNull() & (col("event_type") == TRUNCATION_BELOW_HIGH_WATERMARK),
                 "where the follower had its high watermark from is not in the evidence",
                 expected="a truncation to high watermark {previous_high_watermark} or above, if that is one of the leader's history",
                 because=(),

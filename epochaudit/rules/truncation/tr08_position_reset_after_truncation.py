@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.replay.data_plane.client_epochs import OUT_OF_RANGE, TRUNCATED
+from epochaudit.events.event_types import CLIENT_TRUNCATION_DETECTED, CONSUMER_OUT_OF_RANGE
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 GIVEN_TO_THE_APPLICATION = "no_reset_policy"
@@ -58,11 +58,14 @@ class PositionResetAfterTruncation(Rule):
 
     def applies(self) -> Column:
         by_itself = col("reason").isNull() | (col("reason") != GIVEN_TO_THE_APPLICATION)
-        return col("kind").isin(TRUNCATED, OUT_OF_RANGE) & by_itself
+        return col("kind").isin(CLIENT_TRUNCATION_DETECTED, CONSUMER_OUT_OF_RANGE) & by_itself
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            passed(col("kind") == TRUNCATED, because=("its line states that the log was truncated", *self.because)),
+            passed(
+                col("kind") == CLIENT_TRUNCATION_DETECTED,
+                because=("its line states that the log was truncated", *self.because),
+            ),
             passed(col("diverged_epoch").isNotNull()),
             passed(
                 col("new_offset") < col("position"),

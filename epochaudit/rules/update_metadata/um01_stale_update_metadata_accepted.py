@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import UPDATE_METADATA
 from epochaudit.rules.controller_epoch.ce01_stale_controller_epoch_accepted import (
     StaleControllerEpochAccepted,
     answered,
@@ -45,4 +46,4 @@ class StaleUpdateMetadataAccepted(StaleControllerEpochAccepted):
     """
 
     def applies(self) -> Column:
-        return answered() & (col("event_type") == "UPDATE_METADATA")
+        return answered() & (col("event_type") == UPDATE_METADATA)

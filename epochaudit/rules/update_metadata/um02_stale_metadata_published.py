@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.event_types import UPDATE_METADATA
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
@@ -65,7 +66,7 @@ class StaleMetadataPublished(Rule):
 
     def applies(self) -> Column:
         return (
-            (col("event_type") == "UPDATE_METADATA")
+            (col("event_type") == UPDATE_METADATA)
             & (col("request_error_code") == Errors.NONE)
             & (col("leader") != LEADER_DURING_DELETE)
         )

@@ -17,11 +17,11 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from epochaudit.events.event_types import LOG_BATCHES
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.sources.checkpoints import partition_of
 from epochaudit.sources.sink import RowSink
 
-LOG_BATCHES: Final = "LOG_BATCHES"
 METADATA_TOPIC: Final = "__cluster_metadata"
 COMPACTED: Final = "compacted"
 GRAIN: Final = 1 << 11  # offsets

@@ -15,16 +15,9 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from epochaudit.events.event_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from epochaudit.sources.files.capture import CaptureFile
-from epochaudit.sources.metadata_log.records import (
-    COLUMNS,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
-    Columns,
-    Int32,
-    columns_of_json,
-    values,
-)
+from epochaudit.sources.metadata_log.records import COLUMNS, Columns, Int32, columns_of_json, values
 from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
 
 RecordType = Annotated[str, Meta(pattern="^[A-Z0-9_]{1,64}$")]

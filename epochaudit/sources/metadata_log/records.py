@@ -28,8 +28,6 @@ COLUMNS: Final = (
     "voters",
 )  # fmt: skip
 
-SNAPSHOT_HEADER: Final = "SNAPSHOT_HEADER"
-SNAPSHOT_FOOTER: Final = "SNAPSHOT_FOOTER"
 
 Row = tuple[object, ...]
 Columns = dict[str, object]

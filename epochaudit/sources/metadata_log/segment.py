@@ -16,13 +16,9 @@ from typing import BinaryIO, ClassVar, Final
 
 import msgspec
 
+from epochaudit.events.event_types import SNAPSHOT_HEADER
 from epochaudit.sources.files.capture import CaptureFile
-from epochaudit.sources.metadata_log.records import (
-    COLUMNS,
-    SNAPSHOT_HEADER,
-    columns_of_fields,
-    values,
-)
+from epochaudit.sources.metadata_log.records import COLUMNS, columns_of_fields, values
 from epochaudit.sources.metadata_log.schema import (
     UNKNOWN,
     UNKNOWN_CONTROL,

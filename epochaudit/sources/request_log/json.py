@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
+from epochaudit.events.event_types import FETCH, REQUEST_LOG_FILTERED
 from epochaudit.sources.request_log.acknowledged_runs import AcknowledgedRuns
 from epochaudit.sources.request_log.apis import (
     alter_partition,
@@ -34,7 +35,6 @@ from epochaudit.sources.request_log.apis import (
     transactions,
 )
 from epochaudit.sources.request_log.apis.envelope import Api, HeaderOnly
-from epochaudit.sources.request_log.stated_versions import FILTERED
 from epochaudit.sources.sink import (
     Columns,
     LineDecoder,
@@ -81,7 +81,6 @@ A_MILLISECOND: Final = pa.scalar(1000)  # in microseconds
 NEARLY_A_MILLISECOND: Final = pa.scalar(999)  # rounds a quotient of integers up
 PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
-FETCH: Final = "FETCH"
 FETCH_KEY: Final = (
     b'{"isForwarded":false,"requestHeader":{"requestApiKey":1,'  # most lines begin so, which saves a search
 )
@@ -166,7 +165,9 @@ class RequestLog:
         """Add a REQUEST_LOG_FILTERED row, once per byte range: answers were left out of this log on purpose."""
         if not self._is_filtered:
             self._is_filtered = True
-            self._filters.append((FILTERED, byte_offset, line_in_split, _BESIDE_PARTITIONS, time_ms, "light"))
+            self._filters.append(
+                (REQUEST_LOG_FILTERED, byte_offset, line_in_split, _BESIDE_PARTITIONS, time_ms, "light")
+            )
 
     def other_line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """A line that is no completed request. Other log lines and stack traces are ignored, damaged lines quarantined."""

@@ -7,12 +7,12 @@ import tomllib
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar, Final
 
+from epochaudit.events.event_types import REQUEST_LOG_FILTERED
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.lines.log4j import IDENTITY
 from epochaudit.sources.sink import BlockTally, RowSink, StreamDecoder
 
 SOURCE: Final = "manifest"
-FILTERED: Final = "REQUEST_LOG_FILTERED"
 _COLUMNS: Final = (*IDENTITY, "node", "name", "value")
 _KEY: Final = re.compile(rb"(?:^|[{,])[ \t]*(kafka)[ \t]*=", re.MULTILINE)
 
@@ -40,7 +40,7 @@ class StatedVersions:
                 "FEATURE_LEVEL_RECORD", text, text.find(b"metadata_version"), None, "metadata.version", str(level)
             )
         if filtered is not None:
-            self._add(FILTERED, text, text.find(b"request_log"), None, filtered, None)
+            self._add(REQUEST_LOG_FILTERED, text, text.find(b"request_log"), None, filtered, None)
         places = (key.start(1) for key in _KEY.finditer(text))
         stated = [(next(places), node) for node in manifest.get("nodes", []) if "kafka" in node]
         for place, node in stated:

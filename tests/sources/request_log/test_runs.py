@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.replay.data_plane.follower_epochs import _WAITED_US
 from epochaudit.replay.data_plane.high_watermarks import SPAN_MS
 from epochaudit.sources.discovery.discovery import discover
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.request_log import compiled
 from epochaudit.sources.request_log.compiled import machine, scanner
-from epochaudit.sources.request_log.json import APIS, FETCH
+from epochaudit.sources.request_log.json import APIS
 from epochaudit.sources.scan.datasource import decoded
 from epochaudit.sources.scan.ranges import ByteRange
 from epochaudit.sources.sink import NO_EDGES, Edges

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.sources.request_log.apis import produce
 from epochaudit.sources.request_log.apis.envelope import Api
 from epochaudit.sources.request_log.compiled.machine import (
@@ -30,7 +31,7 @@ from epochaudit.sources.request_log.compiled.machine import (
     Kind,
     Treatment,
 )
-from epochaudit.sources.request_log.json import APIS, FETCH
+from epochaudit.sources.request_log.json import APIS
 from epochaudit.sources.request_log.text import known_api
 from epochaudit.sources.request_log.text_grammar.fields import Field, parsed
 from epochaudit.sources.request_log.text_grammar.schemas import NEVER, TEXTS

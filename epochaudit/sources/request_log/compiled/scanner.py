@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from epochaudit.events.event_types import FETCH
 from epochaudit.sources.request_log.acknowledged_runs import ANSWERS
 from epochaudit.sources.request_log.apis.produce import API as PRODUCE
 from epochaudit.sources.request_log.compiled.machine import (
@@ -33,7 +34,7 @@ from epochaudit.sources.request_log.compiled.machine import (
     scan,
 )
 from epochaudit.sources.request_log.compiled.program import Program, json_program, text_program
-from epochaudit.sources.request_log.json import APIS, FETCH
+from epochaudit.sources.request_log.json import APIS
 from epochaudit.sources.sink import NO_EDGES, Columns, Edges, RequestCounts, RowSink
 
 PADDING: Final = 64  # newlines after a text, as comparisons of whole words read past its end
