@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.rules.rule import Rule
@@ -25,6 +27,17 @@ def test_causes_are_rules_and_lead_to_a_root() -> None:
     assert {cause for named in causes.values() for cause in named} <= {*causes}
     assert any(causes.values())
     list(TopologicalSorter(causes).static_order())  # raises for a circle
+
+
+def test_no_rule_imports_another() -> None:
+    modules = {type(rule).__module__ for rule in OWN}
+    imported = {
+        (module, node.module)
+        for module in modules
+        for node in ast.walk(ast.parse(Path(module.replace(".", "/") + ".py").read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module in modules
+    }
+    assert imported == set()
 
 
 def test_every_page_has_all_sections_in_order() -> None:

@@ -6,23 +6,12 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import UPDATE_METADATA
-from epochaudit.kafka.errors import Errors
-from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
-
-
-def answered() -> Column:
-    """The row stands for a request that was answered, and got as far as the check of the controller epoch."""
-    return (col("partition_row") == 0) & (col("request_error_code") != Errors.STALE_BROKER_EPOCH)
-
-
-_REQUEST = (
-    "{event_type} {correlation_id} of controller {controller_id} came with controller epoch {controller_epoch}",
-    "and was answered {request_error_code}",
-)
+from epochaudit.rules.controller_epoch_fence import ControllerEpochFence, answered
+from epochaudit.rules.rule import HIGH, rule
 
 
 @rule("CE-01", frame="control", kip="KIP-570", severity=HIGH, since="0.8")
-class StaleControllerEpochAccepted(Rule):
+class StaleControllerEpochAccepted(ControllerEpochFence):
     """A control request of an old controller was accepted.
 
     ## What it checks
@@ -55,51 +44,5 @@ class StaleControllerEpochAccepted(Rule):
     ReplicaManager.stopReplicas and becomeLeaderOrFollower; KIP-570, Proposed Changes.
     """
 
-    per_request = True
-    evidence = {
-        "the request and its answer": "request_ref",
-        "the newer controller's request, accepted before": "highest_controller_ref",
-        "the broker's own line": "line_ref",
-    }
-    expected = (
-        "error {STALE_CONTROLLER_EPOCH} for controller epoch {controller_epoch}, below {highest_controller_epoch}"
-    )
-    observed = "error {request_error_code}"
-    because = (
-        "broker {node} had accepted a request of controller {highest_controller_id} with controller epoch {highest_controller_epoch}",
-        *_REQUEST,
-    )
-
     def applies(self) -> Column:
         return answered() & (col("event_type") != UPDATE_METADATA)
-
-    def verdict(self) -> tuple[Branch, ...]:
-        refused = col("request_error_code") == Errors.STALE_CONTROLLER_EPOCH
-        stale = col("controller_epoch") < col("highest_controller_epoch")
-        in_force = "no error {STALE_CONTROLLER_EPOCH} for controller epoch {highest_controller_epoch} or above"
-        return first_of(
-            unverifiable(
-                col("highest_controller_epoch").isNull(),
-                "no earlier control request of this broker process is in the evidence",
-                expected="error {STALE_CONTROLLER_EPOCH} if the broker had accepted a controller epoch above {controller_epoch}",
-                because=_REQUEST,
-            ),
-            unverifiable(
-                stale & ~refused & col("highest_overlaps"),
-                "two requests of different controllers overlap and no state-change.log orders them",
-                expected="error {STALE_CONTROLLER_EPOCH} if controller epoch {highest_controller_epoch} came first",
-                because=(
-                    "broker {node} accepted a request of controller {highest_controller_id} with controller epoch "
-                    "{highest_controller_epoch}",
-                    *_REQUEST,
-                ),
-            ),
-            fenced(stale & refused, observed="error {STALE_CONTROLLER_EPOCH}"),
-            violation(stale),
-            unverifiable(
-                refused, "refused as stale, but no newer controller epoch is in the evidence", expected=in_force
-            ),
-            otherwise=passed(
-                expected=in_force, observed="error {request_error_code} for controller epoch {controller_epoch}"
-            ),
-        )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
-from epochaudit.kafka.releases import release
+from epochaudit.rules.leader_and_isr.follower_lines import FIRST_WITH_FOLLOWER_LINES, refused_at_the_accepted_epoch
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
 from epochaudit.rules.rule import (
     CRITICAL,
@@ -24,18 +22,6 @@ from epochaudit.rules.rule import (
     unverifiable,
     violation,
 )
-
-FIRST_WITH_FOLLOWER_LINES: Final = release("2.6")
-
-
-def refused_at_the_accepted_epoch() -> Column:
-    """Up to 2.5, where a follower has no line: the process had accepted the same epoch, and so held it when it refused it."""
-    held = col("accepted_in_process") & (col("leader_epoch") == col("accepted_leader_epoch"))
-    older = F.coalesce(col("installed_leader_epoch") < col("leader_epoch"), F.lit(True))
-    without_follower_lines = col("kafka_version") < FIRST_WITH_FOLLOWER_LINES
-    return F.coalesce(
-        (col("error_code") == Errors.STALE_CONTROLLER_EPOCH) & without_follower_lines & held & older, F.lit(False)
-    )
 
 
 @rule("LI-01", frame="control", kip="KIP-570", severity=CRITICAL, since="0.8")

@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.leader_and_isr.li01_stale_leader_and_isr_accepted import refused_at_the_accepted_epoch
+from epochaudit.rules.leader_and_isr.follower_lines import refused_at_the_accepted_epoch
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 

@@ -22,10 +22,7 @@ from epochaudit.rules.rule import (
     unverifiable,
     violation,
 )
-from epochaudit.rules.stop_replica.sr07_delayed_delete_hit_recreated_topic import (
-    hits_new_incarnation,
-    meets_new_incarnation,
-)
+from epochaudit.rules.stop_replica.new_incarnation import hits_new_incarnation, meets_new_incarnation
 
 
 @rule("SR-03", frame="control", kip="KIP-570", severity=MEDIUM, since="2.6")

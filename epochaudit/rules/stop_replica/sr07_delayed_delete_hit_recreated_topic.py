@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import STOP_REPLICA
@@ -11,19 +10,7 @@ from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable
-
-
-def meets_new_incarnation() -> Column:
-    """The deletion's request reached a replica of a topic created anew under the name, whose own deletion nobody had announced."""
-    deleting = col("leader_epoch") == EPOCH_DURING_DELETE
-    return F.coalesce(
-        deleting & col("topic_id_changed") & col("accepted_ref").isNotNull() & ~col("deletion_announced"), F.lit(False)
-    )
-
-
-def hits_new_incarnation() -> Column:
-    """The same, and the request deletes the replica."""
-    return meets_new_incarnation() & col("delete_partition")
+from epochaudit.rules.stop_replica.new_incarnation import hits_new_incarnation
 
 
 @rule("SR-07", frame="control", kip="KIP-516", severity=CRITICAL, since="2.6")

@@ -6,15 +6,12 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import UPDATE_METADATA
-from epochaudit.rules.controller_epoch.ce01_stale_controller_epoch_accepted import (
-    StaleControllerEpochAccepted,
-    answered,
-)
+from epochaudit.rules.controller_epoch_fence import ControllerEpochFence, answered
 from epochaudit.rules.rule import HIGH, rule
 
 
 @rule("UM-01", frame="control", kip="KIP-516", severity=HIGH, since="0.8")
-class StaleUpdateMetadataAccepted(StaleControllerEpochAccepted):
+class StaleUpdateMetadataAccepted(ControllerEpochFence):
     """An UpdateMetadata of an old controller was accepted.
 
     ## What it checks
