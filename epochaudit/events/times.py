@@ -15,6 +15,9 @@ ANY_ZONE_MS: Final = 14 * 3_600_000
 GRAIN_MS: Final = 2
 """Tolerance between two events of one host: times are printed in whole milliseconds, and responses are logged after sending."""
 
+REQUEST_LINE_LAG_MS: Final = 500
+"""How much later than its answer a request's line may be written: 110 ms were measured. Its arrival is computed from that line's time."""
+
 SLACK_MS: Final = 1_000
 """A request may have arrived up to this much before its arrival_ms, and found a state that was replaced in between.
 

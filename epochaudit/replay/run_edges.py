@@ -23,7 +23,7 @@ from epochaudit.events.event_types import (
     PRODUCE,
     STRAY_PARTITION,
 )
-from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS, SLACK_MS
 from epochaudit.events.views import RANGE, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
@@ -32,7 +32,7 @@ from epochaudit.replay.data_plane.follower_answers import binds
 from epochaudit.replay.state.broken_sessions import SESSION
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas
-from epochaudit.replay.state.held_epochs import LATE_MS, change_times
+from epochaudit.replay.state.held_epochs import change_times
 from epochaudit.replay.state.incarnations import (
     stated_topic,
     topic_incarnations,
@@ -100,7 +100,9 @@ def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     strays = of_types(events, STRAY_PARTITION, LEADER_AND_ISR).where(
         (F.col("event_type") == STRAY_PARTITION) | (F.col("request_type") == FULL)
     )
-    strays = strays.select(*nodes, F.explode(F.array(F.col("time_ms"), F.col("time_ms") + LATE_MS)).alias("at_ms"))
+    strays = strays.select(
+        *nodes, F.explode(F.array(F.col("time_ms"), F.col("time_ms") + REQUEST_LINE_LAG_MS)).alias("at_ms")
+    )
     deletions = deletions.select(*nodes, F.explode(F.array("from_ms", "until_ms")).alias("at_ms"))
     refused = of_types(events, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH).where(
         binds() | F.coalesce(F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH, F.lit(False))

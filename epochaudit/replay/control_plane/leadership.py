@@ -15,12 +15,13 @@ from epochaudit.events.event_types import (
     STOP_REPLICA_SENDING,
     UNCLEAN_ELECTION,
 )
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.control_plane.control import REQUESTS
-from epochaudit.replay.state.held_epochs import LATE_MS, replica_starts
+from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import is_user_topic, key_of_name, topic_incarnations, with_identity
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.replay.state.leader_states import leader_states
@@ -145,7 +146,7 @@ def _with_topic_of_the_time(facts: DataFrame, events: DataFrame) -> DataFrame:
     later_sightings = F.filter("sightings", lambda s: (s["node"] == node) & (s["since"] > F.col("last.since")))
     next_ms, done_ms = F.array_min(later_sightings["since"]), F.array_min(completed_deletions["since"])
     known_ms = F.greatest(
-        F.col("last.until") - LATE_MS,
+        F.col("last.until") - REQUEST_LINE_LAG_MS,
         F.col("last.deleted"),
         F.when(F.col("last.controlled") & (next_ms.isNull() | (done_ms < next_ms)), done_ms),
     )

@@ -24,11 +24,11 @@ from epochaudit.events.event_types import (
     PARTITION_CREATED,
     STRAY_PARTITION,
 )
-from epochaudit.events.times import GRAIN_MS
+from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
-from epochaudit.replay.state.held_epochs import LATE_MS, STARTS, held_epochs
+from epochaudit.replay.state.held_epochs import STARTS, held_epochs
 from epochaudit.replay.state.incarnations import key_of_name
 from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 
@@ -154,6 +154,6 @@ def _served(subjects: DataFrame, events: DataFrame) -> DataFrame:
     rows = of_types(events, FETCH).where((F.col("error_code") == Errors.NONE) & F.col("topic_id").isNotNull())
     rows = rows.select("cluster", "node", "topic_id", "partition", "arrival_ms", ref().alias("ref"))
     served = rows.join(F.broadcast(unlisted), ["cluster", "node", "topic_id", "partition"]).where(
-        F.col("arrival_ms") > F.col("found_ms") + LATE_MS
+        F.col("arrival_ms") > F.col("found_ms") + REQUEST_LINE_LAG_MS
     )
     return served.groupBy(*_REPLICA, "found_ms").agg(F.min(F.struct("arrival_ms", "ref")).alias("served"))

@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import METADATA, OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.data_plane.lineage import epoch_starts
-from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
@@ -133,7 +133,7 @@ def _committed(rows: DataFrame) -> DataFrame:
         lambda e: (
             (e["committed_leader_epoch"] > epoch)
             & (e["first"]["offset"] < last["offset"])
-            & (e["first"]["ref"]["time_ms"] + LATE_MS < last["arrival_ms"])
+            & (e["first"]["ref"]["time_ms"] + REQUEST_LINE_LAG_MS < last["arrival_ms"])
         ),
     )
     newer = F.array_max(F.transform(before, lambda e: F.struct(e["committed_leader_epoch"].alias("epoch"), e["first"])))
@@ -205,7 +205,7 @@ def _answered(rows: DataFrame) -> DataFrame:
     """The rows of `_returned`. Needs: answer, commit, committers, sightings."""
     answer = F.col("answer")
     own_sightings = F.filter("sightings", lambda s: s["node"] == answer["node"])
-    known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - LATE_MS)
+    known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - REQUEST_LINE_LAG_MS)
     newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
     earlier = F.filter("own_sightings", lambda s: s["since"] < F.col("newest.since"))
     last_stated = F.array_max(F.transform(earlier, lambda s: F.greatest(s["until"], s["deleted"])))
@@ -218,7 +218,7 @@ def _answered(rows: DataFrame) -> DataFrame:
         "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
         answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),
         (F.col("commit.last_time_ms") <= F.least("last_stated", F.col("newest.since"))).alias("before_deletion"),
-        (F.col("commit.last_time_ms") > F.col("newest.since") + LATE_MS).alias("after_creation"),
+        (F.col("commit.last_time_ms") > F.col("newest.since") + REQUEST_LINE_LAG_MS).alias("after_creation"),
         F.exists("committers", lambda node: node != answer["node"]).alias("committed_elsewhere"),
         topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
         F.col("newest.ref").alias("created_ref"), F.col("last_stated").isNotNull().alias("created_before"),

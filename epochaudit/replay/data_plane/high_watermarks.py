@@ -12,10 +12,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, FUTURE_LOG_PROMOTED
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
-from epochaudit.replay.state.held_epochs import LATE_MS, with_held_epochs
+from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
 from epochaudit.replay.state.processes import process_starts
@@ -28,7 +29,7 @@ _BOUNDS: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
 def high_watermarks(events: DataFrame) -> DataFrame:
     """One row per (leader, partition, leader epoch, ten seconds) of Fetch answers with code 0.
 
-    Needs: the events table. Clock: the leader's host, on which differences below `LATE_MS` prove nothing; between leaders the
+    Needs: the events table. Clock: the leader's host, on which differences below `REQUEST_LINE_LAG_MS` prove nothing; between leaders the
     leader epoch. Rows of Fetch are aggregated where they are read, in buffers of a fixed width.
     Columns: the subject columns (node = the leader; leader_epoch null: the epoch that it held is uncertain), ambiguous_name, leads
     (it held the epoch as leader), and
@@ -75,7 +76,9 @@ def high_watermarks(events: DataFrame) -> DataFrame:
     )
     fallen = F.array_max(F.filter(F.array("before", "top"), _given_out_before_low))
     before = F.col("start_before")
-    start_fell = (before["offset"] > F.col("log_start")) & (-before["earliest"] < F.col("high_arrival_ms") - LATE_MS)
+    start_fell = (before["offset"] > F.col("log_start")) & (
+        -before["earliest"] < F.col("high_arrival_ms") - REQUEST_LINE_LAG_MS
+    )
     rows = rows.withColumns({"fallen": fallen, "start_fallen": F.when(start_fell, before)})
     return _with_log_moved(rows, events).select(
         "cluster", "node", "topic", "topic_id", "partition", "leader_epoch",
@@ -90,8 +93,8 @@ def high_watermarks(events: DataFrame) -> DataFrame:
 
 
 def _given_out_before_low(top: Column) -> Column:
-    """Higher than low and earlier, beyond `LATE_MS`: the request log may write late, and arrival times are derived from its lines."""
-    return (top["high"] > F.col("low")) & (top["ms"] < F.col("low_arrival_ms") - LATE_MS)
+    """Higher than low, and earlier by more than the request log's lines may be late."""
+    return (top["high"] > F.col("low")) & (top["ms"] < F.col("low_arrival_ms") - REQUEST_LINE_LAG_MS)
 
 
 def _highest_start(window: WindowSpec) -> Column:
@@ -112,7 +115,7 @@ def _with_log_moved(rows: DataFrame, events: DataFrame) -> DataFrame:
     moves = of_types(events, FUTURE_LOG_PROMOTED).groupBy(*key).agg(F.collect_list("time_ms").alias("moves"))
     rows = rows.join(F.broadcast(moves), list(key), "left")
     rows = rows.join(F.broadcast(logged.withColumn("has_lines", F.lit(True))), ["cluster", "node"], "left")
-    since, until = -F.col("start_fallen.earliest") - LATE_MS, F.col("high_time_ms") + LATE_MS
+    since, until = -F.col("start_fallen.earliest") - REQUEST_LINE_LAG_MS, F.col("high_time_ms") + REQUEST_LINE_LAG_MS
     moved = F.exists("moves", lambda at: (at >= since) & (at <= until))
     return rows.withColumn("log_moved", F.when(F.col("has_lines"), F.coalesce(moved, F.lit(False))))
 

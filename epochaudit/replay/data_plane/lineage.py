@@ -158,7 +158,12 @@ def acknowledged_epochs(events: DataFrame) -> DataFrame:
 
 
 def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds own (row of `replica_ends` for the leader's line), members (those for the followers' lines), before (`_bounds`)."""
+    """Adds own, members and before to the recorded leader epochs (`epochs_of`); grain unchanged.
+
+    own: struct of columns of `replica_ends`, for the line with which the leader began the epoch; null without one.
+    members: array of such structs, for the lines of its followers; null without any.
+    before: what a replica knew to be committed above the epoch's start, see `_bounds`; null if nothing is known.
+    """
     ends = replica_ends(events).withColumn("topic_key", topic_key())
     end = F.struct(
         "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
@@ -231,6 +236,13 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     histories diverge. It must be the only candidate if the replica logs no line when it begins to follow (LOADED), or did not come
     back (CHECKPOINTED). For the latter the start of every epoch since must be known, too: the replica may have followed one of them,
     and truncated its log in the next.
+    known: one row per statement of a replica, with the key columns and
+      of, by, kind     the replica, its line (a ref), and what states the offset: STATED_BY_REPLICA, LOADED or CHECKPOINTED
+      since, until     the leader epochs after which and up to which the records may have been removed
+      knew, ended      the replica's high watermark, and where its log ended; null if not stated
+      alone            its release commits with an ISR of one, whatever min.insync.replicas is
+      before           the leader epoch in which it was before its line
+      truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
     began = epochs.select(
         *_KEY, "leader_epoch", "start_offset", "previous_isr", "election",

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import METADATA, METADATA_DELTA, PROCESS_STARTING, UPDATE_METADATA
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import cluster_history
-from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, of_last, then_by_place, with_refs
 
@@ -23,8 +23,8 @@ _NODE_EVENTS: Final = (PROCESS_STARTING, UPDATE_METADATA, METADATA_DELTA)
 def metadata_answers(events: DataFrame) -> DataFrame:
     """One row per (broker process, partition, leader epoch) that Metadata answers name.
 
-    Needs: the events table. Clock: the broker's host, on which differences below `LATE_MS` prove nothing. Answers are aggregated
-    where they are read, in buffers of a fixed width.
+    Needs: the events table. Clock: the broker's host, on which differences below `REQUEST_LINE_LAG_MS` prove nothing.
+    Answers are aggregated where they are read, in buffers of a fixed width.
     Columns: the subject columns (node = the broker; client_id and correlation_id of the last request that was answered with
     leader_epoch), api_version and answered_leader of that request, answer_ref, ambiguous_name, and
       reliable                 Metadata 9 or later: clients must not rely on the leader epochs of versions 7 and 8
@@ -42,7 +42,9 @@ def metadata_answers(events: DataFrame) -> DataFrame:
     )
     newer = F.min(F.struct(F.col("first_time_ms").alias("ms"), "leader_epoch", F.col("first_ref").alias("ref")))
     rows = with_identity(by_epoch, topic_incarnations(events)).withColumn("newer", newer.over(higher))
-    rows = rows.withColumn("newer", F.when(F.col("newer.ms") < F.col("last_arrival_ms") - LATE_MS, F.col("newer")))
+    rows = rows.withColumn(
+        "newer", F.when(F.col("newer.ms") < F.col("last_arrival_ms") - REQUEST_LINE_LAG_MS, F.col("newer"))
+    )
     rows = rows.join(_published(events), ["cluster", "node", "topic", "partition", "leader_epoch"], "left")
     published = F.filter("requests", lambda p: p["arrival_ms"] <= F.col("last_arrival_ms"))
     clusters = cluster_history(events).select("cluster", "has_metadata_log")

@@ -44,8 +44,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import MetadataVersion, release
-from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import PARTITION_RECORDS
+from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log, state_snapshot
 from epochaudit.replay.state.releases import STATED, releases, releases_at
 from epochaudit.spark.columns import let
 from epochaudit.spark.memo import checkpointed
@@ -269,8 +268,6 @@ def _facts() -> list[Column]:
     """What a row of the metadata log, or another event, adds to the columns of `cluster_history`; null for nothing."""
     event_type, in_log = F.col("event_type"), F.col("source") == SOURCE
     of_log = in_log & ~in_snapshot()
-    # a bootstrap snapshot has settings only, and its file is not named after an offset
-    is_complete = (F.col("position") > 0) | event_type.isin(*BROKER_RECORDS, *PARTITION_RECORDS)
     since = F.coalesce("position", F.lit(-1).cast("bigint"))
     level = F.when(
         event_type == FEATURE_LEVEL_RECORD,
@@ -285,7 +282,7 @@ def _facts() -> list[Column]:
         F.when(event_type == CONTROLLER_ELECTED, F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
-        F.when(in_log & ~of_log & is_complete, F.struct("position", "time_ms")).alias("snapshot"),
+        F.when(in_log, state_snapshot()).alias("snapshot"),
         F.col("holes"),
         event_type.isin(*ZOOKEEPER_MODE).alias("zookeeper_row"),
         F.when(event_type.isin(*ZOOKEEPER_MODE), F.col("node")).alias("zookeeper_node"),

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import LEADER_AND_ISR, STOP_REPLICA
-from epochaudit.events.times import GRAIN_MS
+from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.held_epochs import LATE_MS, STARTS
+from epochaudit.replay.state.held_epochs import STARTS
 
 
 def deleted_replicas(events: DataFrame) -> DataFrame:
@@ -27,7 +27,7 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
     deletes = (event_type == STOP_REPLICA) & accepted & F.col("delete_partition")
     starts = event_type.isin(*STARTS)
     creates = starts | ((event_type == LEADER_AND_ISR) & accepted)
-    earliest_ms = F.when(starts, F.col("time_ms") - GRAIN_MS).otherwise(F.col("arrival_ms") - LATE_MS)
+    earliest_ms = F.when(starts, F.col("time_ms") - GRAIN_MS).otherwise(F.col("arrival_ms") - REQUEST_LINE_LAG_MS)
     delete = F.struct("arrival_ms", "time_ms", ref().alias("ref"))
     creation = F.struct(earliest_ms.alias("begun_ms"), "time_ms")
     gathered = (
@@ -45,9 +45,11 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
 
 
 def _interval(delete: Column) -> Column:
-    later = F.filter("creations", lambda h: h["time_ms"] >= delete["arrival_ms"] - LATE_MS)
+    later = F.filter("creations", lambda h: h["time_ms"] >= delete["arrival_ms"] - REQUEST_LINE_LAG_MS)
     until = F.array_min(F.transform(later, lambda h: h["begun_ms"]))
-    return F.struct((delete["time_ms"] + LATE_MS).alias("from_ms"), until.alias("until_ms"), delete["ref"].alias("ref"))
+    return F.struct(
+        (delete["time_ms"] + REQUEST_LINE_LAG_MS).alias("from_ms"), until.alias("until_ms"), delete["ref"].alias("ref")
+    )
 
 
 def with_deletions(rows: DataFrame, deleted: DataFrame) -> DataFrame:

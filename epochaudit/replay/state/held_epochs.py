@@ -26,7 +26,7 @@ from epochaudit.events.event_types import (
     PROCESS_STARTING,
     STOP_REPLICA,
 )
-from epochaudit.events.times import FOREVER, GRAIN_MS
+from epochaudit.events.times import FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
@@ -40,8 +40,6 @@ STARTS: Final = (LEADER_STARTS, FOLLOWER_STARTS)
 # Codes after which the broker has the topic id of a LeaderAndIsr: it was applied, or the broker had it at that epoch already.
 _TOPIC_ID_AGREED: Final = (Errors.NONE, Errors.STALE_CONTROLLER_EPOCH)
 
-# How late a request's line may be written. Its arrival is computed back from that time; 110 ms were measured.
-LATE_MS: Final = 500
 # A KRaft delta writes no closing line after the last leader it starts; flushing the epoch cache takes tens of ms.
 _DELTA_MS: Final = 250
 _HANDLER_MS: Final = 60_000
@@ -243,7 +241,7 @@ def _deletions(events: DataFrame) -> DataFrame:
 
 def _created_again_ms() -> Column:
     """When a replica was created again after a deletion that certainly arrived after the replica's line; null: never."""
-    after = F.filter("deletions", lambda d: d["arrival_ms"] - LATE_MS >= F.col("from_ms"))
+    after = F.filter("deletions", lambda d: d["arrival_ms"] - REQUEST_LINE_LAG_MS >= F.col("from_ms"))
     deleted_ms = F.array_min(F.transform(after, lambda d: d["arrival_ms"]))
     created = F.filter("creations", lambda c: c["arrival_ms"] >= deleted_ms)
     return F.array_min(F.transform(created, lambda c: c["time_ms"]))
@@ -309,7 +307,9 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
     intervals = held_epochs(events).withColumn("change_times", _change_times()).select("*", F.inline(interval))
     within = F.col("stable_from_ms")
     intervals = intervals.where(F.col("stable_to_ms") - within >= _STABLE_MS)
-    indexes = F.array_compact(F.transform("held", lambda e, i: F.when(_may_meet(e, within, within, LATE_MS), i)))
+    indexes = F.array_compact(
+        F.transform("held", lambda e, i: F.when(_may_meet(e, within, within, REQUEST_LINE_LAG_MS), i))
+    )
     own = F.col("own")
     stable = F.struct(
         *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref", "outdated")), "successor",
@@ -336,7 +336,7 @@ def _change_times() -> Column:
         F.transform(
             "held",
             lambda e: F.array(
-                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + LATE_MS
+                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + REQUEST_LINE_LAG_MS
             ),
         )
     )
@@ -365,8 +365,8 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     Completes topic and topic_id from the replica that the node hosted. Adds:
       held_min, held_max   lowest and highest leader epoch in which the request may have been processed; null: none is known
       held_earlier         held_min, if it is lower than held_max
-      held_just_before     the lowest epoch from LATE_MS before the request on: its line may be written late
-      led_just_before      the node led in some epoch from LATE_MS before the request on
+      held_just_before     the lowest epoch from REQUEST_LINE_LAG_MS before the request on: its line may be written late
+      led_just_before      the node led in some epoch from REQUEST_LINE_LAG_MS before the request on
       held_complete        the epoch at arrival is known, so that the node can have held no other
       epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
       held_leader          the node was leader in all these epochs
@@ -405,7 +405,7 @@ def _possible(early_ms: int) -> Column:
 def _held_columns(stable: Column) -> dict[str, Column]:
     """The columns of `with_held_epochs`: from `stable`, the epoch of a stable interval, else by a search in `held`."""
     highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"], e["is_leader"])))
-    just_before = F.array_min(F.transform(_possible(LATE_MS), lambda e: e["leader_epoch"]))
+    just_before = F.array_min(F.transform(_possible(REQUEST_LINE_LAG_MS), lambda e: e["leader_epoch"]))
     lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
     settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")
     led = F.filter("possible", lambda e: e["is_leader"])
@@ -430,7 +430,9 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
         "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
-        "led_just_before": when_stable(stable["is_leader"], F.exists(_possible(LATE_MS), lambda e: e["is_leader"])),
+        "led_just_before": when_stable(
+            stable["is_leader"], F.exists(_possible(REQUEST_LINE_LAG_MS), lambda e: e["is_leader"])
+        ),
         "topic": F.coalesce("topic", when_stable(stable["topic"], first), F.get("held", F.lit(0))["topic"]),
         "topic_id": F.coalesce("topic_id", when_stable(stable["topic_id"], _only_topic_id())),
         "successor": when_stable(stable["successor"], F.col("successor")),

@@ -24,9 +24,10 @@ from epochaudit.events.event_types import (
     PARTITION_STATE_CHANGED,
     UPDATE_METADATA,
 )
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.held_epochs import LATE_MS, STARTS
+from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import NAMING, RECORDS, deletes_topic, refused
 
 _REQUESTS: Final = (LEADER_AND_ISR, UPDATE_METADATA)
@@ -69,7 +70,7 @@ def with_inferred_topic_ids(events: DataFrame) -> DataFrame:
     same = reduce(and_, (F.col(f"rows.{name}") == F.col(f"other.{name}") for name in _NODE))
     since, until = F.coalesce("arrival_ms", "time_ms"), F.col("time_ms")
     answer = F.col("event_type") == METADATA  # not ordered with the control requests
-    inferred_id = _topic_id_at(F.when(answer, since - LATE_MS).otherwise(since))
+    inferred_id = _topic_id_at(F.when(answer, since - REQUEST_LINE_LAG_MS).otherwise(since))
     inferred_id = F.when(~answer | (inferred_id == _topic_id_at(until)), inferred_id)
     joined = rows.join(F.broadcast(other), same & has_inferred, "left")
     topic_id = F.coalesce("rows.topic_id", inferred_id).alias("topic_id")
@@ -163,7 +164,7 @@ def _node_histories(events: DataFrame) -> DataFrame:
         }
     )
     again = F.col("deleted") > F.coalesce("existed", F.lit(0))
-    of_former = F.col("answers") & (F.col("arrival_ms") - LATE_MS <= F.col("deleted_ms"))
+    of_former = F.col("answers") & (F.col("arrival_ms") - REQUEST_LINE_LAG_MS <= F.col("deleted_ms"))
     creation_missing = again & ((F.col("received") & ~F.col("creates")) | (F.col("answers") & ~of_former))
     begun = F.min(F.when(F.col("creates"), F.col("at"))) == F.min(F.when(existed | deleted, F.col("at")))
     ends_deleted = F.max(F.when(deleted, F.col("at"))) > F.max(F.when(F.col("received"), F.col("at")))

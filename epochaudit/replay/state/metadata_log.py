@@ -18,8 +18,11 @@ from epochaudit.events.event_types import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
     LEADER_CHANGE,
+    PARTITION_RECORD,
+    REGISTER_BROKER_RECORD,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
+    TOPIC_RECORD,
 )
 from epochaudit.events.views import ref
 from epochaudit.spark.memo import checkpointed
@@ -54,6 +57,16 @@ def position() -> Column:
     """
     snapshot_end = F.coalesce(F.regexp_extract("file", r"(\d{20})-\d{10}", 1).try_cast("bigint"), F.lit(0))
     return F.when(in_snapshot(), snapshot_end * 2).otherwise(record_position(F.col("metadata_offset")))
+
+
+def state_snapshot() -> Column:
+    """struct(position, time_ms) of a record of a snapshot that has the cluster's state; null for other records.
+
+    A bootstrap snapshot has settings only, and its file is not named after an offset.
+    Needs: event_type, position, time_ms, in_snapshot.
+    """
+    of_state = F.col("event_type").isin(REGISTER_BROKER_RECORD, TOPIC_RECORD, PARTITION_RECORD)
+    return F.when(in_snapshot() & ((F.col("position") > 0) | of_state), F.struct("position", "time_ms"))
 
 
 def record_position(offset: Column) -> Column:

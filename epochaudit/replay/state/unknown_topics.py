@@ -10,9 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import TOPIC_RECORD
 from epochaudit.events.times import ANY_ZONE_MS
 from epochaudit.events.views import holds
-from epochaudit.replay.state.cluster_history import BROKER_RECORDS
-from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import PARTITION_RECORDS
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log, state_snapshot
 from epochaudit.replay.state.utc_nodes import zone_margin_ms
 
 _APART_MS: Final = 30_000  # between the clocks of two hosts, and for a topic that was just created
@@ -53,15 +51,12 @@ def _log_topics(events: DataFrame) -> DataFrame:
     Both times are null if it covers none.
     """
     created = F.when(F.col("event_type") == TOPIC_RECORD, F.col("topic_id"))
-    # a bootstrap snapshot has settings only, and its file is not named after an offset
-    is_complete = (F.col("position") > 0) | F.col("event_type").isin(TOPIC_RECORD, *BROKER_RECORDS, *PARTITION_RECORDS)
-    snapshot = F.when(in_snapshot() & is_complete, F.struct("position", "time_ms"))
     log = (
         metadata_log(events)
         .groupBy("cluster")
         .agg(
             F.collect_set(created).alias("log_topic_ids"),
-            F.min(snapshot).alias("snapshot"),
+            F.min(state_snapshot()).alias("snapshot"),
             F.min(F.when(~in_snapshot(), F.col("position"))).alias("first"),
             F.max("time_ms").alias("ends_ms"),
             F.first("holes", ignorenulls=True).alias("holes"),

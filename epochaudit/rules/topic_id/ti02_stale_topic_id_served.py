@@ -6,9 +6,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.kafka.api_versions import TOPIC_ID_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.held_epochs import LATE_MS
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _BECAUSE = (
@@ -94,7 +94,7 @@ class StaleTopicIdServed(Rule):
             ),
             passed(held, expected="data of topic id {topic_id}, of which the broker had the replica", because=fetched),
             violation(col("never_existed")),
-            violation(col("arrival_ms") - LATE_MS > col("successor_ms")),
+            violation(col("arrival_ms") - REQUEST_LINE_LAG_MS > col("successor_ms")),
             unverifiable(
                 col("successor_ms").isNotNull(),
                 "the replica of the next topic was just being started, or not yet",
