@@ -48,7 +48,9 @@ def strays(events: DataFrame) -> DataFrame:
       listed         the request lists the replica
       found_ref      the line or request
       renamed_ref    the line that renames the folder
-      restarted_ref  the line by which the replica of the same topic id starts a leader epoch again
+      restarted_ref  the line by which the replica of the same topic id starts a leader epoch again; the node logged or accepted the
+                     id since the finding
+      may_have_restarted   a replica of the name starts again, and the id that the node last logged, before the finding, is the same
       replaced_ref   the line by which a replica of another topic id starts one
       served_ref     the first Fetch for the topic id that was answered 0 afterwards
       served_before_restart   that Fetch arrived before the restart, or one of the two is not recorded
@@ -63,7 +65,8 @@ def strays(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(_line_runs(events)), ["cluster", "node"], "left")
     later = F.filter("held", lambda h: h["from_ms"] > F.col("handled_ms") + GRAIN_MS)
     rows = rows.withColumn("later", later)
-    restart = F.array_min(_starts("later", lambda h: h["topic_id"] == F.col("topic_id")))
+    same_id = F.filter("later", lambda h: h["topic_id"] == F.col("topic_id"))
+    restart = F.array_min(_starts(same_id, lambda h: h["topic_id_ms"] > F.col("handled_ms") + GRAIN_MS))
     replacement = F.array_min(_starts("later", lambda h: h["topic_id"] != F.col("topic_id")))
     renamed_after = F.filter("renamings", lambda r: r["time_ms"] >= F.col("found_ms") - GRAIN_MS)
     return rows.select(
@@ -73,10 +76,11 @@ def strays(events: DataFrame) -> DataFrame:
         replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
         F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
         F.coalesce(_starts_recorded(), F.lit(False)).alias("starts_recorded"),
+        F.coalesce(restart.isNull() & (F.size(same_id) > 0), F.lit(False)).alias("may_have_restarted"),
     )  # fmt: skip
 
 
-def _starts(held: str, condition: Callable[[Column], Column]) -> Column:
+def _starts(held: Column | str, condition: Callable[[Column], Column]) -> Column:
     return F.transform(F.filter(held, condition), lambda h: F.struct(h["from_ms"], h["ref"]))
 
 

@@ -64,7 +64,8 @@ def replica_starts(events: DataFrame) -> DataFrame:
                     the end
       gap_ms        time of the node's last line before missing files of its logs; null: none is missing later
       successor     the next line, if it is of another topic of the name: struct(ms, topic_id, ref)
-    If the line has no topic id, it gets the id that the node last logged or accepted for the partition.
+      topic_id_ms   when the node logged or accepted topic_id: time of the line, or earlier if the line has no topic id. It then
+                    gets the id that the node last logged or accepted for the partition
     """
     event_type = F.col("event_type")
     nodes = (
@@ -161,6 +162,9 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     return placed.withColumns(
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
+            "topic_id_ms": F.last(F.when(F.col("topic_id").isNotNull(), F.col("from_ms")), ignorenulls=True).over(
+                by_partition
+            ),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
             "gap_ms": F.when((F.col("line_run") < F.max("line_run").over(of_node)) | cut_off, last_line),
             "followed": is_request
@@ -187,7 +191,8 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
     Needs: the events table. Clock: the node's host. Columns:
-      held       array of struct(leader_epoch, is_leader, topic, topic_id, from_ms, settled_ms, until_ms, successor, ref, outdated);
+      held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, from_ms, settled_ms, until_ms, successor, ref,
+                 outdated);
                  outdated: a later epoch is recorded elsewhere, but has no line in the node's log; epoch_line_missing in
                  `with_held_epochs`
       successor  the last of their successors
@@ -202,6 +207,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "is_leader",
         "topic",
         "topic_id",
+        "topic_id_ms",
         "from_ms",
         "settled_ms",
         F.least("until_ms", _created_again_ms()).alias("until_ms"),  # least passes over a null

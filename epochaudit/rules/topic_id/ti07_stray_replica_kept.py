@@ -30,7 +30,8 @@ class StrayReplicaKept(Rule):
     ## What is allowed
     A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. If the lines of
     starting replicas are missing, the evidence does not show whether it was: a replica whose topic still exists is then
-    unverifiable. ZooKeeper controllers never send FULL (KIP-516 planned it): their brokers are not judged.
+    unverifiable. So is a replica of a deleted topic if a follower of the name starts and no line since states its topic id.
+    ZooKeeper controllers never send FULL (KIP-516 planned it): their brokers are not judged.
 
     ## What to do
     Stop the broker, move the replica's folder out of the log directory, and start it; keep the folder until you know
@@ -77,7 +78,7 @@ class StrayReplicaKept(Rule):
                 because=(),
             ),
             unverifiable(
-                served & ~dead & ~restarted & ~col("starts_recorded"),
+                served & ~dead & ~restarted & (col("may_have_restarted") | ~col("starts_recorded")),
                 "whether the broker started the replica again is not in the evidence (state-change.log)",
                 observed="a Fetch of it was answered {NONE}",
                 because=(gave_up, "afterwards the broker answered a Fetch of it with {NONE}"),
@@ -91,6 +92,12 @@ class StrayReplicaKept(Rule):
                 dead & restarted,
                 observed="the replica was started again",
                 because=(gave_up, "afterwards the broker started it again under the same topic id"),
+            ),
+            unverifiable(
+                dead & col("may_have_restarted"),
+                "no line states the topic id of a replica that was started afterwards",
+                observed="a replica of {topic}-{partition} was started",
+                because=(gave_up,),
             ),
             passed(
                 restarted,
