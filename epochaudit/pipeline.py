@@ -64,7 +64,7 @@ class Reading:
     """The input of `evaluate_rules`.
 
     rows: the persisted scan, from which events, quarantine and splits are derived.
-    clock_steps: how often a node's clock was set back, as a column of `rows`.
+    clock_steps: how often times of a range go back, as a column of `rows`: a clock was set, older lines follow, or lines are repeated.
     """
 
     captures: tuple[Capture, ...]
@@ -389,7 +389,7 @@ def plain_bytes_of(captures: Iterable[Capture]) -> int:
 class _Summary:
     """Facts about the events that decide what is planned.
 
-    rows: number of rows that were read. clock_steps: how often a node's clock was set back.
+    rows: number of rows that were read. clock_steps: how often times of a range go back.
     frames_with_rows: only these frames are planned, because planning is most of a small audit, and no cluster has the events of
     all frames.
     """

@@ -10,7 +10,7 @@ SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?]) (?=[A-Z0-9`])")
 
 
 def beginning(what_to_do: str) -> str:
-    """Its first sentence, and those after it that fit, without Markdown's backticks."""
+    """The advice's first sentence, and those after it that fit, without Markdown's backticks."""
     shown, *others = (one.replace("`", "") for one in SENTENCE_ENDS.split(" ".join(what_to_do.split())))
     for sentence in others:
         if len(shown) + 1 + len(sentence) > SHOWN:
@@ -20,5 +20,5 @@ def beginning(what_to_do: str) -> str:
 
 
 def paragraphs(what_to_do: str) -> list[list[str]]:
-    """Its paragraphs, each as text and code in turn: at odd places is what Markdown has between backticks."""
+    """The advice's paragraphs, each as text and code in turn: elements with odd indexes are what stands between backticks."""
     return [paragraph.split("`") for paragraph in what_to_do.splitlines()]

@@ -1,6 +1,6 @@
 """Logs of clients: consumers' positions and resets, and the leader epochs that clients know.
 
-Read are Java clients of 1.0 to 4.4 with lines `[Consumer clientId=..., groupId=...] message` (lines of static methods have
+These clients are read: Java clients of 1.0 to 4.4 with lines `[Consumer clientId=..., groupId=...] message` (lines of static methods have
 no such prefix and name no client), librdkafka's `%7|time|FACILITY|client#consumer-1|` lines, and the Python client. Any
 layout whose lines begin with their time is read. If lines end with their logger, a line without one was cut off.
 """

@@ -1,7 +1,7 @@
 """state-change.log: requests that a broker applied and refused, and decisions of a ZooKeeper-mode controller.
 
 Lines are written by state.change.logger under ReplicaManager.replicaStateChangeLock, so their order is the order of
-application. The patterns cover Kafka 2.0 to 4.4 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
+application. The patterns cover Kafka 1.0 to 4.4 (ReplicaManager, Partition, ZkMetadataCache, PartitionStateMachine,
 ReplicaStateMachine, ControllerChannelManager). Lines that only repeat others are ignored: most of them are the
 per-partition "Cached leader info" and "Received response".
 

@@ -1,4 +1,4 @@
-"""A nightly run: reads what is new in the captures, then evaluates the rules over all rows of their clusters in the warehouse.
+"""A nightly run: reads what is new in the captures, evaluates the rules over what is not settled, and adds what is (settling.py).
 
 The result does not depend on how the files were cut into nights: two nights give the findings of one audit of both. One
 commit on the table horizon makes the night's rows of a cluster visible. A run that is killed leaves rows that no later run

@@ -128,7 +128,7 @@ def stored(tallies: Iterable[Tally]) -> str:
 def span_of(
     directory: Directory, clusters: Iterable[str], before: Settled, parts: Iterable[int], settle_after_ms: int | None
 ) -> Span:
-    """The subjects of these clusters to judge: all that are not settled. And until when they are settled by that.
+    """The subjects of these clusters to judge: all that are not settled. Also the time until which this run settles them.
 
     parts: those that this run read. Of the request logs in them, the one that ends first decides, so that a late node's subjects
     are not settled before its log has come. settle_after_ms: None settles nothing more.
@@ -170,7 +170,7 @@ def late_files(
     read: Mapping[FileKey, Iterable[int]],
     earlier: Mapping[FileKey, Iterable[int]],
 ) -> list[LateFile]:
-    """The files of which this run read events of a time that was settled, and those that earlier runs so read.
+    """The files from which this run, or an earlier one, read events of a time that had been settled.
 
     read, earlier: cluster and path -> the file's parts that this run read, and those that it had before.
     """

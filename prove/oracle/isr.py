@@ -342,10 +342,10 @@ def is05(history: History) -> Judged:
         dead = any(not any(view.may_have(member) for view in views) for member in members)
         if request.partition_error:
             verdict = FENCED if doubtful else UNVERIFIABLE
-        elif views[0].live is None:
-            verdict = UNVERIFIABLE
         elif request.partition_epoch_after != request.partition_epoch + 1:
             verdict = PASS
+        elif views[0].live is None:
+            verdict = UNVERIFIABLE
         elif dead:
             verdict = UNVERIFIABLE if _held_before(history, request) else _accepted_dead(history, request)
         else:

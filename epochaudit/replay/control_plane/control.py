@@ -116,7 +116,7 @@ def control(events: DataFrame) -> DataFrame:
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
       kafka_release         the same as `3.9.1`
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
-      process_recorded_before  such a line stands before the row: what the process did then would be recorded, too
+      process_recorded_before  such a line stands before the row, so that a restart or shutdown after it would be recorded
       own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
                             KRaft controller; own_broker_epoch_ref its event
       former_broker_epoch   the lowest one that the process had from that sender

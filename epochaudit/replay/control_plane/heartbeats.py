@@ -19,7 +19,7 @@ _LOWEST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "current_metada
 
 
 def heartbeats(events: DataFrame) -> DataFrame:
-    """One row per (controller, broker id, broker epoch, fenced): of these answers that with the lowest offset the broker had reached.
+    """One row per (controller, broker id, broker epoch, fenced): the answer with the lowest offset that the broker had reached.
 
     Needs: the events table. Heartbeats are aggregated where they are read. Left out are refused ones, and those of brokers that want
     to be fenced or to shut down. Clock: none: a broker epoch belongs to one incarnation, which only moves forward in the metadata log.

@@ -103,8 +103,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
       ineligible_members   members that were ineligible at some such position, for any reason; ineligible_ref the record of the
                            first
       dead_*               (ZooKeeper) as in `live_brokers`
-      held_before          (ZooKeeper) the node had logged, answered or been sent the state of its answer before: nothing may have
-                           changed
+      held_before          (ZooKeeper) the node had logged, answered or been sent the state of its answer before: the request need
+                           not have changed anything
       sender_release       Kafka release of the requesting leader as a number (3003000 for 3.3.0)
       sender_lines_recorded  that leader's lines about ISR changes are recorded
       isr_reset_recorded   one of them withdraws an ISR in this leader epoch after error code 107 or 55

@@ -1,4 +1,4 @@
-"""Whether a coordinators' log can have lost records.
+"""Whether a coordinator's log can have lost records.
 
 Coordinators keep producers' epochs and transactions' outcomes in __transaction_state, groups' generations in __consumer_offsets, and
 share groups' states in __share_group_state.

@@ -57,9 +57,10 @@ def epoch_queries(events: DataFrame) -> DataFrame:
       judged_start     the start offset of judged_epoch on the broker, likewise; judged_ref
       answered_start   the lowest recorded start offset of the answered leader epoch; answered_start_ref
       shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
-      latest_reached_before   in this leader epoch the broker answered a client a latest offset at its start or above, before the
-                       request came; witness_ref
-      latest_behind_after     it answered a high watermark below it to a request that came after the answer; witness_ref
+      latest_reached_before   in this leader epoch the broker answered a client a latest offset at the epoch's start or
+                       above, before the request came; witness_ref
+      latest_behind_after     in this leader epoch it answered a high watermark below the epoch's start to a request that
+                       came after this answer; witness_ref
     and, by the log start offsets that the broker stated
       log_start_reached  one of them is `offset`, or the broker truncated its log to `offset`, and one of them is above it
       log_start_after    of OffsetForLeaderEpoch: the lowest that its process stated after the answer; log_start_ref

@@ -1,4 +1,4 @@
-"""Frame `share_states`: how share coordinators answered to reads and writes of share groups' states, and what they had answered before.
+"""Frame `share_states`: how share coordinators answered reads and writes of share groups' states, and what they had answered before.
 
 A leader reads a group's state of its partition in its leader epoch before it delivers records, and the group coordinator initializes the
 state in a state epoch. Share coordinators (KIP-932) write both epochs to __share_group_state, and must refuse lower ones from then on,

@@ -147,7 +147,9 @@ def _is_dated_line() -> Column:
 
 
 def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
-    """The events with one clock per node and without lines that are there twice, and splits without steps that no clock took.
+    """The events with one clock per node and each line once. Splits keep only the steps of a clock.
+
+    Where files were joined or lines repeat, the step is removed, and the times that were raised for it are lowered again.
 
     Runs Spark jobs: one over splits, and one over the events of files whose times go back where others were printed before.
     """

@@ -25,10 +25,14 @@ def with_absent_members(rows: DataFrame) -> DataFrame:
                       which brokers were live when the request arrived. A member that the controller sent as live after its last
                       line is left out: a later line is missing
       dead_at_times   some member was, or can have been, not live or shutting down at some time
-      dead_ref        the line about the first dead member
+      dead_ref        the line about the first dead member; without one, about the shutdown of a member that registered anew
     """
     dead = F.filter("standings", lambda m: m["missing"] | (m["leaving_ref"].isNotNull() & ~m["anew"]))
-    refs = F.transform("standings", lambda m: F.coalesce(m["leaving_ref"], m["missing_ref"]))
+
+    def first_ref(members: Column | str) -> Column:
+        refs = F.transform(members, lambda m: F.coalesce(m["leaving_ref"], m["missing_ref"]))
+        return F.try_element_at(F.array_compact(refs), F.lit(1))
+
     return (
         rows.withColumn("absent", _of_lines(_absent))
         .withColumn("standings", F.col("absent.members"))
@@ -36,7 +40,7 @@ def with_absent_members(rows: DataFrame) -> DataFrame:
             {
                 "dead_members": F.when(F.col("absent.known"), dead["broker_id"]),
                 "dead_at_times": F.exists("standings", lambda m: m["maybe_dead"] | m["leaving_ref"].isNotNull()),
-                "dead_ref": F.try_element_at(F.array_compact(refs), F.lit(1)),
+                "dead_ref": F.coalesce(first_ref(dead), first_ref("standings")),
             }
         )
         .drop("absent", "standings")

@@ -85,7 +85,7 @@ def metadata_log(events: DataFrame) -> DataFrame:
     A Raft leader of a later epoch overwrites uncommitted records. If copies have different Raft epochs at an offset, the record
     of the highest epoch is taken. From the first offset of an epoch on, all records of lower epochs are dropped, even if only one
     copy reaches that far. Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files
-    with the same snapshot, the first is taken; of one that is not whole, no record is.
+    with the same snapshot, the first is taken. No record of an incomplete snapshot is taken.
     Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin, end and
     abort it are not.
     """

@@ -30,8 +30,8 @@ class SimpleCommitToLiveGroup(Rule):
     with 22 (ILLEGAL_GENERATION) or 82 (FENCED_INSTANCE_ID).
 
     ## Why it matters
-    The members own the group's partitions. Offsets that another writes meanwhile are where they go on after the next rebalance: records
-    are processed twice, or skipped.
+    The members own the group's partitions. After the next rebalance they go on at the offsets that another client committed
+    meanwhile: records are processed twice, or skipped.
 
     ## Evidence needed
     The coordinators' request logs with OffsetCommit. That the group had a member is known if the coordinator accepted commits of the

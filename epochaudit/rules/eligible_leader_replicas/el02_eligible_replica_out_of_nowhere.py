@@ -36,7 +36,7 @@ class EligibleReplicaOutOfNowhere(Rule):
     ## What to do
     Keep the ISR from becoming empty: do not stop or restart the remaining members of the ISR. Let the replica named catch up,
     until the ISR has min.insync.replicas members again, which empties the ELR. If the replica has been elected since, TR-06
-    states what was lost. A log of which EP-05 or EP-06 reports damage explains the record without a mistake of a controller.
+    states what was lost. If EP-05 or EP-06 reports damage of this log, that explains the record: no controller need be at fault.
 
     ## Example
     orders-0 has ISR [1, 2] and no ELR; broker 3 is far behind. Broker 2 is fenced, and the record that sets ISR [1] sets

@@ -28,9 +28,9 @@ class DeadReplicaAccepted(Rule):
     """A ZooKeeper controller accepted an ISR that names a broker that is dead or shutting down.
 
     ## What it checks
-    A ZooKeeper controller knows the live brokers, and excludes those whose controlled shutdown it is handling. Since 3.3 it
-    must refuse an AlterPartition whose ISR names any other broker with 107 (INELIGIBLE_REPLICA), or 55
-    (OPERATION_NOT_ATTEMPTED) below version 2.
+    A ZooKeeper controller counts the registered brokers as live, except those whose controlled shutdown it is handling.
+    Since 3.3 it must refuse an AlterPartition whose ISR names a broker that is not live: with 107 (INELIGIBLE_REPLICA), or
+    55 (OPERATION_NOT_ATTEMPTED) below version 2.
 
     ## Why it matters
     A broker that has lost its registration but not its network keeps fetching, and the leader adds it to the ISR again
@@ -57,7 +57,7 @@ class DeadReplicaAccepted(Rule):
     0.
 
     ## References
-    KafkaController.tryProcessAlterPartition, ControllerContext.liveOrShuttingDownBrokerIds; KIP-841, Proposed Changes;
+    KafkaController.tryProcessAlterPartition, ControllerContext.liveBrokerIds; KIP-841, Proposed Changes;
     KIP-320, Inadequate Replica Fencing; KAFKA-6880, KAFKA-14140.
     """
 
@@ -92,6 +92,11 @@ class DeadReplicaAccepted(Rule):
                 observed="error {error_code}",
                 because=("by its own log, controller {node} saw a member come or go just then", ASKED),
             ),
+            passed(
+                unchanged & ~refused_as_ineligible(),
+                expected="the controller already has ISR {isr}, or checks its members",
+                observed="answered {error_code}, and the partition epoch stays {response_partition_epoch}",
+            ),
             unverifiable(
                 col("dead_members").isNull(),
                 "the controller's lines do not tell which brokers were live (controller.log)",
@@ -99,11 +104,6 @@ class DeadReplicaAccepted(Rule):
             unverifiable(
                 refused_as_ineligible(),
                 "no member of the refused ISR is known as dead or shutting down",
-            ),
-            passed(
-                unchanged,
-                expected="the controller already has ISR {isr}, or checks its members",
-                observed="answered {error_code}, and the partition epoch stays {response_partition_epoch}",
             ),
             unverifiable(
                 dead & col("held_before"),

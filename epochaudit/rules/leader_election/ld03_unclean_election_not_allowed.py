@@ -45,7 +45,7 @@ class UncleanElectionNotAllowed(Rule):
     ISR that the same record writes. The mark remains until the leader next changes the ISR, and an election from the ISR
     meanwhile is clean. With eligible leader replicas the last known leader may be elected without permission, and marked,
     if neither a member of the ISR nor an eligible replica is left. If the log names no last known leader, an election from
-    an empty ISR is unverifiable. An administrator can only have requested the election of a partition without leader. Such
+    an empty ISR is unverifiable. An administrator's request can only have caused the election if the partition had no leader. Such
     an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
     is also unverifiable if its setting is not in the evidence.
 

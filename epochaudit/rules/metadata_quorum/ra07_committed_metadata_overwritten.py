@@ -18,8 +18,8 @@ class CommittedMetadataOverwritten(Rule):
     the highest high watermark that leaders of lower epochs gave out.
 
     ## Why it matters
-    A leader is elected by a majority, and each majority has what was committed. One that begins below the high watermark
-    overwrites committed metadata: brokers that have applied it differ from the controllers from then on.
+    A leader is elected by a majority, and each majority has a voter with all that was committed. A leader that begins below
+    the high watermark overwrites committed metadata: brokers that have applied it differ from the controllers from then on.
 
     ## Evidence needed
     The metadata log, and request logs of the controllers in JSON from an earlier epoch.

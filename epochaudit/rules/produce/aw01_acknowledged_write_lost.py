@@ -31,7 +31,7 @@ class AcknowledgedWriteLost(Rule):
     ## What is allowed
     An answer proves its base offset only: the log does not print how many records a batch has. Answers with an error code promise
     nothing, even with a base offset. A write with acks=1 may be lost with any change of the leader: the report lists such writes apart,
-    and they are no finding. So are records that retention or DeleteRecords had deleted before, and those of another topic id. A write
+    and they are no finding. Nor are records that retention or DeleteRecords had deleted before, or those of another topic id. A write
     counts for the first epoch that began without it.
 
     An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was

@@ -27,7 +27,7 @@ class PositionResetAfterTruncation(Rule):
     ## Evidence needed
     The consumer's log. That a position out of range was truncated is shown by the lineage: "starts at leader epoch" lines,
     and the leader epoch of the position, which the line states since 2.3. Otherwise the new position shows the cause. If it
-    is below the old one, the log ended before it. If it is above, and a broker's server.log names it as a new start of the
+    is below the old position, the log ended before that. If it is above, and a broker's server.log names it as a new start of the
     log, the beginning was deleted.
 
     ## What is allowed
