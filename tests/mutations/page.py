@@ -15,7 +15,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "mutations.md"
 _HEAD: Final = """\
 # Planted defects
 
-For each rule an operator in `tests/mutations/` writes the defect that the rule is about into a copy of a real, healthy
+For each rule that reports breaches, an operator in `tests/mutations/` writes the rule's defect into a copy of a real, healthy
 recording, as Kafka would have written it: it rewrites requests, log lines and metadata records. One audit of all copies
 then has to find each defect, by its rule, at its place, and nothing else: the recordings themselves hold no breach. Findings
 of other rules that a defect cannot but cause are listed with it; the operator's docstring states why. Copies lack

@@ -55,8 +55,8 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       changes        the record changes a state. Records of a snapshot, and those that create a partition, do not
       reassigned     it also sets the replicas, or those that a reassignment adds or removes
       marks          it marks the election as unclean, by leaderRecoveryState
-      elects         the record elects a leader from the ELR or uncleanly: it is in the ELR before, or in neither list
-      unclean        the latter, or the record marks the election as unclean
+      elects         the record elects a leader from outside the ISR before: one of the ELR, or one in neither list
+      unclean        the leader was in neither list, or the record marks the election as unclean
       isr_members    number of members of the ISR that the record leaves, before it elects
       isr_grows      these are more than before the record
       forgotten      members of the ELR before that are in neither list after it

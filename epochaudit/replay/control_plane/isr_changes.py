@@ -70,7 +70,9 @@ def isr_changes(events: DataFrame) -> DataFrame:
       request_ref          the request's line
       zookeeper            a ZooKeeper controller answered
       has_metadata_log, log_complete, log_whole, log_end_ms  as in `cluster_history`, the first two for a KRaft controller
-      metadata_level, checks_eligibility          at the request, as in `metadata`
+      metadata_level       at the request's position; without one, the last level of the log
+      checks_eligibility   AlterPartition 3 or later, that level, or the node's release shows that the controller checks members
+                           (KIP-841); null: not in the evidence
       from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
       covered              the evidence reaches beyond the answer, so that it has any later state
       topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not

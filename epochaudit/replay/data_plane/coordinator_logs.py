@@ -52,10 +52,10 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
 def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     """Adds returns, about this topic. Grain unchanged. Needs: cluster, node. Clock: leader epoch of the topic's partitions.
 
-    returns: array of struct(begun_ms, begun_by_ms). The node led a partition of the topic, then another may have, and then the node again,
-    since begun_ms by its own line. Without that line, since begun_by_ms at the latest; both are null if nothing shows that. So it is,
-    too, if the first recorded leader of a partition begins an epoch above 0. What the node coordinates may have been deleted and
-    created anew by the other.
+    returns: array of struct(begun_ms, begun_by_ms). The node led a partition of the topic, then another may have, and then the node again:
+    since begun_ms by its own line, or without that line since begun_by_ms at the latest. Both are null if nothing shows the time. The
+    first recorded leader of a partition has an entry, too, if its epoch is above 0. The other leader may have deleted what the node
+    coordinates, and created it anew.
     """
     in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
     gap = F.coalesce(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1, F.lit(False))

@@ -451,8 +451,9 @@ def with_elections(epochs: DataFrame) -> DataFrame:
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
                 election left no member of that ISR, or of the ISR that the record writes with other replicas, as it completes a
                 reassignment
-      unclean   it was not, or the state has the leader recovering from an unclean election (leaderRecoveryState, KIP-704). It
-                does so until the leader changes the ISR, in later epochs, too: only the first one counts.
+      unclean   the leader was in none of these, or the state marks it as recovering from an unclean election
+                (leaderRecoveryState, KIP-704). The mark stays until the leader changes the ISR, in later epochs, too: only the
+                first epoch with the mark counts
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the ISR before; candidates_before has it and the eligible leader replicas as text, null unless that state is recorded.

@@ -58,7 +58,8 @@ def positions(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the broker that served the first fetch with error code 0 in leader_epoch), fetch_offset,
     fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name (several topics
     had the name), shared_client_id (see `interleaved`), and
-      position_epoch         upper bound of the leader epoch of the record before the position; position_ref: its source
+      position_epoch         upper bound of the leader epoch of the record before the position
+      position_ref           where the client, else the committing client, had read up to the position
       position_epoch_stated  the committed offset states it
       resumed                the group's coordinator had returned the offset; committed_ref
       committed_with         the leader epoch that the coordinator returned with the offset, in words; null unless resumed
@@ -73,7 +74,8 @@ def positions(events: DataFrame) -> DataFrame:
       crossed                a later leader epoch that is still part of the log starts below the position; crossed_epoch,
                              divergence_offset (its start), crossed_ref (the leader's line), crossed_election, crossed_how (the same,
                              null if unknown); last_lost_offset: the one before the position
-      crossing_uncertain     some later epoch starts below the position, but an unclean election after it may have removed it
+      crossing_uncertain     some later epoch starts below the position. Unless `crossed`, a later election that was unclean, or of an
+                             unknown kind, may have removed that epoch
       epochs_missing         the start of an epoch in between is not recorded
       detected               how the client detected the truncation, null if it did not
       requests_missing       it may have detected it in a request that is not recorded: the request log of a leader of these leader epochs
@@ -331,7 +333,7 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
 
 
 def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
-    """Adds position_epoch and position_ref: from the committed offset, else the client's reads, else the committing client's."""
+    """Adds position_epoch, from the committed offset, else the client's reads, else the committing client's, and position_ref."""
     key = ["cluster", "topic_key", "partition", "resumed_group", "resumed_offset"]
     joined = subjects.withColumn("topic_key", topic_key()).join(F.broadcast(bounds), key, "left")
     committed = F.when(F.col("position_epoch_stated"), F.col("resume.committed_leader_epoch"))

@@ -94,8 +94,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
-                    time_ms, file_order, byte_offset, live, removed (stopped, or registered anew), epochs (of live),
-                    shutting_down, ref)
+                    time_ms, file_order, byte_offset, live (null: the line lists none), removed (brokers that were added, stopped or
+                    registered anew: a shutdown before it no longer counts), epochs (of live), shutting_down, ref)
       live_sent     live brokers in the UpdateMetadata requests of a ZooKeeper controller to its own broker, one entry per
                     change, and the first one after each line that lists them: array of struct(node, time_ms, live)
       isr_loggers   nodes whose lines about ISR changes are recorded

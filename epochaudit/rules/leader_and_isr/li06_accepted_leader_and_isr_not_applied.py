@@ -29,7 +29,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
 
     ## Evidence needed
     The broker's request log, and state-change.log at INFO. Both lines of the handling must be in one file; otherwise the
-    answer is unverifiable. So it is if only a line is missing: an appender may have dropped it. It is a breach if the same
+    answer is unverifiable. A missing line alone is unverifiable, too: an appender may have dropped it. It is a breach if the same
     broker process accepts the same leader epoch of the same topic id again, which it would refuse with 11 had it
     installed it.
 

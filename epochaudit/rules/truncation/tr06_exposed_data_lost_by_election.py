@@ -46,9 +46,9 @@ class ExposedDataLostByElection(Rule):
     these lower bounds from default logs.
 
     The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
-    or with which its log was loaded ("initial high watermark"). A follower's counts if its log shows that it learned it
-    before, or that it truncated its log to the start of the epoch or below. The log end of a replica that was the whole ISR
-    (before 3.7, if min.insync.replicas is the least number of replicas that commit). replication-offset-checkpoint of a
+    or with which its log was loaded ("initial high watermark"). A follower's high watermark counts if its lines
+    show that it learned it before, or truncated its log to the start of the epoch or below. The log end of a replica that was
+    the whole ISR, before 3.7 only: from 3.7 on, an ISR below min.insync.replicas commits nothing. replication-offset-checkpoint of a
     replica that did not come back, with leader-epoch-checkpoint of the same log directory. A checkpoint counts only if
     neither the leader epochs beside it nor the replica's own lines are of the epoch that starts below it, and if no other
     epoch since can have lost it.
