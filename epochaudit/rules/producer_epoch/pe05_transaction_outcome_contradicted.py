@@ -39,7 +39,8 @@ class TransactionOutcomeContradicted(Rule):
     Repeated requests and markers with one outcome. A transaction without markers, which had no partition. Transactions of version 1, many
     of which share an epoch: clients before 4.0, or `transaction.version` below 2. If that was lowered while a producer ran, a transaction
     of version 1 may have the epoch of markers of version 2. The verdict is unverifiable where EndTxn 4 shows such a transaction, and
-    exposed where the marker's request has no version. Markers of an administrator (KIP-664) are not judged, nor the last epoch of a producer id.
+    exposed where the marker's request has no version. Markers of an administrator (KIP-664) are not judged, nor the last epoch of a
+    producer id.
 
     ## What to do
     Dump the partition with `kafka-dump-log.sh` around the marker, and compare what `read_committed` consumers got with what the producer
