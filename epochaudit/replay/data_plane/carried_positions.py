@@ -67,11 +67,11 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
 def _with_other_topics(rows: DataFrame) -> DataFrame:
     """Adds the client's reads of the topics that had the name before, and its answers that name no topic id.
 
-    Columns: old_reads, unplaced_reads (of no topic id), previous_topic_id, marks, resumes, order_unknown.
+    Columns: old_reads, unplaced_reads (of no topic id), previous_topic_id, other_answers, resumes, order_unknown.
     """
     of_client = Window.partitionBy(*_CLIENT)
     own = F.col("topic_id")
-    topics = F.collect_list(F.struct("topic_id", "reads", "marks", "resumes")).over(of_client)
+    topics = F.collect_list(F.struct("topic_id", "reads", "other_answers", "resumes")).over(of_client)
     rows = rows.withColumns({"topics": topics, "before": earlier_ids(own), "after": later_ids(own)})
 
     def unordered(topic: Column) -> Column:
@@ -89,7 +89,7 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
             "previous_topic_id": F.array_max(F.transform(old, lambda topic: _generation(topic["topic_id"])))[
                 "topic_id"
             ],
-            "marks": F.flatten(same["marks"]),
+            "other_answers": F.flatten(same["other_answers"]),
             "resumes": F.flatten(F.col("topics")["resumes"]),
             "order_unknown": F.coalesce(F.exists("topics", unordered), F.lit(False)),
         }
@@ -167,14 +167,14 @@ def _origin(rows: DataFrame) -> DataFrame:
         ),
     )
 
-    def before(mark: Column) -> Column:
+    def before(answer: Column) -> Column:
         """Not later in the request log of the broker that served the first fetch. Another broker's order is unknown."""
-        return (mark["node"] != at["node"]) | (mark["first_at"] <= at["place"])
+        return (answer["node"] != at["node"]) | (answer["first_at"] <= at["place"])
 
     def seen(kind: str) -> Column:
-        return F.exists("marks", lambda m: (m["kind"] == kind) & before(m))
+        return F.exists("other_answers", lambda m: (m["kind"] == kind) & before(m))
 
-    reset = F.exists("marks", lambda m: (m["kind"] == "reset") & before(m) & (m["answered_offset"] == o))
+    reset = F.exists("other_answers", lambda m: (m["kind"] == "reset") & before(m) & (m["answered_offset"] == o))
     diverged = ~F.col("left_to_session") & (F.col("first.diverging_epoch") >= 0)
     return rows.withColumns(
         {

@@ -189,7 +189,7 @@ def _stated(events: DataFrame) -> DataFrame:
         ),
     )  # fmt: skip
     refused = F.transform(
-        F.filter("marks", lambda m: m["kind"] == "refused"),
+        F.filter("other_answers", lambda m: m["kind"] == "refused"),
         lambda m: F.struct(
             F.lit(REFUSED).alias("kind"), m["leader_epoch"], m["connection"], m["node"], m["correlation_id"],
             m["correlation_id"].alias("last_correlation_id"), m["api_version"], m["ref"],

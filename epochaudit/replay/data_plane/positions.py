@@ -68,7 +68,7 @@ def positions(events: DataFrame) -> DataFrame:
       at_log_start           the offset is the beginning of the log, by the answer to that fetch
       may_be_reset           before, and not in a leader epoch below position_epoch, ListOffsets returned the offset to the client: a
                              position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils)
-      asked                  before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
+      epoch_unknown          before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
       refused_epoch, refused_ref   the newest leader epoch below position_epoch in which its fetch at the offset was refused with 74
                              FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
       crossed                a later leader epoch that is still part of the log starts below the position; crossed_epoch,
@@ -82,7 +82,9 @@ def positions(events: DataFrame) -> DataFrame:
                              begins later than its epoch, or lacks files
     """
     histories = consumer_histories(events)
-    subjects = histories.select(*_CLIENT, "reads", "marks", "resumes", F.explode(_epochs()).alias("leader_epoch"))
+    subjects = histories.select(
+        *_CLIENT, "reads", "other_answers", "resumes", F.explode(_epochs()).alias("leader_epoch")
+    )
     subjects = _with_position(_with_first_fetch(subjects))
     subjects = _with_commit_bound(subjects, _commit_bounds(histories))
     subjects = subjects.where(F.col("position_epoch").isNotNull() | F.col("resumed"))
@@ -92,9 +94,9 @@ def positions(events: DataFrame) -> DataFrame:
 
 @checkpointed
 def consumer_histories(events: DataFrame) -> DataFrame:
-    """One row per (client instance, partition): its reads by epoch and connection, its marks, resumes and commits.
+    """One row per (client instance, partition): its reads by epoch and connection, other_answers, resumes and commits.
 
-    Needs: the events table. marks are other answers to the client: out_of_range, validated (OffsetForLeaderEpoch), asked
+    Needs: the events table. other_answers to the client, by kind: out_of_range, validated (OffsetForLeaderEpoch), epoch_unknown
     (OffsetForLeaderEpoch with end offset -1), reset (ListOffsets), refused (74 FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH for
     the leader epoch that it stated). Of a read, first_* is the first request that listed the partition, last_* the last one, and
     unlisted_* the first answer with records for an offset that the request left to its session. first_at, last_at: places in the
@@ -111,7 +113,7 @@ def consumer_histories(events: DataFrame) -> DataFrame:
         F.col("first_ref").alias("ref"), "read_from", *(f"last_{name}" for name in _OF_LAST), "last_ref", unlisted.alias("unlisted"),
         "high_watermark", "kafka_version", "read_ref", "connection",
     )  # fmt: skip
-    mark = F.struct(
+    answer = F.struct(
         "kind", "leader_epoch", "node", "first_at", "answered_offset", "connection",
         F.col("first_correlation_id").alias("correlation_id"), F.col("first_api_version").alias("api_version"),
         F.col("first_ref").alias("ref"), F.col("first_fetch_offset").alias("fetch_offset")
@@ -119,9 +121,9 @@ def consumer_histories(events: DataFrame) -> DataFrame:
     group = F.struct("answered_offset", "committed_leader_epoch", "group_id", ref().alias("ref"), "own", "answered_at")
     return per_epoch.groupBy(*_CLIENT).agg(
         F.collect_list(F.when(kind == "read", read)).alias("reads"),
-        F.collect_list(F.when(kind.isin("out_of_range", "validated", "asked", "reset", "refused"), mark)).alias(
-            "marks"
-        ),
+        F.collect_list(
+            F.when(kind.isin("out_of_range", "validated", "epoch_unknown", "reset", "refused"), answer)
+        ).alias("other_answers"),
         F.collect_list(F.when(kind == "resumed", group)).alias("resumes"),
         F.collect_list(F.when(kind == "committed", group)).alias("commits"),
     )
@@ -155,7 +157,9 @@ def _per_epoch(events: DataFrame) -> DataFrame:
             "refused",
         )
         .when((F.col("event_type") == LIST_OFFSETS) & ok, "reset")
-        .when((F.col("event_type") == OFFSET_FOR_LEADER_EPOCH) & ok, F.when(known, "validated").otherwise("asked"))
+        .when(
+            (F.col("event_type") == OFFSET_FOR_LEADER_EPOCH) & ok, F.when(known, "validated").otherwise("epoch_unknown")
+        )
     )
     rows = rows.withColumns({"kind": kind, "client_host": client_host()}).where(F.col("kind").isNotNull())
     served = with_held_epochs(
@@ -247,7 +251,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
                 "reads",
                 lambda r: (r["leader_epoch"] < F.col("leader_epoch")) & (_delivered(r, o) | _waited(r, o)),
             ),
-            _place,
+            _epoch_and_ref,
         )
     )
     first = F.col("first")
@@ -263,7 +267,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
         {
             "lowest_offset_fetch_epoch": F.array_min(epochs),
             "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
-            | F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
+            | F.exists("other_answers", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
             "at_log_start": F.coalesce(o <= first["log_start_offset"], F.lit(False)),
             "resumed": F.col("resume").isNotNull(),
             "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
@@ -297,7 +301,7 @@ def _waited(read: Column, offset: Column) -> Column:
     return (read["last_fetch_offset"] == offset) & began_below
 
 
-def _place(read: Column) -> Column:
+def _epoch_and_ref(read: Column) -> Column:
     return F.struct(read["leader_epoch"], F.coalesce(read["read_ref"], read["last_ref"]).alias("read_ref"))
 
 
@@ -311,8 +315,8 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
     """One row per (partition, group, committed offset): the newest epoch in which a committing client had read up to it."""
     commits = histories.select(*_PARTITION, "reads", F.explode("commits").alias("commit"))
     offset = F.col("commit.answered_offset")
-    delivered = F.transform(F.filter("reads", lambda r: _delivered(r, offset)), _place)
-    waited = F.transform(F.filter("reads", lambda r: _waited(r, offset)), _place)
+    delivered = F.transform(F.filter("reads", lambda r: _delivered(r, offset)), _epoch_and_ref)
+    waited = F.transform(F.filter("reads", lambda r: _waited(r, offset)), _epoch_and_ref)
     once = F.array_min(waited)["leader_epoch"] == F.array_max(waited)["leader_epoch"]  # else it may have read twice
     read = F.coalesce(F.array_max(delivered), F.when(once, F.array_max(waited)))
     stated = F.when(F.col("commit.committed_leader_epoch") >= 0, F.col("commit.committed_leader_epoch"))
@@ -364,7 +368,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         F.transform("certain", lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"]))
     )
     refused = F.filter(
-        "marks",
+        "other_answers",
         lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c) & (m["fetch_offset"] == o),
     )
     refused = F.array_max(F.transform(refused, lambda m: F.struct(m["leader_epoch"], m["ref"])))
@@ -388,21 +392,24 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         F.col("diverged.start_ref").alias("crossed_ref"),
         (F.size("beyond") > 0).alias("crossing_uncertain"),
         (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
-        F.exists("marks", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m)).alias(
-            "may_be_reset"
-        ),
+        F.exists(
+            "other_answers",
+            lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m),
+        ).alias("may_be_reset"),
         _detected().alias("detected"), _requests_missing().alias("requests_missing"),
         "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
-        F.exists("marks", lambda m: (m["kind"] == "asked") & (m["leader_epoch"] == q) & _before(m)).alias("asked"),
+        F.exists("other_answers", lambda m: (m["kind"] == "epoch_unknown") & (m["leader_epoch"] == q) & _before(m)).alias("epoch_unknown"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
     )  # fmt: skip
 
 
-def _before(mark: Column) -> Column:
+def _before(answer: Column) -> Column:
     """Not in a later epoch, nor later in the request log of the broker that served the subject's first fetch."""
     first = F.col("first")
-    later = (mark["node"] == first["node"]) & (mark["first_at"] > first["first_at"])
-    return (mark["leader_epoch"] <= F.col("leader_epoch")) & ~((mark["leader_epoch"] == F.col("leader_epoch")) & later)
+    later = (answer["node"] == first["node"]) & (answer["first_at"] > first["first_at"])
+    return (answer["leader_epoch"] <= F.col("leader_epoch")) & ~(
+        (answer["leader_epoch"] == F.col("leader_epoch")) & later
+    )
 
 
 def _crossed_epoch() -> Column:
@@ -437,7 +444,7 @@ def _detected() -> Column:
 
     def seen(kind: str) -> Column:
         return F.exists(
-            "marks",
+            "other_answers",
             lambda m: (
                 (m["kind"] == kind)
                 & (m["leader_epoch"] >= e)

@@ -84,7 +84,7 @@ class ValidationSkipped(Rule):
                 because=(position, FIRST),
             ),
             passed(
-                col("asked"),
+                col("epoch_unknown"),
                 observed=at_offset + ", after an OffsetForLeaderEpoch of the client",
                 because=(position, FIRST),
             ),

@@ -142,7 +142,8 @@ def misplaced(splits: Collection[Row]) -> set[StepId]:
     """The steps that no clock took: there older files of the log follow newer ones.
 
     The stretch after the step ends before the one before it begins. It is a clock's step all the same if the stretches do not look like
-    rotated files, no log of the node goes forward there, and another one went back, too.
+    rotated files, no log of the node goes forward there, and another one went back, too: by a step after which a time is printed
+    again, or in a file that is not joined elsewhere either.
     """
     stretches = {file: stretches_of_file(ranges) for file, ranges in by_file(splits).items()}
     node_of = {(row["cluster"], row["file"]): row["node"] for row in splits}
@@ -162,8 +163,14 @@ def misplaced(splits: Collection[Row]) -> set[StepId]:
 
     apart = [one for one in returns if not one.overlap]
     doubtful = [one for one in apart if not one.is_of_rotation and not goes_forward(one)]
-    of_clock = [one for one in returns if one.overlap] + doubtful
-    return {one.step for one in apart if one not in doubtful or not any(map(one.shows_same_step, of_clock))}
+    joined = {one.file for one in apart if one not in doubtful}
+    of_clock = [one for one in returns if one.overlap]
+    alone = [one for one in doubtful if one.file not in joined]
+
+    def is_of_clock(one: _Return) -> bool:
+        return any(map(one.shows_same_step, [*of_clock, *alone] if one in alone else of_clock))
+
+    return {one.step for one in apart if one not in doubtful or not is_of_clock(one)}
 
 
 def overlapping(splits: Collection[Row], steps: Collection[StepId]) -> set[StepId]:

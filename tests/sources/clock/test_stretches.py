@@ -97,6 +97,17 @@ def test_a_log_that_goes_forward_shows_that_no_clock_was_set() -> None:
     assert misplaced([*logs, {**other, "node": 2}]) == set()
 
 
+def test_a_file_that_is_joined_elsewhere_shows_no_step_of_a_clock() -> None:
+    silent = ((20 * MINUTE, 40 * MINUTE), (0, 5 * MINUTE))  # fifteen minutes without a line, where the older file ends
+    newest = (40 * MINUTE + 1, 42 * MINUTE)
+    logs = [part(newest, *silent), part(newest, *silent, file="state-change.log")]
+    assert misplaced(logs) == {step(number, str(log["file"])) for log in logs for number in (0, 1)}
+    assert misplaced([logs[0], part(*silent, file="state-change.log")]) == {
+        step(0), step(1), step(0, "state-change.log")
+    }  # fmt: skip
+    assert misplaced([part(*silent), part(*silent, file="state-change.log")]) == set()
+
+
 def test_another_log_prints_the_time_again() -> None:
     again = part((0, 2 * HOUR + MINUTE), (2 * MINUTE, 40 * MINUTE), file="controller.log")
     assert misplaced([part(*WRONG_AT_BOOT), again]) == set()
