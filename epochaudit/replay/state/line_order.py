@@ -21,8 +21,8 @@ from epochaudit.sources.clock.log_time import LATE_MS
 from epochaudit.sources.clock.stretches import (
     RangeStretches,
     StepId,
-    misplaced,
     overlapping,
+    steps_of_joined_files,
     stretches_of_ranges,
     without_steps,
 )
@@ -155,11 +155,11 @@ def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
     """
     of_ranges = [row.asDict(recursive=True) for row in splits.collect()]
     logs = [row for row in of_ranges if _is_log(row["kind"])]
-    joined = misplaced(logs)
+    joined = steps_of_joined_files(logs)
     uncertain = overlapping(logs, joined)
-    repeating = _repeating(events, logs, uncertain) if uncertain else set()
-    no_steps = joined | repeating
-    remaining, undone = [*without_steps(of_ranges, no_steps)], _undone(of_ranges, no_steps)
+    repeating = _steps_of_repetitions(events, logs, uncertain) if uncertain else set()
+    not_of_clock = joined | repeating
+    remaining, undone = [*without_steps(of_ranges, not_of_clock)], _undone(of_ranges, not_of_clock)
     doubled = bool(repeating) or (share_time(remaining) and share_lines(corrected(events, undone)))
     if not (joined or doubled):
         return OrderedLines(corrected(events, corrections(remaining)), splits)
@@ -169,7 +169,7 @@ def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
     rows = rows.withColumn("file_order", (F.col("file_order") * width + F.col("rank")).cast("int"))
     rows = corrected(rows, [*undone, *corrections(remaining)], follows)
     ordered = stored((_each_once(rows) if doubled else rows).select(*events.columns))
-    if no_steps:
+    if not_of_clock:
         names = splits.columns
         splits = local_rows(splits.sparkSession, [[row[name] for name in names] for row in remaining], splits.schema)
     return OrderedLines(ordered, splits, (ordered,))
@@ -203,7 +203,7 @@ def _in_stretches(events: DataFrame, ranges: Mapping[tuple[str, str, int], Range
     )
 
 
-def _repeating(events: DataFrame, logs: Sequence[Row], uncertain: Collection[StepId]) -> set[StepId]:
+def _steps_of_repetitions(events: DataFrame, logs: Sequence[Row], uncertain: Collection[StepId]) -> set[StepId]:
     """The steps, of the uncertain ones, after which most rows are those of an earlier stretch, with the same printed times."""
     files = {id[:2] for id in uncertain}
     ranges = {range: its for range, its in stretches_of_ranges(logs).items() if range[:2] in files}

@@ -138,7 +138,7 @@ class _Return:
         )
 
 
-def misplaced(splits: Collection[Row]) -> set[StepId]:
+def steps_of_joined_files(splits: Collection[Row]) -> set[StepId]:
     """The steps that no clock took: there older files of the log follow newer ones.
 
     The stretch after the step ends before the one before it begins. It is a clock's step all the same if the stretches do not look like

@@ -10,8 +10,8 @@ from epochaudit.sources.clock.log_time import HOUR_MS, LATE_MS, SUMMER_TIME_MS, 
 from epochaudit.sources.clock.stretches import (
     RangeStretches,
     Stretch,
-    misplaced,
     overlapping,
+    steps_of_joined_files,
     stretches_of_file,
     stretches_of_range,
     stretches_of_ranges,
@@ -66,18 +66,18 @@ def test_a_stretch_extends_over_ranges() -> None:
 @pytest.mark.parametrize("row", [JOINED_BY_DATE, JOINED_BY_NUMBER], ids=["by date", "by number"])
 def test_files_that_were_joined_by_their_names_are_no_step_of_a_clock(row: Row) -> None:
     steps = {step(number) for number in range(len(row["clock_steps"]))}  # type: ignore[arg-type]
-    assert misplaced([row]) == steps
+    assert steps_of_joined_files([row]) == steps
     assert overlapping([row], steps) == set()
 
 
 def test_a_file_that_was_joined_extends_over_ranges() -> None:
     rows = [part((3 * HOUR, 4 * HOUR), (0, 100)), part((101, HOUR), split=1), part((HOUR, 3 * HOUR), split=2)]
-    assert misplaced(rows) == {step(0)}
+    assert steps_of_joined_files(rows) == {step(0)}
 
 
 def test_a_time_that_is_printed_again_was_set_back_or_is_repeated() -> None:
     row = part((0, HOUR), (30 * MINUTE, 2 * HOUR))
-    assert misplaced([row]) == set()
+    assert steps_of_joined_files([row]) == set()
     assert overlapping([row], set()) == {step(0)}
 
 
@@ -86,36 +86,36 @@ WRONG_AT_BOOT = ((2 * HOUR, 2 * HOUR + MINUTE), (2 * MINUTE, 40 * MINUTE))
 
 def test_a_clock_that_was_wrong_at_boot_shows_in_all_logs_of_the_node() -> None:
     logs = [part(*WRONG_AT_BOOT), part(*WRONG_AT_BOOT, file="controller.log")]
-    assert misplaced(logs) == set()
-    assert misplaced([logs[0], {**logs[1], "node": 2}]) == {step(0), step(0, "controller.log")}
+    assert steps_of_joined_files(logs) == set()
+    assert steps_of_joined_files([logs[0], {**logs[1], "node": 2}]) == {step(0), step(0, "controller.log")}
 
 
 def test_a_log_that_goes_forward_shows_that_no_clock_was_set() -> None:
     logs = [part(*WRONG_AT_BOOT), part(*WRONG_AT_BOOT, file="controller.log")]
     other = part((0, 3 * HOUR), file="state-change.log")
-    assert misplaced([*logs, other]) == {step(0), step(0, "controller.log")}
-    assert misplaced([*logs, {**other, "node": 2}]) == set()
+    assert steps_of_joined_files([*logs, other]) == {step(0), step(0, "controller.log")}
+    assert steps_of_joined_files([*logs, {**other, "node": 2}]) == set()
 
 
 def test_a_file_that_is_joined_elsewhere_shows_no_step_of_a_clock() -> None:
     silent = ((20 * MINUTE, 40 * MINUTE), (0, 5 * MINUTE))  # fifteen minutes without a line, where the older file ends
     newest = (40 * MINUTE + 1, 42 * MINUTE)
     logs = [part(newest, *silent), part(newest, *silent, file="state-change.log")]
-    assert misplaced(logs) == {step(number, str(log["file"])) for log in logs for number in (0, 1)}
-    assert misplaced([logs[0], part(*silent, file="state-change.log")]) == {
+    assert steps_of_joined_files(logs) == {step(number, str(log["file"])) for log in logs for number in (0, 1)}
+    assert steps_of_joined_files([logs[0], part(*silent, file="state-change.log")]) == {
         step(0), step(1), step(0, "state-change.log")
     }  # fmt: skip
-    assert misplaced([part(*silent), part(*silent, file="state-change.log")]) == set()
+    assert steps_of_joined_files([part(*silent), part(*silent, file="state-change.log")]) == set()
 
 
 def test_another_log_prints_the_time_again() -> None:
     again = part((0, 2 * HOUR + MINUTE), (2 * MINUTE, 40 * MINUTE), file="controller.log")
-    assert misplaced([part(*WRONG_AT_BOOT), again]) == set()
+    assert steps_of_joined_files([part(*WRONG_AT_BOOT), again]) == set()
 
 
 def test_a_clock_is_not_wrong_for_an_hour() -> None:
     row = part((5 * HOUR, 6 * HOUR), (0, HOUR))
-    assert misplaced([row, {**row, "file": "controller.log"}]) == {step(0), step(0, "controller.log")}
+    assert steps_of_joined_files([row, {**row, "file": "controller.log"}]) == {step(0), step(0, "controller.log")}
 
 
 def test_without_its_step_a_range_has_the_times_that_were_printed() -> None:
