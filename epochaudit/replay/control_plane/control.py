@@ -127,8 +127,8 @@ def control(events: DataFrame) -> DataFrame:
       installed_*           epoch that the replica was last proven to have ("starts at leader epoch"), with its partition epoch
                             and topic id; null after a restart or a deletion, and if the replica's own line states a lower one
       known_topic_id        the topic id that the broker last had for the partition, this row included; null after its deletion
-      topic_id_carried      that id was stated before the installed_* epoch, and not since: another topic of the name may have
-                            replaced it
+      topic_id_carried      that id was not stated since the installed_* epoch, and another topic of the name may have replaced it: no
+                            line of this process states a creation, or the row has leader epoch 0 and partition epoch 0
       requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
                             controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
@@ -496,7 +496,9 @@ def _held() -> dict[str, Column]:
     unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
     in_process = F.col("accepted.process") == F.col("process")
     forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
-    created_since = F.col("created.process") == F.col("process")
+    # a line of the creation would name another topic; if that line is missing, the replica starts from nothing all the same
+    begins = (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
+    created_since = (F.col("created.process") == F.col("process")) & ~F.coalesce(begins, F.lit(False))
     return {
         "installed_leader_epoch": F.when(held, F.col("installed.leader_epoch")),
         "installed_partition_epoch": F.when(held, F.col("installed.partition_epoch")),
