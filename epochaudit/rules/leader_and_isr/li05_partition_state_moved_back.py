@@ -30,8 +30,9 @@ class PartitionStateMovedBack(Rule):
     ## What is allowed
     Any state after a restart, and after the replica was deleted or created anew. A deletion is shown by a StopReplica, by a
     line of server.log that schedules the log for deletion, or by the topic's deletion at another broker before the replica
-    starts at leader epoch 0 and partition epoch 0. Another topic id is another partition, whose epochs start at 0. Lines of
-    skipped changes are normal at start-up.
+    starts at leader epoch 0 and partition epoch 0. Another topic id is another partition, whose epochs start at 0. A follower
+    that starts at both epochs 0 without any of these is unverifiable, because the line that names its topic may be missing.
+    Lines of skipped changes are normal at start-up.
 
     ## What to do
     Restart the broker, once another replica leads: it then takes over the present state of its partitions. As leader
