@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from epochaudit.kafka.errors import Errors
+
 REF_FIELDS: Final = ("node", "file", "split", "byte_offset", "line_in_split", "time_ms")
 REF_TYPE: Final = "struct<node:int,file:string,split:int,byte_offset:bigint,line_in_split:int,time_ms:bigint>"
 
@@ -48,6 +50,12 @@ def client_host() -> Column:
 def holds(condition: Column) -> Column:
     """The condition, false where it is null."""
     return F.coalesce(condition, F.lit(False))
+
+
+def answer_code() -> Column:
+    """The error code of an answer: that of the whole request if it was refused, else the partition's. Null if neither is stated."""
+    refused = F.col("request_error_code") != Errors.NONE
+    return F.when(refused, F.col("request_error_code")).otherwise(F.col("error_code"))
 
 
 def run_rows() -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import ALTER_PARTITION, BROKER_HEARTBEAT, UPDATE_METADATA
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import answer_code, of_types, ref
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, RECOVERED, RECOVERING
@@ -153,9 +153,7 @@ def _states_by_partition(events: DataFrame) -> DataFrame:
 
 def _timed(rows: DataFrame) -> DataFrame:
     """Adds code, committed, and from_ms and to_ms, arrival and answer on the clock of the records."""
-    code = F.when(F.col("request_error_code") != Errors.NONE, F.col("request_error_code")).otherwise(
-        F.col("error_code")
-    )
+    code = answer_code()
     changed = (code == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
     written = F.try_element_at(
         F.filter("states", lambda s: changed & (s["partition_epoch"] == F.col("response_partition_epoch"))), F.lit(1)
@@ -281,7 +279,7 @@ def _shutdown_requests(events: DataFrame) -> DataFrame:
     and line of the first accepted heartbeat with wantShutDown; null without one. stayed_ms: arrival of the last one without it. A
     broker repeats wantShutDown until its end.
     """
-    code = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), "error_code", F.lit(Errors.NONE))
+    code = F.coalesce(answer_code(), F.lit(Errors.NONE))
     accepted = of_types(events, BROKER_HEARTBEAT).where((F.col("source") == "request_log") & (code == Errors.NONE))
     wants = F.coalesce("want_shut_down", F.lit(False))
     first = F.min(F.when(wants, F.struct("arrival_ms", "time_ms", ref().alias("ref"))))

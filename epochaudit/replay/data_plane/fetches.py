@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import answer_code, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
@@ -93,9 +93,7 @@ def fetches(events: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "group_id": F.lit(None).cast("string"),
-                "code": F.when(F.col("request_error_code") != Errors.NONE, F.col("request_error_code")).otherwise(
-                    F.col("error_code")
-                ),
+                "code": answer_code(),
                 "successor_ms": F.col("successor.ms"),
                 "successor_topic_id": F.col("successor.topic_id"),
                 "successor_ref": F.col("successor.ref"),

@@ -1,4 +1,4 @@
-"""What the rules about ineligible members of an AlterPartition have in common (KRaft).
+"""What the rules about ineligible members of an AlterPartition have in common: IS-01 to IS-04 (KRaft) and, in part, IS-05 (ZooKeeper).
 
 ReplicationControlManager.ineligibleReplicasForIsr names the first reason that fits a member: not registered, in
 controlled shutdown, fenced, other broker epoch. Each reason has a rule, so that one member is one finding: fenced
@@ -15,6 +15,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, unverifiable, violation
 
 REFUSED_AS_INELIGIBLE = (Errors.INELIGIBLE_REPLICA, Errors.OPERATION_NOT_ATTEMPTED)
+REFUSAL = "error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2)"
 SUCCEEDED = (Errors.NONE, Errors.NEW_LEADER_ELECTED)
 
 
@@ -77,7 +78,7 @@ class IneligibleMemberRule(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         named, checks = F.size(self.members) > 0, col("checks_eligibility")
-        refusal = "error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2) for ISR {isr}"
+        refusal = REFUSAL + " for ISR {isr}"
         accepted = f"answered {{error_code}}, with {self.kind} {{{self.members}}} in the ISR"
         when = (
             self.when or f"by the metadata log, brokers {{{self.members}}} were {self.kind} when the controller decided"

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.isr.eligibility import ASKED, REFUSED_AS_INELIGIBLE, refused_as_ineligible
+from epochaudit.rules.isr.eligibility import ASKED, REFUSAL, REFUSED_AS_INELIGIBLE, refused_as_ineligible
 from epochaudit.rules.rule import (
     CRITICAL,
     HIGH,
@@ -75,7 +75,7 @@ class DeadReplicaAccepted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         dead, unchanged = F.size("dead_members") > 0, col("response_partition_epoch") != col("partition_epoch") + 1
-        refusal = "error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2) for ISR {isr} with dead or leaving {dead_members}"
+        refusal = REFUSAL + " for ISR {isr} with dead or leaving {dead_members}"
         accepted = "answered {error_code}, with dead or leaving {dead_members} in the ISR"
         held = "by its own log, controller {node} considered brokers {dead_members} dead or shutting down"
         return first_of(
@@ -87,8 +87,7 @@ class DeadReplicaAccepted(Rule):
             ),
             fenced(
                 refused_as_ineligible() & col("dead_at_times"),
-                expected="error {INELIGIBLE_REPLICA} ({OPERATION_NOT_ATTEMPTED} below version 2) for an ISR with"
-                " a member that is dead or leaving",
+                expected=REFUSAL + " for an ISR with a member that is dead or leaving",
                 observed="error {error_code}",
                 because=("by its own log, controller {node} saw a member come or go just then", ASKED),
             ),
