@@ -16,7 +16,7 @@ import shutil
 import sys
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -194,14 +194,28 @@ def healthy() -> list[str]:
     return sorted(name for name, truth in truths.items() if truth["must_flag"] == [])
 
 
-def copies(base: Path, names: Sequence[str], seeds: Sequence[int], folder: Path) -> Iterator[Path]:
+def bundled(folder: Path) -> dict[str, Path]:
+    """The healthy captures by name, unpacked into this folder."""
+    for name in healthy():
+        with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+    return captures_in(folder)
+
+
+def captures_in(folder: Path) -> dict[str, Path]:
+    """The captures in this folder by name. Those of the lab are in the folder of their run."""
+    runs = sorted(path for path in folder.iterdir() if path.is_dir())
+    return {run.name: run / "capture" if (run / "capture").is_dir() else run for run in runs}
+
+
+def copies(captures: Mapping[str, Path], seeds: Sequence[int], folder: Path) -> Iterator[Path]:
     """One copy with holes per seed, named after what was done to it."""
     for seed in seeds:
         chance = random.Random(seed)
-        name, what = chance.choice(names), chance.choice(sorted(SHARES))
+        name, what = chance.choice(sorted(captures)), chance.choice(sorted(SHARES))
         share = chance.choice(SHARES[what])
         copy = folder / f"{seed} {name} without {share} of {what}"
-        with_holes(base / name, copy, HARMS[what], share, seed)
+        with_holes(captures[name], copy, HARMS[what], share, seed)
         yield copy
 
 
@@ -249,14 +263,17 @@ def found_in(
 @click.option("--seed", default=1, show_default=True, help="The first copy's seed; the others count from it.")
 @click.option("--batch", default=40, show_default=True, help="Copies per audit.")
 @click.option("--histories", "simulated", is_flag=True, help="Simulated histories instead of recorded captures.")
-def main(seeds: int, seed: int, batch: int, simulated: bool) -> None:
+@click.option(
+    "--captures",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A directory of healthy captures, or the lab's `runs`, instead of the bundled captures.",
+)
+def main(seeds: int, seed: int, batch: int, simulated: bool, captures: Path | None) -> None:
     """Audit copies of healthy captures with holes. Exit code 1: something was found."""
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS})
     blamed: Counter[tuple[str, str]] = Counter()
-    with TemporaryDirectory() as base:
-        for name in healthy():
-            with tarfile.open(CAPTURES / f"{name}.tar.xz") as archive:
-                archive.extractall(base, filter="data")
+    with TemporaryDirectory() as unpacked:
+        whole = captures_in(captures) if captures else bundled(Path(unpacked))
         for first in range(seed, seed + seeds, batch):
             with TemporaryDirectory() as folder:
                 of_batch = range(first, min(first + batch, seed + seeds))
@@ -266,7 +283,7 @@ def main(seeds: int, seed: int, batch: int, simulated: bool) -> None:
                     judged = {copy.name: of_copy for copy, of_copy in rules.items()}
                     found = [one for one in found if one[1] in judged[one[0]]]
                 else:
-                    found, passed = found_in(spark, [*copies(Path(base), healthy(), of_batch, Path(folder))])
+                    found, passed = found_in(spark, [*copies(whole, of_batch, Path(folder))])
             blamed.update((rule, copy.rpartition(" ")[2]) for copy, rule, _ in found)
             print(
                 f"{of_batch.stop - seed} copies, {passed:,} subjects of the last {len(of_batch)} pass; found: {len(found)}",
