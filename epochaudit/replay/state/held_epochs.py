@@ -13,7 +13,7 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
@@ -140,7 +140,8 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
 
     Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later. Of the
     newest files only state-change.log is asked for.
-    Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since.
+    Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since, or the
+    replica has begun at epoch 0 since: then it may be of another topic, of which no line is recorded.
     """
     is_request = F.col("event_type") == LEADER_AND_ISR
     states_topic_id = ~is_request | (
@@ -148,12 +149,17 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     )
     in_time = ("from_ms", F.col("source") != "request_log", "file_order", "byte_offset")
     by_node = Window.partitionBy("cluster", "node").orderBy(*in_time)
-    by_partition = Window.partitionBy("cluster", "node", "topic", "partition", "log_run").orderBy(*in_time)
+    replica = ("cluster", "node", "topic", "partition", "log_run")
+    by_replica, by_topic = (
+        Window.partitionBy(*key).orderBy(*in_time) for key in (replica, (*replica, "topics_before"))
+    )
     placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
     up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     placed = placed.withColumns({"log_run": log_run(up_to_here), "line_run": log_run(up_to_here, OF_LINES)})
+    placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
+    placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
     of_node = Window.partitionBy("cluster", "node")
     cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_node)
     last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(
@@ -161,9 +167,9 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     )
     return placed.withColumns(
         {
-            "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_partition)),
+            "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_topic)),
             "topic_id_ms": F.last(F.when(F.col("topic_id").isNotNull(), F.col("from_ms")), ignorenulls=True).over(
-                by_partition
+                by_topic
             ),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
             "gap_ms": F.when((F.col("line_run") < F.max("line_run").over(of_node)) | cut_off, last_line),
@@ -182,7 +188,18 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
         "newer_missing",
         "log_run",
         "line_run",
+        "begins_anew",
+        "topics_before",
     )
+
+
+def _begins_anew(in_time: WindowSpec) -> Column:
+    """A line without a topic id begins at leader and partition epoch 0, and the replica had a higher one before."""
+    epoch, partition_epoch = F.col("leader_epoch"), F.coalesce("partition_epoch", F.lit(0))
+    highest = F.when(F.col("event_type") == PARTITION_CREATED, F.lit(0)).otherwise(F.greatest(epoch, partition_epoch))
+    before = F.last(highest, ignorenulls=True).over(in_time.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.col("event_type").isin(*STARTS) & F.col("topic_id").isNull() & (epoch == 0) & (partition_epoch == 0)
+    return F.coalesce(begins & (before > 0), F.lit(False))
 
 
 @checkpointed
