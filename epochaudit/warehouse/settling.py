@@ -243,6 +243,7 @@ def including(
         for id, (caused_by, one) in earlier.items()
         if id not in found and (id in settled_ids or any(time < requests_from for time in _times(one)))
     }
+    # counted as settled, and found again: subtracted once
     again = [_tally(one, -1) for id, one in found.items() if id in settled_ids]
     added_now = [one for id, (_, one) in staying.items() if id not in settled_ids]
     settles = iso_time(span.settled_until_ms, zoned=False) or ""
