@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.findings.finding import BREACHES
 from epochaudit.pipeline import audit
+from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.sources.files.capture import CaptureError
 from epochaudit.spark.session import SMALL_PLANS, session
@@ -58,9 +59,8 @@ LONGER: Final = 60
 """Steps of histories whose files are joined: fewer give files of a few lines."""
 SHORTEST_FILE: Final = 25
 """Lines of a file that is joined with others. A few lines that are printed late may also have been delayed."""
-SHORTEST_SPAN: Final = timedelta(seconds=3)
+SHORTEST_SPAN_MS: Final = 3_000
 """Time that such a file covers: if a log goes back by less than two seconds, its lines count as written late (docs/limits.md)."""
-STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 MOST_PRINTED: Final = 40
 
 
@@ -103,25 +103,25 @@ def joined_by_name(lines: list[bytes], share: float, chance: random.Random) -> d
     most = min(PIECES, len(lines) // SHORTEST_FILE)
     if chance.random() >= share or most < 2:
         return {"": lines}
-    dated = any(map(STAMP.match, lines))
+    printed = LogClock().printed
+    times = [printed(line) for line in lines]
+    dated = any(time is not None for time in times)
     for count in range(chance.randint(2, most), 1, -1):
         size = len(lines) // count
-        pieces = [lines[start : start + size] for start in range(0, len(lines) - size + 1, size)]
-        pieces[-1] += lines[size * len(pieces) :]
-        if not dated or min(map(covered, pieces)) >= SHORTEST_SPAN:
+        ends = [*range(size, len(lines) - size + 1, size), len(lines)]
+        spans = [slice(start, end) for start, end in pairwise([0, *ends])]
+        if not dated or min(covered_ms(times[span]) for span in spans) >= SHORTEST_SPAN_MS:
+            pieces = [lines[span] for span in spans]
             by_date = chance.random() < 0.5  # else by number, the oldest last
             older = pieces[:-1] if by_date else reversed(pieces[:-1])
             return {"": [line for piece in (pieces[-1], *older) for line in piece]}
     return {"": lines}
 
 
-def covered(lines: list[bytes]) -> timedelta:
-    """The time between the first and the last dated line; none if there is no such line."""
-    printed = [found[1].decode() for found in map(STAMP.match, lines) if found]
-    if not printed:
-        return timedelta()
-    first, last = (datetime.strptime(printed[place], "%Y-%m-%d %H:%M:%S,%f") for place in (0, -1))
-    return last - first
+def covered_ms(times: list[int | None]) -> int:
+    """The time between the first and the last dated line; 0 if there is no such line."""
+    dated = [time for time in times if time is not None]
+    return dated[-1] - dated[0] if dated else 0
 
 
 def appended_again(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:

@@ -1,4 +1,4 @@
-"""The logs of a node in one file: what lines without an event tell of the clock."""
+"""The logs of a node in one file: what lines without an event show of the clock."""
 
 from __future__ import annotations
 
