@@ -175,4 +175,4 @@ def test_lines_are_missing_if_the_current_log_of_a_night_is_gone_in_the_next(tmp
     assert memory.capture is not None
     files = sorted(memory.capture.files, key=lambda file: file.file_order)
     assert [(file.absent, file.gaps_before) for file in files] == [(True, 0), (True, 0), (False, 1), (False, 1)]
-    assert not any(file.newer_missing for file in files)
+    assert [file.newer_missing for file in files] == [True, True, False, False]

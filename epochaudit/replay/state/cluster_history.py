@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import (
     ALTER_CONFIGS,
     ALTER_PARTITION_FAILED,
+    ALTER_PARTITION_REJECTED,
     BROKER_EPOCHS_CACHE,
     BROKER_REGISTRATION,
     BROKER_REGISTRATION_CHANGE_RECORD,
@@ -24,6 +25,8 @@ from epochaudit.events.event_types import (
     CONFIG_VALUE,
     CONTROLLER_ACTIVE,
     CONTROLLER_ELECTED,
+    CONTROLLER_READY,
+    CONTROLLER_RESIGNED,
     CREATE_TOPICS,
     FEATURE_LEVEL_RECORD,
     FENCE_BROKER_RECORD,
@@ -33,6 +36,7 @@ from epochaudit.events.event_types import (
     ISR_UPDATED,
     LEADER_AND_ISR,
     LEADER_CHANGE,
+    LEADER_EPOCH_UPDATED,
     PARTITION_STATE_CHANGED,
     REGISTER_BROKER_RECORD,
     UNFENCE_BROKER_RECORD,
@@ -57,6 +61,10 @@ ZOOKEEPER_MODE: Final = (CONTROLLER_ELECTED, PARTITION_STATE_CHANGED, LEADER_AND
 KRAFT_CONTROLLER: Final = (CONTROLLER_ACTIVE, BROKER_REGISTRATION)
 LISTS: Final = (BROKERS_CHANGED, BROKER_EPOCHS_CACHE)
 LIVE_BROKERS: Final = (*LISTS, BROKER_SHUTTING_DOWN)
+# Lines that a ZooKeeper controller writes to the log that has those about live brokers.
+CONTROLLER_LINES: Final = (
+    *LIVE_BROKERS, CONTROLLER_ELECTED, CONTROLLER_READY, CONTROLLER_RESIGNED, LEADER_EPOCH_UPDATED, ALTER_PARTITION_REJECTED,
+)  # fmt: skip
 ISR_LINES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING, ALTER_PARTITION_FAILED)
 SETTINGS: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONFIG_VALUE, CONFIG_CHANGED)
 UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
@@ -95,7 +103,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
                     time_ms, file_order, byte_offset, live (null: the line lists none), removed (brokers that were added, stopped or
-                    registered anew: a shutdown before it no longer counts), epochs (of live), shutting_down, ref)
+                    registered anew: a shutdown before it no longer counts), epochs (of live), shutting_down, until_ms, ref).
+                    until_ms: time of the controller's last line before a missing file of its log; FOREVER without one
       live_sent     live brokers in the UpdateMetadata requests of a ZooKeeper controller to its own broker, one entry per
                     change, and the first one after each line that lists them: array of struct(node, time_ms, live)
       isr_loggers   nodes whose lines about ISR changes are recorded
@@ -112,13 +121,13 @@ def cluster_history(events: DataFrame) -> DataFrame:
       kraft_controllers active KRaft controllers; a migration has both kinds
     """
     log = metadata_log(events)
-    from_lines = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *LIVE_BROKERS, *ISR_LINES)
+    from_lines = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *ISR_LINES)
     settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING) & ~_has_error()
     others = events.where(from_lines | settings | _stated_level()).select(*_LOG_LINE_COLUMNS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
-    other_sources = (_broker_states(log), ran, _live_sent(events))
+    other_sources = (_broker_states(log), ran, _zookeeper_controllers(events))
     all_facts = reduce(lambda united, added: united.unionByName(added, allowMissingColumns=True), other_sources, facts)
     histories = all_facts.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
@@ -239,8 +248,7 @@ HISTORY_COLUMNS: Final = (
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (
     "cluster", "node", "source", "event_type", "file", "file_order", "split", "byte_offset", "line_in_split", "time_ms",
-    "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "live_brokers", "live_broker_epochs",
-    "added_brokers", "deleted_brokers", "bounced_brokers", "name", "value",
+    "controller_epoch", "topic", "partition", "leader_epoch", "broker_id", "name", "value",
 )  # fmt: skip
 _STATE: Final = (
     "struct<since:bigint,until:bigint,since_ms:bigint,until_ms:bigint,standing:string,broker_epoch:bigint,"
@@ -291,44 +299,64 @@ def _facts() -> list[Column]:
     ]
 
 
-def _live_sent(events: DataFrame) -> DataFrame:
-    """One row per change of the live brokers that a controller sent to its own broker, or repeated after a list: cluster, live_sent."""
-    sent = (F.col("event_type") == UPDATE_METADATA) & (F.col("controller_id") == F.col("node"))
-    own = F.col("live_brokers").isNotNull() & (
-        F.coalesce(sent & (F.col("partition_row") == 0), F.lit(False)) | _lists()
+def _zookeeper_controllers(events: DataFrame) -> DataFrame:
+    """What ZooKeeper controllers logged of live brokers, and sent to their own brokers: cluster, known_live_brokers, live_sent.
+
+    One row per line about live brokers, and per change of the live brokers that were sent, or were repeated after a list.
+    """
+    event_type, live_brokers = F.col("event_type"), F.col("live_brokers")
+    own = (F.col("controller_id") == F.col("node")) & (F.col("partition_row") == 0) & live_brokers.isNotNull()
+    sent = F.coalesce((event_type == UPDATE_METADATA) & own, F.lit(False))
+    rows = of_types(events, UPDATE_METADATA, *CONTROLLER_LINES).where(sent | (event_type != UPDATE_METADATA))
+    rows = rows.withColumns(
+        {
+            "sent": sent,
+            "logs_live": event_type.isin(*LIVE_BROKERS),
+            "states_live": sent | (event_type.isin(*LISTS) & live_brokers.isNotNull()),
+            "at": F.when(sent, F.col("arrival_ms")).otherwise(F.col("time_ms")),
+            "live": F.array_sort("live_brokers"),
+            "run": F.coalesce("gaps_before", F.lit(0)),
+        }
     )
-    at = F.when(_lists(), F.col("time_ms")).otherwise(F.col("arrival_ms"))
     in_order = Window.partitionBy("cluster", "node").orderBy("at", "file", "file_order", "byte_offset")
-    live = F.array_sort("live_brokers")
-    stated = of_types(events, UPDATE_METADATA, *LISTS).where(own).withColumn("at", at)
-    before = F.lag(F.when(~_lists(), live)).over(in_order)
-    changes = stated.withColumn("changes", ~_lists() & ~before.eqNullSafe(live)).where("changes")
-    return changes.select(
-        "cluster", F.struct("node", F.col("at").alias("time_ms"), live.alias("live")).alias("live_sent")
+    preceding = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    of_run = Window.partitionBy("cluster", "node", "sent", "run")
+    before = F.last(F.when(F.col("states_live"), F.struct("sent", "live")), ignorenulls=True).over(preceding)
+    cut_off = F.max(F.coalesce("newer_missing", F.lit(False))).over(of_run)
+    rows = rows.withColumns(
+        {
+            "changes": F.col("sent") & ~F.when(before["sent"], before["live"]).eqNullSafe(F.col("live")),
+            "until_ms": F.when(cut_off, F.max("time_ms").over(of_run)).otherwise(F.lit(FOREVER)),
+        }
+    )
+    live_sent = F.struct("node", F.col("at").alias("time_ms"), "live")
+    return rows.where("changes or logs_live").select(
+        "cluster",
+        F.when(F.col("logs_live"), _line_about_live_brokers()).alias("known_live_brokers"),
+        F.when(F.col("changes"), live_sent).alias("live_sent"),
     )
 
 
-def _lists() -> Column:
-    """A line of a controller that lists all live brokers."""
-    return F.col("event_type").isin(*LISTS)
+def _line_about_live_brokers() -> Column:
+    """An entry of known_live_brokers. Needs: until_ms."""
+    removed = F.concat(
+        *(F.coalesce(name, _no_ids()) for name in ("deleted_brokers", "bounced_brokers", "added_brokers"))
+    )
+    return F.struct(
+        "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), removed.alias("removed"),
+        F.col("live_broker_epochs").alias("epochs"),
+        F.when(F.col("event_type") == BROKER_SHUTTING_DOWN, F.col("broker_id")).alias("shutting_down"), "until_ms",
+        ref().alias("ref"),
+    )  # fmt: skip
 
 
 def _log_line_facts() -> list[Column]:
     """What lines of server.log and controller.log, and settings, add."""
     event_type = F.col("event_type")
-    removed = F.concat(
-        *(F.coalesce(name, _no_ids()) for name in ("deleted_brokers", "bounced_brokers", "added_brokers"))
-    )
-    live = F.struct(
-        "node", "time_ms", "file_order", "byte_offset", F.col("live_brokers").alias("live"), removed.alias("removed"),
-        F.col("live_broker_epochs").alias("epochs"),
-        F.when(event_type == BROKER_SHUTTING_DOWN, F.col("broker_id")).alias("shutting_down"), ref().alias("ref"),
-    )  # fmt: skip
     reset = (event_type == ALTER_PARTITION_FAILED) & F.col("value").isin(*RESET_ANSWERS)
     permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"))
     setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
     return [
-        F.when(event_type.isin(*LIVE_BROKERS), live).alias("known_live_brokers"),
         F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
         F.when(reset, F.struct("node", "topic", "partition", "leader_epoch")).alias("isr_reset"),
         F.when(setting, permits).alias("unclean_election_settings"),

@@ -160,11 +160,9 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     placed = placed.withColumns({"log_run": log_run(up_to_here), "line_run": log_run(up_to_here, OF_LINES)})
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
-    of_node = Window.partitionBy("cluster", "node")
-    cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_node)
-    last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(
-        Window.partitionBy("cluster", "node", "line_run")
-    )
+    of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_run")
+    cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_run)
+    last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(of_run)
     return placed.withColumns(
         {
             "topic_id": F.coalesce("topic_id", F.last("topic_id", ignorenulls=True).over(by_topic)),

@@ -131,11 +131,15 @@ def live_epochs() -> Column:
 def _of_lines(body: Callable[[Column, Column], Column]) -> Column:
     """body(before, during), for entries of known_live_brokers.
 
-    They are those that the node wrote since it became the answering controller: before the request, and during it.
+    They are those that the node wrote since it became the answering controller: before the request, and during it. A line does
+    not count after a missing file of the controller's log: what changed since is not known.
     """
 
     def of_controller(since_ms: Column) -> Column:
-        own = F.filter("known_live_brokers", lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= since_ms))
+        own = F.filter(
+            "known_live_brokers",
+            lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= since_ms) & (t["until_ms"] >= F.col("to_ms")),
+        )
         return let(
             own,
             lambda lines: let(

@@ -42,7 +42,7 @@ class CaptureFile:
     tar_offset, tar_compression: its place in the tar archive that `uri` names. duplicate_of: path of a file that holds
     the same lines and is read instead.
     envelope, pattern: the layout of its lines (layouts.Layout), both None for Kafka's stock layout.
-    gaps_before: times that files are missing before it in its log (rotation.gaps_before). newer_missing: so are those after it.
+    gaps_before: times that files are missing before it in its log (rotation.gaps_before). newer_missing: a newer one is missing.
     absent: an earlier run read it, and it is no longer in the capture. beginning: of a log, and of an absent file; None for others, which
     may be rewritten at any time.
     """

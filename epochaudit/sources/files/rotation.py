@@ -53,8 +53,8 @@ def gaps_before(paths: Iterable[str]) -> dict[str, int]:
 
 
 def without_newer(paths: Iterable[str]) -> set[str]:
-    """The newest file of each log whose current file is missing: what came after it is not known."""
+    """The files of which a newer one is missing, by the numbers: the log goes on to somewhere that is not known."""
     paths = list(paths)
-    newest = {base: min(numbers) for base, numbers in numbers_of_logs(paths).items()}
+    numbers = numbers_of_logs(paths)
     found = ((path, rotations(path)) for path in paths)
-    return {path for path, place in found if place is not None and 0 < place[1] == newest[place[0]]}
+    return {path for path, place in found if place is not None and not numbers[place[0]].issuperset(range(place[1]))}

@@ -25,9 +25,11 @@ def test_each_missing_run_of_numbers_is_a_gap() -> None:
     }
 
 
-def test_a_log_without_its_current_file_goes_on() -> None:
+def test_a_log_goes_on_in_the_missing_file() -> None:
     names = ["b/server.log.2", "b/server.log.3.gz", "a/server.log", "a/server.log.1", "server.log.2026-11-21-07"]
-    assert without_newer(names) == {"b/server.log.2"}
+    assert without_newer(names) == {"b/server.log.2", "b/server.log.3.gz"}
+    gap_in_the_middle = ["server.log", "server.log.1", "server.log.3", "server.log.4"]
+    assert without_newer(gap_in_the_middle) == {"server.log.3", "server.log.4"}
 
 
 def test_an_hour_without_lines_has_no_file() -> None:
