@@ -37,7 +37,7 @@ from epochaudit.sources.scan.datasource import CaptureFrames, Scan, cores, read_
 from epochaudit.sources.scan.ranges import ByteRange, cut
 from epochaudit.sources.scan.staging import release
 from epochaudit.spark.local_rows import local_rows
-from epochaudit.spark.memo import share, unpersist
+from epochaudit.spark.memo import as_leaf, share, unpersist
 from epochaudit.spark.run_metrics import Advance, FrameCost, of_run
 from epochaudit.spark.session import BYTES_OF_A_ROW, in_one_partition, name_jobs, storage_level, tuned_for
 
@@ -436,7 +436,7 @@ def _evaluate_frames(
         try:
             started = monotonic()
             name_jobs(events.sparkSession, f"frame {name}")
-            judgement = judge(FRAMES[name].of(events), rules, listed_verdicts, span)
+            judgement = judge(as_leaf(FRAMES[name].of(events)), rules, listed_verdicts, span)
             rows = judgement.rows.persist(storage_level(events.sparkSession))
             planned = monotonic()
             _compute(rows)

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
-from epochaudit.spark.session import is_remote, storage_level
+from epochaudit.spark.session import is_remote, is_tuned_for_small_plans, storage_level
 
 Table = Callable[[DataFrame], DataFrame]
 
@@ -50,6 +50,18 @@ def checkpointed(table: Table) -> Table:
             return slot.table
 
     return once
+
+
+def as_leaf(rows: DataFrame) -> DataFrame:
+    """The same rows as a leaf of further plans, if the session is tuned for small plans: Spark analyses what is below at each step.
+
+    With more rows it costs more to store them than to analyse the plan again. Unchanged over Spark Connect, which analyses a plan as
+    a whole.
+    """
+    spark = rows.sparkSession
+    if is_remote(spark) or not is_tuned_for_small_plans(spark):
+        return rows
+    return rows.localCheckpoint(eager=False, storageLevel=storage_level(spark))
 
 
 def share(events: DataFrame, others: DataFrame) -> None:
