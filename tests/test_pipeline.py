@@ -65,6 +65,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     monkeypatch.setattr(pipeline, "FRAMES", {"frame": Frame})
     monkeypatch.setattr(pipeline, "judge", judge)
     monkeypatch.setattr(pipeline, "storage_level", lambda _: None)
+    monkeypatch.setattr(pipeline, "as_leaf", lambda rows: rows)
     monkeypatch.setattr(pipeline, "name_jobs", lambda *_: None)
     return made
 
