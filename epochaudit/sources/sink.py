@@ -40,7 +40,7 @@ LINES_OF_SPLIT: Final = (
 
 
 MAPS_OF_SPLIT: Final = ("requests", "partition_rows", "error_codes")
-STEP: Final = StructType([StructField("latest_ms", LongType()), StructField("lost_ms", LongType())])
+STEP: Final = StructType([StructField("latest_ms", LongType()), StructField("raised_ms", LongType())])
 
 
 def _scan_columns() -> StructType:
@@ -377,7 +377,7 @@ class RowSink:
     def statistics(self, byte_offset: int, counts: Sequence[int | None], requests: RequestCounts) -> None:
         """Record the range's totals at its end. counts: in the order of LINES_OF_SPLIT."""
         maps = (sorted(getattr(requests, name).items()) for name in MAPS_OF_SPLIT)
-        steps = [(step.latest_ms, step.lost_ms) for step in self.clock.steps]
+        steps = [(step.latest_ms, step.raised_ms) for step in self.clock.steps]
         self._statistics.append((byte_offset, (self._file.kind, *counts, *maps, steps)))
 
     @property

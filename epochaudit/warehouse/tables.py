@@ -15,7 +15,7 @@ from epochaudit.events.schema import ColumnDoc, columns, contract
 from epochaudit.events.times import DAY_MS
 from epochaudit.sources.files.opening import listing
 
-LAYOUT: Final = 5  # version of the directory; raised when older programs can no longer read or write it
+LAYOUT: Final = 6  # version of the directory; raised when older programs can no longer read or write it
 LAYOUT_PROPERTY: Final = "epochaudit.layout"
 COLUMNS_PROPERTY: Final = "epochaudit.columns"  # digest of the columns of all tables; if it differs, columns are added
 VERSION_PROPERTY: Final = "epochaudit.schema"

@@ -234,9 +234,9 @@ LAYOUT, SCHEMA = tables.LAYOUT_PROPERTY, tables.VERSION_PROPERTY
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 5\); upgrade"),
-        ({LAYOUT: "5", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
-        ({LAYOUT: "2", SCHEMA: "1"}, "has layout 2 and this version of epochaudit uses layout 5"),
+        ({LAYOUT: "9", SCHEMA: "1"}, r"newer version of epochaudit \(layout 9, where this one knows 6\); upgrade"),
+        ({LAYOUT: "6", SCHEMA: "99"}, r"newer version of epochaudit \(version 99 of horizon, .*\); upgrade epochaudit"),
+        ({LAYOUT: "2", SCHEMA: "1"}, "has layout 2 and this version of epochaudit uses layout 6"),
         ({"made.by": "another"}, "does not tell its layout: it was not written by epochaudit"),
     ],
 )

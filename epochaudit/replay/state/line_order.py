@@ -177,7 +177,7 @@ def in_one_order(events: DataFrame, splits: DataFrame) -> OrderedLines:
 
 def _undone(splits: Iterable[Row], steps: Collection[StepId]) -> list[Correction]:
     return [
-        Correction(row["cluster"], row["file"], row["split"], step["latest_ms"], -step["lost_ms"])
+        Correction(row["cluster"], row["file"], row["split"], step["latest_ms"], -step["raised_ms"])
         for row in splits
         for number, step in enumerate(row["clock_steps"] or ())
         if (row["cluster"], row["file"], row["split"], number) in steps

@@ -41,19 +41,19 @@ class Correction:
 
 @dataclass(frozen=True)
 class _ObservedStep:
-    """A step as one range shows it. lost_ms: by how much. read_ms: by how much times after it were raised when they were read.
+    """A step as one range shows it. lost_ms: by how much. raised_ms: by how much times after it were raised when they were read.
 
     printed_ms: the last time printed before it.
     """
 
     part: Part
     latest_ms: int
-    read_ms: int
+    raised_ms: int
     printed_ms: int
 
     @property
     def lost_ms(self) -> int:
-        return lost_of(self.read_ms)
+        return lost_of(self.raised_ms)
 
 
 def corrections(splits: Iterable[Row]) -> list[Correction]:
@@ -77,9 +77,9 @@ def corrections(splits: Iterable[Row]) -> list[Correction]:
 def _observed_steps(row: Row) -> list[_ObservedStep]:
     behind, observed = 0, []
     for step in row["clock_steps"] or ():
-        latest, read = step["latest_ms"], step["lost_ms"]
-        observed.append(_ObservedStep((row["file"], row["split"]), latest, read, latest - behind))
-        behind += read
+        latest, raised = step["latest_ms"], step["raised_ms"]
+        observed.append(_ObservedStep((row["file"], row["split"]), latest, raised, latest - behind))
+        behind += raised
     return observed
 
 
@@ -105,13 +105,17 @@ def _correction(
     file, split = part
     for observed in step:
         if observed.part == part:
-            missing_ms = by_ms - observed.read_ms
+            missing_ms = by_ms - observed.raised_ms
             return Correction(cluster, file, split, observed.latest_ms, missing_ms) if missing_ms else None
     if any(observed.part[0] == file and observed.part[1] < split for observed in step):
         return Correction(cluster, file, split, -1, by_ms)
     before = max(observed.printed_ms for observed in step)
     return Correction(
-        cluster, file, split, before + sum(observed.read_ms for observed in own if observed.printed_ms < before), by_ms
+        cluster,
+        file,
+        split,
+        before + sum(observed.raised_ms for observed in own if observed.printed_ms < before),
+        by_ms,
     )
 
 

@@ -30,10 +30,10 @@ SUMMER_TIME_MS: Final = 1_200_000  # a step between this and an hour is the end 
 
 @dataclass(frozen=True)
 class Step:
-    """A step back in time: times after latest_ms are read lost_ms later than printed, which is `raised_by` what the clock lost."""
+    """A step back in time. raised_ms: how much later than printed the times after latest_ms are read, `raised_by` of what was lost."""
 
     latest_ms: int
-    lost_ms: int
+    raised_ms: int
 
 
 @dataclass

@@ -63,12 +63,12 @@ def stretches_of_range(split: Row) -> list[Stretch]:
         return []
     found, behind, id = list[Stretch](), 0, None
     for number, step in enumerate(steps):
-        latest, lost = step["latest_ms"] - behind, lost_of(step["lost_ms"])
+        latest, lost = step["latest_ms"] - behind, lost_of(step["raised_ms"])
         start = latest if first is None else min(first, latest)
         found.append(Stretch(start, latest, id))
         # a step that may be the end of summer time counts as an hour, however long it is
         first = latest - (SUMMER_TIME_MS if lost == HOUR_MS else lost - 1)
-        behind, id = behind + step["lost_ms"], (split["cluster"], split["file"], split["split"], number)
+        behind, id = behind + step["raised_ms"], (split["cluster"], split["file"], split["split"], number)
     found.append(Stretch(first, max(first, (last or 0) - behind), id))
     return found
 
@@ -193,7 +193,7 @@ def without_steps(splits: Iterable[Row], steps: Collection[StepId]) -> Iterator[
         for number, stretch in enumerate(stretches_of_range(row)):
             if stretch.step is not None and stretch.step not in steps:
                 remaining.append(row["clock_steps"][number - 1])
-                behind += lost_of(remaining[-1]["lost_ms"])
+                behind += lost_of(remaining[-1]["raised_ms"])
             spans.append((stretch.first_ms + behind, stretch.last_ms + behind))
         yield {
             **row,
@@ -236,7 +236,7 @@ def stretches_of_ranges(
             found[cluster, path, split["split"]] = RangeStretches(
                 first,
                 [step["latest_ms"] for step in own],
-                [0, *accumulate(step["lost_ms"] for step in own)],
+                [0, *accumulate(step["raised_ms"] for step in own)],
                 earlier[first:last],
                 ranks[first:last],
             )

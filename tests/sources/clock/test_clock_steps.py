@@ -10,7 +10,7 @@ from epochaudit.sources.clock.log_time import LATE_MS, raised_by
 
 
 def part(file: str, *steps: tuple[int, int], split: int = 0, node: int = 1) -> dict[str, object]:
-    shown = [{"latest_ms": latest, "lost_ms": raised_by(lost)} for latest, lost in steps]
+    shown = [{"latest_ms": latest, "raised_ms": raised_by(lost)} for latest, lost in steps]
     return {"cluster": "c", "node": node, "file": file, "split": split, "clock_steps": shown}
 
 

@@ -28,7 +28,7 @@ def part(*printed: tuple[int, int], file: str = "server.log", split: int = 0, no
     """A range in which these spans of time are printed, one after the other, as a LogClock reads them."""
     lost = [raised_by(before[1] - after[0] + 1) for before, after in pairwise(printed)]
     behind = [0, *accumulate(lost)]
-    steps = [{"latest_ms": span[1] + by, "lost_ms": of} for span, by, of in zip(printed, behind, lost, strict=False)]
+    steps = [{"latest_ms": span[1] + by, "raised_ms": of} for span, by, of in zip(printed, behind, lost, strict=False)]
     read = [time + by for span, by in zip(printed, behind, strict=False) for time in span]
     times = {"first_time_ms": min(read, default=None), "last_time_ms": max(read, default=None)}
     return {"cluster": "c", "node": node, "file": file, "split": split, "clock_steps": steps, **times}
@@ -54,7 +54,7 @@ def test_a_range_has_a_stretch_more_than_steps() -> None:
 
 def test_a_step_that_counts_as_an_hour_may_have_been_shorter() -> None:
     row = part((0, 40 * MINUTE), (5 * MINUTE, 39 * MINUTE))
-    row["clock_steps"] = [{"latest_ms": 40 * MINUTE, "lost_ms": HOUR_MS + LATE_MS}]
+    row["clock_steps"] = [{"latest_ms": 40 * MINUTE, "raised_ms": HOUR_MS + LATE_MS}]
     assert stretches_of_range(row)[1].first_ms == 40 * MINUTE - SUMMER_TIME_MS
 
 
