@@ -88,5 +88,5 @@ def test_a_hole_in_the_metadata_log_is_no_breach(spark: SparkSession, tmp_path: 
     assert all(" of files" in copy.name for copy in rules)
     found, passed = found_in(spark, [*rules], ("violation",))
     judged = {copy.name: of_copy for copy, of_copy in rules.items()}
-    assert [one for one in found if one[1] in judged[one[0]]] == []
+    assert [one for one in found if one.rule in judged[one.copy]] == []
     assert passed > 100 * len(rules)
