@@ -56,7 +56,8 @@ def follower_answers(events: DataFrame) -> DataFrame:
     answers = _answers(events)
     rows = answers.join(_next(events, _keyed(answers, events)), list(_ANSWER), "left")
     listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed_epoch"))
-    same_session = (F.col("next_session_id") == F.col("answer_session_id")) & F.col("session_broken").isNull()
+    in_session = (F.col("answer_session_id") > 0) & F.col("session_broken").isNull()  # 0: without a session
+    same_session = in_session & (F.col("next_session_id") == F.col("answer_session_id"))
     consecutive = F.col("next_correlation_id") == F.col("correlation_id") + 1
     rows = rows.join(F.broadcast(broken_sessions(events)), list(SESSION), "left").withColumns(
         {
