@@ -28,7 +28,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
       current_metadata_offset   the lowest offset of the metadata log that the broker had reached; heartbeat_ref: that heartbeat
       registered_offset   the offset of the first record that registers the broker with this epoch; null: not in the evidence, or
                         a snapshot has it, which does not show its offset; registered_ref: that record
-      registered_unfenced   that record registers the broker as not fenced: it already was a live broker
+      registered_unfenced   that record registers the broker as not fenced: it already was a live broker; null: not in the evidence
       begins_again      as in `quorum_restarts`
     """
     rows = of_types(events, BROKER_HEARTBEAT).where(
@@ -41,7 +41,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
     lowest = then_by_place(F.col("current_metadata_offset"))
     found = rows.groupBy("node", *_INCARNATION, "fenced").agg(*of_first(_LOWEST, lowest, "heartbeat_"))
     found = with_refs(found, events, "heartbeat")
-    records = of_types(events, REGISTER_BROKER_RECORD).where(F.col("broker_epoch").isNotNull())
+    records = of_types(events, REGISTER_BROKER_RECORD)
     offset = F.when(~in_snapshot(), F.col("metadata_offset"))
     record = F.struct(
         position().alias("position"), offset.alias("offset"), ref().alias("ref"), (~F.col("fenced")).alias("unfenced")
@@ -59,7 +59,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
         F.col("heartbeat_current_metadata_offset").alias("current_metadata_offset"),
         F.col("heartbeat_client_id").alias("client_id"), F.col("heartbeat_correlation_id").alias("correlation_id"),
         F.coalesce("registered_ref", no_ref()).alias("registered_ref"),
-        F.coalesce("registered_unfenced", F.lit(False)).alias("registered_unfenced"),
+        "registered_unfenced",
         F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),

@@ -24,11 +24,10 @@ def log_order(events: DataFrame) -> DataFrame:
       adjacent   nothing is between the two records but the line that describes the batch
       raw        the file is a segment, not a dump
     """
-    file = Window.partitionBy("cluster", "file").orderBy("split", "byte_offset", "line_in_split", "partition_row")
+    file = Window.partitionBy("cluster", "file").orderBy("split", "line_in_split")
     place = ("event_type", "metadata_offset", "raft_epoch", "batch_base_offset", "batch_last_offset")
     rows = events.where((F.col("source") == SOURCE) & ~in_snapshot())
-    rows = rows.select("cluster", "file", *place, "split", "byte_offset", "line_in_split", "partition_row",
-                       ref().alias("record_ref"))  # fmt: skip
+    rows = rows.select("cluster", "file", *place, "split", "line_in_split", ref().alias("record_ref"))
     before = F.lag(F.struct(*place, "split", "line_in_split", "record_ref")).over(file)
     rows = rows.withColumns({"before": before, "raw": F.col("file").rlike(_RAW)})
     not_increasing = F.coalesce(F.col("metadata_offset") <= F.col("before.metadata_offset"), F.lit(False))

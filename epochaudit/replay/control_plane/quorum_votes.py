@@ -22,7 +22,6 @@ def quorum_votes(events: DataFrame) -> DataFrame:
       candidate, vote_ref           to whom the voter gave its vote, and the line of it; null: only unknown votes
       other_candidate, other_ref    another candidate to whom it gave its vote; null: none
       unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
-      own, other_own  the vote is that of the node for itself
       begins_again    as in `quorum_restarts`
     """
     ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events)))
@@ -30,7 +29,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.max("known").alias("known"),
         F.min(F.struct((~F.col("known")).alias("unknown"), "own", "ref")).alias("ballot"),
     )
-    one = F.struct("candidate", "ballot.own", "ballot.ref")
+    one = F.struct("candidate", "ballot.ref")
     votes = by_candidate.groupBy("cluster", "node", "raft_epoch").agg(
         F.min(F.when(F.col("known"), one)).alias("first"),
         F.max(F.when(F.col("known"), one)).alias("last"),
@@ -42,10 +41,8 @@ def quorum_votes(events: DataFrame) -> DataFrame:
     return votes.select(
         "cluster", "node", "raft_epoch",
         F.col("first.candidate").alias("candidate"), F.coalesce("first.ref", "unknown.ref").alias("vote_ref"),
-        F.coalesce("first.own", F.lit(False)).alias("own"),
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
         F.coalesce(F.when(differs, F.col("last.ref")), no_ref()).alias("other_ref"),
-        F.coalesce(F.when(differs, F.col("last.own")), F.lit(False)).alias("other_own"),
         F.col("unknown.candidate").alias("unknown_candidate"), F.coalesce("unknown.ref", no_ref()).alias("unknown_ref"),
         F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),

@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import KAFKA_VERSION, PROCESS_STARTING
-from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations
@@ -83,9 +82,7 @@ def _processes(events: DataFrame) -> DataFrame:
     event_type = F.col("event_type")
     lines = of_types(events, *_PROCESS).select("cluster", "node", "time_ms", "event_type")
     gaps = request_log_gaps(events).select("cluster", "node", F.inline("gaps"))
-    gaps = gaps.where(F.col("until_ms") < FOREVER).withColumns(
-        {"time_ms": F.col("until_ms"), "event_type": F.lit(_GAP)}
-    )
+    gaps = gaps.withColumns({"time_ms": F.col("until_ms"), "event_type": F.lit(_GAP)})
     start = F.when(event_type.isin(PROCESS_STARTING, _GAP), F.struct("node", "time_ms"))
     logged = F.when(event_type != _GAP, F.col("node"))
     rows = lines.unionByName(gaps.select(*lines.columns)).groupBy("cluster")
