@@ -84,7 +84,7 @@ class LeaderEpochBumpedOtherwise(Rule):
                 expected="the same leader epoch or a new one, as the ISR shrank while the cluster migrates from ZooKeeper",
             ),
             unverifiable(
-                by_shrink.isNull(), "neither metadata.version nor the controller's Kafka version is in the evidence"
+                by_shrink.isNull(), "neither metadata.version nor a controller's release below 3.6 is in the evidence"
             ),
             passed(
                 shrinks & col("bumps_or_not"),
