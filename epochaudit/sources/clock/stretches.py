@@ -143,7 +143,7 @@ def steps_of_joined_files(splits: Collection[Row]) -> set[StepId]:
 
     The stretch after the step ends before the one before it begins. It is a clock's step all the same if the stretches do not look like
     rotated files, no log of the node goes forward there, and another one went back, too: by a step after which a time is printed
-    again, or in a file that is not joined elsewhere either.
+    again, or in a file that is not joined elsewhere either, if in no third log rotated files follow each other there.
     """
     stretches = {file: stretches_of_file(ranges) for file, ranges in by_file(splits).items()}
     node_of = {(row["cluster"], row["file"]): row["node"] for row in splits}
@@ -167,8 +167,13 @@ def steps_of_joined_files(splits: Collection[Row]) -> set[StepId]:
     of_clock = [one for one in returns if one.overlap]
     alone = [one for one in doubtful if one.file not in joined]
 
+    rotated = [one for one in apart if one.is_of_rotation]
+
     def is_of_clock(one: _Return) -> bool:
-        return any(map(one.shows_same_step, [*of_clock, *alone] if one in alone else of_clock))
+        if any(map(one.shows_same_step, of_clock)):
+            return True
+        shown_by_others = any(map(one.shows_same_step, alone)) and not any(map(one.shows_same_step, rotated))
+        return one in alone and shown_by_others
 
     return {one.step for one in apart if one not in doubtful or not is_of_clock(one)}
 

@@ -108,6 +108,17 @@ def test_a_file_that_is_joined_elsewhere_shows_no_step_of_a_clock() -> None:
     assert steps_of_joined_files([part(*silent), part(*silent, file="state-change.log")]) == set()
 
 
+def test_logs_that_were_joined_at_the_same_times_are_no_clock() -> None:
+    rows = [
+        part((40_000, 71_000), (0, 39_500), file="kafka-request.log"),
+        part((33_000, 71_700), (0, 19_000), file="controller.log"),
+        part((63_500, 71_000), (4_000, 34_000), file="state-change.log"),
+    ]
+    files = ("kafka-request.log", "controller.log", "state-change.log")
+    assert steps_of_joined_files(rows) == {step(file=file) for file in files}
+    assert steps_of_joined_files(rows[1:]) == set()
+
+
 def test_another_log_prints_the_time_again() -> None:
     again = part((0, 2 * HOUR + MINUTE), (2 * MINUTE, 40 * MINUTE), file="controller.log")
     assert steps_of_joined_files([part(*WRONG_AT_BOOT), again]) == set()
