@@ -24,9 +24,8 @@ def with_asked_elections(rows: DataFrame, events: DataFrame) -> DataFrame:
     requests = of_types(events, ELECT_LEADERS, UNCLEAN_ELECTION_REQUESTED).where(F.col("partition").isNotNull())
     is_line = F.col("event_type") == UNCLEAN_ELECTION_REQUESTED
     requests = requests.where(is_line | (F.col("value") == str(UNCLEAN_ELECTION_TYPE)))
-    client = F.coalesce("client_id", F.lit("")).alias("client_id")
     # a request precedes a line whatever their times: two hosts have two clocks
-    request = F.min(F.struct(is_line, "time_ms", client, F.col("controller_id").alias("of"), ref().alias("ref")))
+    request = F.min(F.struct(is_line, "time_ms", "client_id", F.col("controller_id").alias("of"), ref().alias("ref")))
     first = requests.groupBy("cluster", "topic", "partition").agg(request.alias("request"))
     first = first.select(
         "cluster",

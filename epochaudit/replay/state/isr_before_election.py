@@ -69,7 +69,7 @@ def _elections_without_isr(rows: DataFrame) -> DataFrame:
         _key(key_of_name(F.col("topic")), epoch, ambiguous),
         _key(_key_of_writes(former["leader"], former["leader_epoch"]), epoch - former["partition_epoch"], ambiguous),
     )
-    elections = rows.where(elects & skips & (F.col("partition_epoch") > 0)).select(
+    elections = rows.where(elects & skips).select(
         *_LINE, "partition", "leader_epoch", "began_ms", F.col("time_ms").alias("line_ms"),
         F.explode(keys).alias("key"),
     )  # fmt: skip

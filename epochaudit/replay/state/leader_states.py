@@ -69,8 +69,8 @@ def _stated(events: DataFrame) -> DataFrame:
         {
             "leader": F.when(changed, F.col("response_leader")).otherwise(F.col("leader")),
             "leader_epoch": F.when(changed, F.col("response_leader_epoch")).otherwise(F.col("leader_epoch")),
-            "partition_epoch": F.when(changed, F.col("response_partition_epoch")),
-            "isr": F.when(changed, F.col("response_isr")),
+            "partition_epoch": F.col("response_partition_epoch"),  # null for a line
+            "isr": F.col("response_isr"),
             "leader_recovery_state": F.when(unclean, RECOVERING),
             "recorded_replicas": none.cast("array<int>"),
         }

@@ -171,10 +171,9 @@ def _log_structure(rows: DataFrame) -> DataFrame:
 def _holes(rows: DataFrame) -> DataFrame:
     """One row per cluster: holes, as in `metadata_log`."""
     in_order = Window.partitionBy("cluster").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
-    # at position 0 is the first snapshot, or one whose end offset is not known
-    snapshot_end = F.nullif((F.col("position") / 2).cast("bigint"), F.lit(0).cast("bigint"))
-    first = F.when(in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset"))
-    next_offset = F.when(in_snapshot(), snapshot_end).otherwise(F.col("metadata_offset") + 1)
+    # at position 0 is the first snapshot, or one whose end offset is not known; no hole ends at offset 0
+    first = F.nullif((F.col("position") / 2).cast("bigint"), F.lit(0).cast("bigint"))
+    next_offset = F.when(in_snapshot(), first).otherwise(F.col("metadata_offset") + 1)
     expected = F.max(next_offset).over(in_order)
     since = record_position(expected).alias("since")
     hole = F.struct(since, F.col("position").alias("until"), F.max("time_ms").over(in_order).alias("since_ms"))
