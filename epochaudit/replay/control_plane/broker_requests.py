@@ -148,13 +148,14 @@ def _held() -> dict[str, Column]:
             candidates, lambda s: F.when(s["standing"] == UNREGISTERED, not_registered).otherwise(s["broker_epoch"])
         )
     )
-    # a log that begins with a snapshot, or has a hole, does not show whether the broker was registered before its next record
+    # without a log, nothing is shown; one that begins with a snapshot, or has a hole, does not show whether the broker was registered
+    # before its next record
     not_shown = F.exists(candidates, lambda s: s["standing"].isin(WITHOUT_RECORD, NOT_RECORDED))
     of_log = F.when(~not_shown, held)
     registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
     zookeeper = F.col("zookeeper")
     return {
-        "held_epochs": F.when(zookeeper, live_epochs()).when(F.col("has_metadata_log"), of_log),
+        "held_epochs": F.when(zookeeper, live_epochs()).otherwise(of_log),
         "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
         "covered": zookeeper | F.coalesce(F.col("log_end_ms") >= F.col("to_ms"), F.lit(False)),
         "held_ref": F.try_element_at(candidates["ref"], F.lit(-1)),
