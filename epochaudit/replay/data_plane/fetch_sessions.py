@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import of_types, run_rows
 from epochaudit.replay.state.broken_sessions import is_numbered_in_session
-from epochaudit.replay.state.incarnations import is_user_topic
 from epochaudit.replay.state.places import of_last, then_by_place
 
 _PLACE: Final = ("split", "byte_offset", "line_in_split", "time_ms", "correlation_id", "client_id")
@@ -29,7 +28,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
       began                            the request that created the session is recorded
       complete                         no request of the session is missing
     """
-    rows = of_types(events, FETCH).where(is_numbered_in_session() & is_user_topic())
+    rows = of_types(events, FETCH).where(is_numbered_in_session())  # Raft fetches are in no session
     epoch = F.col("session_epoch")
     unlisted = F.when(F.col("in_response") & ~F.col("in_request"), epoch)
     per_file = rows.groupBy("cluster", "node", "file", "session_id", "topic", "topic_id", "partition").agg(
@@ -64,7 +63,7 @@ def _of_session(sessions: DataFrame) -> DataFrame:
     first, last = F.min("first").over(session), F.max("last").over(session)
     rows = sessions.withColumns(
         {"began": first == 0, "complete": F.sum("requests").over(session) == last - first + 1}
-    ).where(F.col("partition").isNotNull() & F.col("answer").isNotNull())
+    ).where(F.col("answer").isNotNull())
     return rows.select(
         "cluster", "node", "topic", "topic_id", "partition", F.lit(None).cast("int").alias("leader_epoch"),
         F.col("answer.client_id").alias("client_id"), F.lit(None).cast("string").alias("group_id"),
