@@ -39,7 +39,7 @@ def leader_hints(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the broker; leader_epoch = the stated one; client_id and correlation_id of the request), and
       hinted_leader, hinted_leader_epoch   currentLeader of the answer; -1 for none
       answer_ref    the request and its answer
-      recreated     several topics of the name are in the evidence, or may be: the hint is looked up by name
+      recreated     several topics of the name are in the evidence: the hint is looked up by name
       kraft         the broker gets its metadata from the metadata log
     """
     rows = of_types(events, FETCH).where(is_refused_with_hint() & is_user_topic()).withColumn("at", at())
@@ -56,6 +56,5 @@ def leader_hints(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", F.col("current_leader_epoch").alias("leader_epoch"),
         F.col("answer_client_id").alias("client_id"), F.lit(None).cast("string").alias("group_id"),
         F.col("answer_correlation_id").alias("correlation_id"), "hinted_leader", "hinted_leader_epoch", "answer_ref",
-        (F.col("recreated") | F.col("ambiguous_name")).alias("recreated"),
-        F.coalesce(F.col("kraft") & ~F.col("zookeeper"), F.lit(False)).alias("kraft"),
+        "recreated", F.coalesce(F.col("kraft") & ~F.col("zookeeper"), F.lit(False)).alias("kraft"),
     )  # fmt: skip

@@ -161,14 +161,14 @@ def _histories(events: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*_AT_NODE).orderBy(binds_from, is_read)
     changed = F.sum((~is_read & had_effect).cast("int")).over(in_order)
     requests = requests.withColumn("period", F.when(is_read, changed))
-    answered = requests.where(
-        (F.col("event_type") != DELETE_SHARE_GROUP_STATE) & (F.col("error_code") == Errors.NONE)
-    ).withColumn("ref", ref())
+    answered = requests.where(F.col("error_code") == Errors.NONE).withColumn("ref", ref())
     own = F.when(is_read, F.col("leader_epoch")).otherwise(F.col("state_epoch"))
     answer = F.struct(
         "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
     )
-    by_epoch = answered.withColumns({"own_epoch": own, "answer": answer}).where(F.col("own_epoch") >= 0)
+    by_epoch = answered.withColumns({"own_epoch": own, "answer": answer}).where(
+        F.col("own_epoch") >= 0
+    )  # a deletion has none
     in_time = then_by_place(F.col("time_ms"))
     by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch", "period").agg(
         *of_first(("answer",), in_time, "first_"), *of_last(("answer",), in_time, "last_")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 
 _REQUESTER: Final = ("cluster", "node", "topic", "topic_id", "partition", "client_id", "replica_id")
@@ -29,7 +29,7 @@ def tiered_fetches(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the broker that answered; leader_epoch null), replica_id (below 0: a consumer),
     fetch_offset (null: left to the fetch session), and answer_ref, the request and its answer.
     """
-    rows = of_types(events, FETCH).where(is_sent_away() & is_user_topic()).withColumn("at", at())
+    rows = of_types(events, FETCH).where(is_sent_away()).withColumn("at", at())
     found = rows.groupBy(*_REQUESTER).agg(*of_first(_FIRST, "at", "answer_"))
     found = with_identity(with_refs(found, events, "answer"), topic_incarnations(events))
     return found.select(

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import END_TXN, WRITE_TXN_MARKERS
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
@@ -54,7 +54,7 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
         *(F.col(f"own.{name}").alias(name) for name in ("node", "client_id", "correlation_id")),
         F.col("differing.topic").alias("topic"), F.col("differing.partition").alias("partition"),
         none.cast("string").alias("topic_id"), none.cast("string").alias("group_id"), none.cast("int").alias("leader_epoch"),
-        *(_ref(way).alias(name) for way, name in zip(_WAYS, _REFS, strict=True)),
+        *(F.col(f"{way}.ref").alias(name) for way, name in zip(_WAYS, _REFS, strict=True)),
         *(F.nullif(F.col(f"{way}_version"), F.lit(-1)).alias(f"{name}_version")
           for way, name in zip(_WAYS[2:], ("committed_marker", "aborted_marker"), strict=True)),
     )  # fmt: skip
@@ -62,10 +62,6 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
 
 
 _REFS: Final = ("committed_ref", "aborted_ref", "committed_marker_ref", "aborted_marker_ref")
-
-
-def _ref(way: str) -> Column:
-    return F.coalesce(F.col(f"{way}.ref"), no_ref())
 
 
 def _way(condition: Column) -> Column:
