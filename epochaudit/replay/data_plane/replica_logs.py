@@ -46,7 +46,8 @@ def replica_logs(events: DataFrame) -> DataFrame:
     """
     logs = _most_direct(log_segments(events))
     copies = _with_bounds(_copies(logs), events)
-    pairs = _pairs(with_identity(copies, topic_incarnations(events)))
+    topics = F.size(F.collect_set("topic_id").over(Window.partitionBy("cluster", "topic")))
+    pairs = _pairs(with_identity(copies.withColumn("topics", topics), topic_incarnations(events)))
     found = _of_epochs(logs).unionByName(_of_digests(logs.join(_as_written(copies), list(COPY), "semi")))
     pair = [*PARTITION, *(f"{side}_{name}" for side in _SIDES for name in ("node", "copy"))]
     first = found.groupBy(*pair).agg(F.min(F.struct(*_DIFFERENCE)).alias("difference"))
@@ -267,9 +268,7 @@ def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:
     has no later batches, any later election may be the one.
     """
     low, high = F.least("one_epoch", "other_epoch"), F.greatest("one_epoch", "other_epoch")
-    keyed = pairs.withColumn("topic_key", F.coalesce("topic_id", key_of_name(F.col("topic"))))
-    epochs = epoch_starts(events).select("cluster", "topic_key", "partition", "epochs")
-    keyed = keyed.join(epochs, ["cluster", "topic_key", "partition"], "left")
+    keyed = _with_epochs(pairs, events)
     of_lower = F.when(F.col("one_epoch") < F.col("other_epoch"), F.col("one_leader_epochs")).otherwise(
         F.col("other_leader_epochs")
     )
@@ -277,10 +276,26 @@ def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:
     until = F.when(following.isNotNull(), F.greatest(high, following))
     later = F.filter("epochs", lambda e: e["leader_epoch"] > low)
     between = F.filter(later, lambda e: F.coalesce(e["leader_epoch"] <= until, F.lit(True)))
-    led = F.filter(between, lambda e: F.coalesce(e["leader"], F.lit(0)) >= 0)
+    led = F.filter(between, lambda e: F.coalesce(e["leader"] >= 0, F.lit(True)))
     unclean = F.exists(led, lambda e: e["election"] == UNCLEAN)
     last = F.greatest(until, high, F.array_max(between["leader_epoch"]))
     clean = (F.size(between) == last - low) & F.forall(led, lambda e: e["election"] == "clean")
     known = F.when(low == high, F.lit(False)).when(unclean, F.lit(True)).when(clean, F.lit(False))
-    dropped = ("epochs", "topic_key", *(f"{side}_leader_epochs" for side in _SIDES))
-    return keyed.withColumn("unclean", known).drop(*dropped)
+    return keyed.withColumn("unclean", known).drop("epochs", *(f"{side}_leader_epochs" for side in _SIDES))
+
+
+def _with_epochs(pairs: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds epochs, those of `epoch_starts`: by the topic id, else by the name if it had one topic only. Grain unchanged.
+
+    partition.metadata may be the only evidence of the id: a ZooKeeper controller's lines about elections have names alone.
+    """
+    starts = epoch_starts(events)
+    of_id = starts.select("cluster", F.col("topic_key").alias("topic_id"), "partition", F.col("epochs").alias("of_id"))
+    name = {"named": key_of_name(F.col("topic"))}
+    of_name = starts.where(~F.col("ambiguous_name")).select(
+        "cluster", F.col("topic_key").alias("named"), "partition", F.col("epochs").alias("of_name")
+    )
+    keyed = pairs.join(of_id, ["cluster", "topic_id", "partition"], "left").withColumns(name)
+    keyed = keyed.join(of_name, ["cluster", "named", "partition"], "left")
+    epochs = F.coalesce("of_id", F.when(F.col("one_topics") <= 1, F.col("of_name")))
+    return keyed.withColumn("epochs", epochs).drop("of_id", "of_name", "named", "one_topics", "other_topics")
