@@ -20,8 +20,7 @@ def log_order(events: DataFrame) -> DataFrame:
     batch_base_offset, batch_last_offset, record_ref, and
       before     struct of these columns from the record before; null for the first; also as before_offset,
                  before_raft_epoch, before_ref
-      begins     the record begins a batch
-      adjacent   nothing is between the two records but the line that describes the batch
+      adjacent   of a record that begins a batch: nothing is between the two records but, in a dump, the line that describes the batch
       raw        the file is a segment, not a dump
     """
     file = Window.partitionBy("cluster", "file").orderBy("split", "line_in_split")
@@ -30,15 +29,13 @@ def log_order(events: DataFrame) -> DataFrame:
     rows = rows.select("cluster", "file", *place, "split", "line_in_split", ref().alias("record_ref"))
     before = F.lag(F.struct(*place, "split", "line_in_split", "record_ref")).over(file)
     rows = rows.withColumns({"before": before, "raw": F.col("file").rlike(_RAW)})
-    not_increasing = F.coalesce(F.col("metadata_offset") <= F.col("before.metadata_offset"), F.lit(False))
-    begins = not_increasing | ~F.col("batch_base_offset").eqNullSafe(F.col("before.batch_base_offset"))
-    distance = F.when(begins & ~F.col("raw"), 2).otherwise(1)
+    distance = F.when(F.col("raw"), 1).otherwise(2)
     none = F.lit(None)
     return rows.select(
         "cluster",
         *(none.cast("int").alias(name) for name in ("node", "partition", "leader_epoch", "correlation_id")),
         *(none.cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
-        *place, "record_ref", "before", "raw", begins.alias("begins"), F.col("before.record_ref").alias("before_ref"),
+        *place, "record_ref", "before", "raw", F.col("before.record_ref").alias("before_ref"),
         F.col("before.metadata_offset").alias("before_offset"), F.col("before.raft_epoch").alias("before_raft_epoch"),
         (
             (F.col("split") == F.col("before.split"))

@@ -27,7 +27,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
     ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events)))
     by_candidate = ballots.groupBy("cluster", "node", "raft_epoch", "candidate").agg(
         F.max("known").alias("known"),
-        F.min(F.struct((~F.col("known")).alias("unknown"), "own", "ref")).alias("ballot"),
+        F.min(F.struct((~F.col("known")).alias("unknown"), "ref")).alias("ballot"),
     )
     one = F.struct("candidate", "ballot.ref")
     votes = by_candidate.groupBy("cluster", "node", "raft_epoch").agg(
@@ -60,19 +60,19 @@ def _granted(events: DataFrame) -> DataFrame:
     granted = _requests(events).where((F.col("error_code") == Errors.NONE) & F.col("vote_granted"))
     return granted.select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(True).alias("known"),
-        F.lit(False).alias("own"), ref().alias("ref"),
+        ref().alias("ref"),
     )  # fmt: skip
 
 
 def _own(events: DataFrame) -> DataFrame:
     return _requests(events).select(
         "cluster", F.col("replica_id").alias("node"), "raft_epoch", F.col("replica_id").alias("candidate"),
-        F.lit(True).alias("known"), F.lit(True).alias("own"), ref().alias("ref"),
+        F.lit(True).alias("known"), ref().alias("ref"),
     )  # fmt: skip
 
 
 def _unanswered(events: DataFrame) -> DataFrame:
     return _requests(events).where(~F.coalesce("in_response", F.lit(False))).select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(False).alias("known"),
-        F.lit(False).alias("own"), ref().alias("ref"),
+        ref().alias("ref"),
     )  # fmt: skip

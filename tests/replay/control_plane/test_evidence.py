@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from epochaudit.replay.control_plane.heartbeats import heartbeats
 from epochaudit.replay.control_plane.log_copies import log_copies
 from epochaudit.replay.control_plane.registrations import registrations
 from tests.replay.histories import histories, history
@@ -43,3 +44,19 @@ def test_an_unregistered_broker_has_no_registration_before(spark: SparkSession) 
     rows = registrations(histories(spark, tables)).where("incarnation_id = 'B'")
     found = rows.select("cluster", "previous_broker_epoch", "previous_ref.byte_offset").collect()
     assert sorted(tuple(row) for row in found) == [("case fenced", 3, 400), ("case unregistered", None, None)]
+
+
+def test_a_heartbeat_has_the_record_of_its_registration_unless_a_snapshot_has_it(spark: SparkSession) -> None:
+    events = history(
+        spark,
+        """
+| # | event_type | node | broker_id | broker_epoch | incarnation_id | fenced | want_fence | want_shut_down | current_metadata_offset | metadata_offset | in_snapshot |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+| r1 | REGISTER_BROKER_RECORD | | 1 | 90 | A | true | | | | 100 | true |
+| r2 | REGISTER_BROKER_RECORD | | 2 | 498 | B | true | | | | 500 | |
+| h1 | BROKER_HEARTBEAT | 100 | 1 | 90 | | false | false | false | 510 | | |
+| h2 | BROKER_HEARTBEAT | 100 | 2 | 498 | | false | false | false | 510 | | |
+""",  # noqa: E501
+    )
+    rows = heartbeats(events).select("broker_id", "registered_offset", "registered_ref.byte_offset").collect()
+    assert sorted(tuple(row) for row in rows) == [(1, None, None), (2, 500, 200)]
