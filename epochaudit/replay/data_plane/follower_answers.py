@@ -27,7 +27,7 @@ _FILE: Final = 2**40  # more bytes than a log file has
 def binds() -> Column:
     """The events of which the frame is made: answers to followers with a divergence, an epoch's end or FENCED_LEADER_EPOCH."""
     event_type, code = F.col("event_type"), F.col("error_code")
-    diverging = (event_type == FETCH) & (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)
+    diverging = (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)  # of a Fetch: no other answer has one
     ended = (event_type == OFFSET_FOR_LEADER_EPOCH) & (code == Errors.NONE) & (F.col("offset") >= 0)
     fenced = event_type.isin(FETCH, OFFSET_FOR_LEADER_EPOCH) & (code == Errors.FENCED_LEADER_EPOCH)
     return F.coalesce((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"), F.lit(False))

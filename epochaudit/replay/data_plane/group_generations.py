@@ -60,10 +60,7 @@ def group_generations(events: DataFrame) -> DataFrame:
     generations, static = _generations(events), _static_members(events)
     times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")
     rows = of_types(events, *COMMITS).where(
-        (F.col("generation_id") >= 0)
-        & F.col("group_id").isNotNull()
-        & F.col("member_id").isNotNull()
-        & F.col("error_code").isNotNull()
+        (F.col("generation_id") >= 0) & F.col("group_id").isNotNull() & F.col("member_id").isNotNull()
     )
     rows = rows.join(F.broadcast(times), list(_GENERATION), "left")
     rows = rows.join(F.broadcast(static.select(*_MEMBER, "replaced_ms")), list(_MEMBER), "left")
