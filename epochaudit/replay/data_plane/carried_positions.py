@@ -83,9 +83,7 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "old_reads": F.flatten(F.transform(old, _of_topic)),
-            "unplaced_reads": F.flatten(
-                F.filter("topics", lambda topic: topic["topic_id"].isNull() & own.isNotNull())["reads"]
-            ),
+            "unplaced_reads": F.flatten(F.filter("topics", lambda topic: topic["topic_id"].isNull())["reads"]),
             "previous_topic_id": F.array_max(F.transform(old, lambda topic: _generation(topic["topic_id"])))[
                 "topic_id"
             ],
