@@ -30,3 +30,25 @@ def test_a_follower_is_certain_only_between_its_lines(spark: SparkSession) -> No
         (9, None, False, 6, 10000),
         (11, 7, True, None, None),
     ]
+
+
+# The broker led a topic t in epoch 0, and then follows another one of the name in epoch 0. It followed u-0 in epoch 6 with a release
+# before 2.6, whose followers write no line, and goes on with a later one.
+FOLLOWS = """
+| # | event_type | topic | partition | leader | leader_epoch | start_offset | acks | base_offsets | error_code | time_ms |
+|---|---|---|---|---|---|---|---|---|---|---|
+| s | LEADER_STARTS | t | 0 | | 0 | 0 | | | | 1000 |
+| x | LEADER_AND_ISR_FINISHED | | | | | | | | | 1001 |
+| r | LEADER_AND_ISR | u | 0 | 2 | 6 | | | | 0 | 3000 |
+| p | PROCESS_STARTING | | | | | | | | | 5000 |
+| f | FOLLOWER_STARTS | t | 0 | | 0 | 0 | | | | 10000 |
+| g | FOLLOWER_STARTS | u | 0 | | 6 | 0 | | | | 11000 |
+| y | LEADER_AND_ISR_FINISHED | | | | | | | | | 11001 |
+| a | PRODUCE | t | 0 | | | | -1 | 7 | | 20000 |
+| b | PRODUCE | u | 0 | | | | -1 | 9 | | 20000 |
+"""
+
+
+def test_the_line_of_the_follower_is_referenced_and_no_other_of_that_epoch(spark: SparkSession) -> None:
+    rows = acknowledgements(history(spark, FOLLOWS)).select("topic", "followed_epoch", "followed_ref.time_ms")
+    assert sorted(tuple(row) for row in rows.collect()) == [("t", 0, 10000), ("u", 6, 11000)]
