@@ -462,7 +462,6 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     previous = F.lag(F.struct("last_state", "last_recorded")).over(_of_partition())
     before, first = F.col("previous.last_state"), F.col("first_state")
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
-    leader = F.coalesce("leader", "node")
     marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
     rows = (
@@ -472,7 +471,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election": F.when(unclean_ref.isNotNull(), "unclean")
                 .when(F.col("previous_leader_epoch").isNull(), "first")
                 .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
-                .when(_eligible(before, first, leader), "clean")
+                .when(_eligible(before, first, F.col("leader")), "clean")
                 .otherwise("unclean"),
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
