@@ -28,6 +28,9 @@ from tests.replay.histories import history
 #   fresh        its group had no offset
 #   recovers     its group gets an offset afterwards
 #   twice        asks only twice
+#   refused      is refused: the coordinator moves
+#   moved        its group had committed at another coordinator, too
+#   epochless    never joined, and states a member id without an epoch
 EVENTS = """
 | # | event_type | node | api_version | topic | topic_id | partition | client_id | group_id | member_id | generation_id | offset | error_code | fetch_offset | replica_id | session_id | session_epoch |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -36,6 +39,7 @@ EVENTS = """
 | fs | FETCH | 1 | 12 | t |  | 0 | session |  |  |  |  | 0 | 20 | -1 | 8 | 1 |
 | fe | FETCH | 2 | 12 | t |  | 0 | elsewhere |  |  |  |  | 0 | 20 | -1 | 9 | 1 |
 {commits}
+| m2 | OFFSET_COMMIT | 2 | 8 | t |  | 0 | old | of-moved | m | 1 | 20 | 0 |  |  |  |  |
 | b | METADATA | 1 | 12 | t | B | 0 |  |  |  |  |  | 0 |  |  |  |  |
 {asks}
 | r1 | LIST_OFFSETS | 1 | 7 | t |  | 0 | resets |  |  |  | 0 | 0 |  | -1 |  |  |
@@ -43,24 +47,27 @@ EVENTS = """
 | r3 | FETCH | 1 | 12 |  |  |  | session |  |  |  |  |  |  | -1 | 8 | 2 |
 | r4 | OFFSET_COMMIT | 1 | 8 | t |  | 0 | other | of-recovers | m | 2 | 1 | 0 |  |  |  |  |
 """  # noqa: E501
-CLIENTS = ("stuck", "member", "resets", "reads", "session", "elsewhere", "monitor", "fresh", "recovers", "twice")
+CLIENTS = (
+    "stuck", "member", "resets", "reads", "session", "elsewhere", "monitor", "fresh", "recovers", "twice", "refused", "moved", "epochless",
+)  # fmt: skip
 
 
 def _events() -> str:
     commits, asks = [], []
     for client in CLIENTS:
         group = f"of-{client}"
-        if client not in ("monitor", "member"):
+        if client not in ("monitor", "member", "epochless"):
             asks.append(f"| j-{client} | JOIN_GROUP | 1 | 9 | | | | {client} | {group} | m | 1 | | | | | | |")
         if client != "fresh":
             named = "| A" if client == "member" else "t |"
             commits.append(
                 f"| c-{client} | OFFSET_COMMIT | 1 | 8 | {named} | 0 | old | {group} | m | 1 | 20 | 0 | | | | |"
             )
-        member = "m | 4" if client == "member" else "|"
+        member = {"member": "m | 4", "epochless": "m | -1"}.get(client, "|")
+        code = 16 if client == "refused" else 0
         named = "| B" if client == "member" else "t |"
         asks += [
-            f"| {client}-{n} | OFFSET_FETCH | 1 | 9 | {named} | 0 | {client} | {group} | {member} | -1 | 0 | | | | |"
+            f"| {client}-{n} | OFFSET_FETCH | 1 | 9 | {named} | 0 | {client} | {group} | {member} | -1 | {code} | | | | |"
             for n in range(2 if client == "twice" else 3)
         ]
     return EVENTS.format(commits="\n".join(commits), asks="\n".join(asks))
