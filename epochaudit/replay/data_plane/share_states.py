@@ -166,9 +166,8 @@ def _histories(events: DataFrame) -> DataFrame:
     answer = F.struct(
         "leader_epoch", "state_epoch", F.col("arrival_ms").alias("from_ms"), F.col("time_ms").alias("until_ms"), "ref"
     )
-    by_epoch = answered.withColumns({"own_epoch": own, "answer": answer}).where(
-        F.col("own_epoch") >= 0
-    )  # a deletion has none
+    by_epoch = answered.withColumns({"own_epoch": own, "answer": answer})
+    by_epoch = by_epoch.where(F.col("own_epoch") >= 0)  # a deletion has none
     in_time = then_by_place(F.col("time_ms"))
     by_epoch = by_epoch.groupBy(*_AT_NODE, "event_type", "own_epoch", "period").agg(
         *of_first(("answer",), in_time, "first_"), *of_last(("answer",), in_time, "last_")

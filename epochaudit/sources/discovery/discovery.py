@@ -322,8 +322,7 @@ def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple
     gaps, last = gaps_before(present), without_newer(present)
     ranks: dict[int | None, int] = defaultdict(int)
     deleted: dict[tuple[int | None, str], int] = defaultdict(int)
-    ranked: list[CaptureFile] = []
-    deleted_before: list[int] = []
+    ranked = []
     in_order = sorted(
         files, key=lambda file: (first_times[file.path], not file.absent, -_rotations(file.path), file.path)
     )
@@ -332,15 +331,15 @@ def _ordered(files: Sequence[CaptureFile], first_times: dict[str, int]) -> tuple
         log = (file.node, log_name(file.path))
         before, order = gaps.get(file.path, 0) + deleted[log], ranks[file.node]
         ranked.append(replace(file, file_order=order, gaps_before=before))
-        deleted_before.append(deleted[log])
         ranks[file.node] += 1
         was_current = place is not None and place[1] == 0 and BY_KIND[file.kind].is_node_log
         deleted[log] += file.absent and was_current
-    goes_on = [
-        file.path in last or count < deleted[file.node, log_name(file.path)]
-        for file, count in zip(ranked, deleted_before, strict=True)
-    ]
-    found = (replace(file, newer_missing=missing) for file, missing in zip(ranked, goes_on, strict=True))
+
+    def newer_missing(file: CaptureFile) -> bool:
+        deleted_before = file.gaps_before - gaps.get(file.path, 0)
+        return file.path in last or deleted_before < deleted[file.node, log_name(file.path)]
+
+    found = (replace(file, newer_missing=newer_missing(file)) for file in ranked)
     return tuple(sorted(found, key=lambda file: file.path))
 
 
