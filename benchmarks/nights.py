@@ -3,8 +3,8 @@
     python -m benchmarks.nights CAPTURE [--nights 10] [--settled]
 
 CAPTURE is a directory with uncompressed logs of a few minutes. A night is a span of them, and each settles what is two nights older.
-Requests are read from a tenth of a night before. One row per night: CPU and wall seconds of the whole process tree, rows
-judged, findings. Later nights cost as much as earlier ones if only what is new is judged.
+Requests are read from a tenth of a night before. One row per night: CPU and wall seconds of the whole process tree, wall seconds
+by stage, rows judged, findings. Later nights cost as much as earlier ones if only what is new is judged.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
         with run as report:
             pass
     rows = sum(cost.rows for cost in metrics.frames.values())
-    sys.stdout.write(json.dumps({"rows": rows, "judged": report.judged, "findings": len(report.findings)}) + "\n")
+    counts = {"rows": rows, "judged": report.judged, "findings": len(report.findings)}
+    sys.stdout.write(json.dumps({"seconds": metrics.seconds, **counts}) + "\n")
 
 
 def night_of(folder: Path, location: Path, night_ms: int, option: str) -> Mapping[str, Any]:
@@ -133,7 +134,7 @@ def main() -> None:
     options = OPTIONS[:1] if asked.settled else OPTIONS
     print(
         "| night | "
-        + " | ".join(f"{option}: CPU s, wall s, rows of frames, judged, findings" for option in options)
+        + " | ".join(f"{option}: CPU s, wall s, by stage, rows of frames, judged, findings" for option in options)
         + " |"
     )
     print("|---|" + "---|" * len(options), flush=True)
@@ -144,8 +145,10 @@ def main() -> None:
             cells = []
             for option in options:
                 result = night_of(folder, Path(temporary) / option.replace(" ", "-"), night_ms, option)
+                stages = " ".join(f"{stage} {seconds:.0f}" for stage, seconds in result["seconds"].items())
                 cells.append(
-                    f"{result['cpu']:.0f}, {result['wall']:.0f}, {result['rows']:,}, {result['judged']:,}, {result['findings']}"
+                    f"{result['cpu']:.0f}, {result['wall']:.0f}, {stages}, {result['rows']:,}, {result['judged']:,}, "
+                    f"{result['findings']}"
                 )
             print(f"| {night} | " + " | ".join(cells) + " |", flush=True)
 
