@@ -2,7 +2,8 @@
 
     python -m benchmarks.nights CAPTURE [--nights 10] [--settled]
 
-CAPTURE is a directory with uncompressed logs of a few minutes. A night is a span of them, and each settles what is two nights older.
+CAPTURE is a directory with uncompressed logs of a few minutes. A night is a span of them, in files of their own, as logs that rotate by
+the day leave them. Each night settles what is two nights older.
 Requests are read from a tenth of a night before. One row per night: CPU and wall seconds of the whole process tree, wall seconds
 by stage, rows judged, findings. Later nights cost as much as earlier ones if only what is new is judged.
 """
@@ -15,7 +16,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 LAST_BYTES: Final = 1 << 20  # of a log, in which its last time is looked for
+FIRST_DAY: Final = date(2026, 1, 1)  # in the names of files, which decide their order
 GRAIN_MS: Final = 10_000
 LOOK_BACK: Final = 10  # a night is this many times the span before it of which requests are read
 SETTLE_AFTER: Final = 2  # nights
@@ -33,21 +35,24 @@ OPTIONS: Final = ("settled", "all judged again")
 
 
 class Log:
-    """A log of lines with times, of which each night delivers some more. Lines without a time belong to the one before."""
+    """A log of lines with times, of which each night delivers a file. Lines without a time belong to the one before."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
         self._next = self._file.readline()
 
-    def append_to(self, copy: Path, until: bytes) -> None:
-        """Append the lines printed up to a time. Times are compared as they are printed."""
-        with copy.open("ab") as out:
-            while self._next:
-                found = STAMP.match(self._next)
-                if found is not None and found[1] > until:
-                    return
+    def write_to(self, file: Path, until: bytes) -> None:
+        """Write the lines printed up to a time, if there are any. Times are compared as they are printed."""
+        with file.open("wb") as out:
+            while self._next and not self._is_after(until):
                 out.write(self._next)
                 self._next = self._file.readline()
+        if not file.stat().st_size:
+            file.unlink()
+
+    def _is_after(self, time: bytes) -> bool:
+        found = STAMP.match(self._next)
+        return found is not None and found[1] > time
 
 
 def ends(path: Path) -> tuple[bytes, bytes] | None:
@@ -79,15 +84,16 @@ def nights_of(capture: Path, nights: int) -> tuple[dict[Path, Log], list[bytes],
     return {path: Log(path) for path in printed}, untils, round(night.total_seconds() * 1000)
 
 
-def deliver(capture: Path, folder: Path, logs: Mapping[Path, Log], until: bytes) -> None:
-    """Append what the logs print up to a time; files that are not logs of lines are delivered whole in the first night."""
+def deliver(capture: Path, folder: Path, logs: Mapping[Path, Log], night: int, until: bytes) -> None:
+    """Write what the logs print up to a time; files that are not logs of lines are delivered whole in the first night."""
+    day = f"{FIRST_DAY + timedelta(days=night):%Y-%m-%d}"
     for path in sorted(capture.rglob("*")):
         copy = folder / path.relative_to(capture)
         if not path.is_file() or (path not in logs and copy.exists()):
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
         if path in logs:
-            logs[path].append_to(copy, until)
+            logs[path].write_to(copy.with_name(f"{path.name}.{day}"), until)
         else:
             copy.write_bytes(path.read_bytes())
 
@@ -113,9 +119,11 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
 
 
 def night_of(folder: Path, location: Path, night_ms: int, option: str) -> Mapping[str, Any]:
-    """The CPU and wall seconds of one night, with what it printed."""
+    """The CPU and wall seconds of one night, with what it printed. Ends the program if the night fails."""
     command = [sys.executable, "-m", "benchmarks.nights", "--run", str(folder), str(location), str(night_ms), option]
     spent = measured(command, cwd=ROOT)
+    if spent.exit_code:
+        sys.exit(f"the night ended with {spent.exit_code}")
     return {"cpu": spent.cpu_seconds, "wall": spent.wall_seconds, **json.loads(spent.output.splitlines()[-1])}
 
 
@@ -141,7 +149,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / asked.capture.name
         for night, until in enumerate(untils, 1):
-            deliver(asked.capture, folder, logs, until)
+            deliver(asked.capture, folder, logs, night, until)
             cells = []
             for option in options:
                 result = night_of(folder, Path(temporary) / option.replace(" ", "-"), night_ms, option)

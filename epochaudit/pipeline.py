@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from time import monotonic
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -46,6 +47,7 @@ PLANNERS: Final = 2  # threads that plan frames: one plans while the other compu
 OUT_OF_MEMORY: Final = ("OutOfMemory", "Not enough memory", "Cannot broadcast")  # of Spark's messages
 LISTED: Final = 2_000  # findings that a report lists per rule; the others are counted, and are rows of Audit.findings
 REPEATED: Final = 200  # rows of Audit.repeated
+NO_OTHERS: Final[Mapping[RangeId, ByteRange]] = MappingProxyType({})
 LOST_CHECKPOINT: Final = (
     "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"  # Spark's error if the executor that stored a table has died
 )
@@ -219,7 +221,7 @@ def _evaluate_folded(
     """
     with tuned_for(spark, _row_count(scanned, captures)):
         first = tables(spark, scanned)
-        scanned = with_runs_between_edges(spark, first)
+        scanned = with_runs_between_edges(spark, scanned, first.events, first.splits)
     while True:
         with tuned_for(spark, _row_count(scanned, captures)):  # a range that is read again may have many more rows
             read = tables(spark, scanned)
@@ -236,37 +238,28 @@ def _row_count(scanned: Scan, captures: Iterable[Capture]) -> int:
     return plain_bytes_of(captures) // BYTES_OF_A_ROW if scanned.row_count is None else scanned.row_count
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """What a warehouse holds before a night is added to it.
-
-    events, splits: as schemas/events.toml and splits.toml. readable: the ranges that they come from and that can be read again, by
-    their id.
-    """
-
-    events: DataFrame
-    splits: DataFrame
-    readable: Mapping[RangeId, ByteRange]
-
-
-def with_runs_between_edges(spark: SparkSession, read: CaptureFrames, earlier: Earlier | None = None) -> Scan:
-    """The scan behind the tables, with ranges read again in which a run extends across an edge (replay.run_edges).
+def with_runs_between_edges(
+    spark: SparkSession,
+    scanned: Scan,
+    events: DataFrame,
+    splits: DataFrame,
+    others: Mapping[RangeId, ByteRange] = NO_OTHERS,
+) -> Scan:
+    """The scan, with ranges read again in which a run extends across an edge (replay.run_edges).
 
     If a node's clock was set back, or lines may be there twice, ranges with runs are read in full: rows move from one span of ten
-    seconds to another, or are left out. earlier: rows that have edges, too, and whose runs are treated alike; the result then has
-    ranges that the scan before does not have.
+    seconds to another, or are left out. events, splits: the scan's tables, with those rows of a warehouse whose runs are treated
+    alike. others: ranges of these rows that can be read again; the result has those of them in which a run extends across an edge.
     """
-    events = read.events if earlier is None else earlier.events.unionByName(read.events)
     edges = edges_by_subject(events)
-    splits = read.splits if earlier is None else earlier.splits.unionByName(read.splits)
     in_full = needs_each_row(events, splits)
     rows = folded(events).select(*RANGE).distinct() if in_full else ranges_to_read_again(events, edges)
     crossed = set(map(range_id, rows.collect()))
-    own = crossed & {part.id for part in read.scan.ranges}
-    others = [] if earlier is None else [part for id, part in earlier.readable.items() if id in crossed]
-    if not own and not others:
-        return read.scan
-    return read_again(spark, read.scan, own, None if in_full else collected(edges), others)
+    own = crossed & {part.id for part in scanned.ranges}
+    added = [part for id, part in others.items() if id in crossed]
+    if not own and not added:
+        return scanned
+    return read_again(spark, scanned, own, None if in_full else collected(edges), added)
 
 
 def evaluate_rules(

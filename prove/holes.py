@@ -165,7 +165,8 @@ def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int
             if left_of_dump:
                 copy.write_bytes(left_of_dump)
             continue
-        if path.suffix != ".log" or not path.parent.name.startswith(("broker-", "controller-", "node-")):
+        is_segment = path.stem.isdigit()  # of the metadata log: it has no lines
+        if path.suffix != ".log" or is_segment or not path.parent.name.startswith(("broker-", "controller-", "node-")):
             shutil.copy(path, copy)
             continue
         left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)

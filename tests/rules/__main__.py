@@ -18,7 +18,7 @@ def main(rules: Collection[str]) -> None:
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS}, warehouse=False)
     found = verdicts_of(events_of(spark, cases), cases, chosen)
     spark.stop()
-    for path in Path(__file__).parent.glob("*/*.md"):
+    for path in sorted(Path(__file__).parent.glob("*/*.md")):
         if path.stem in chosen:
             path.write_text(with_sentences(path.read_text("utf-8"), path.stem, found), "utf-8")
 

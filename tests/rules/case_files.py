@@ -12,11 +12,13 @@ A case is a `## heading`, prose, one table of events and a list of verdicts:
       because: the broker's leader epoch was 4
       severity: high
       lost: 4 to 9
+      line r1: the StopReplica and its answer
 
 Columns are those of schemas/events.toml, `#` is the label; a blank cell is null, or what most rows have (`_event`), and
 `null` always null. The list holds every verdict that the rule
 gives in the case, each with the sentences that the report prints beside it: they are there to be read, as each must be true
-of the case. A breach has its severity, if it is not the rule's own, and the offsets of the lost records, if the rule states them.
+of the case. A breach has its severity, if it is not the rule's own, the offsets of the lost records, if the rule states them, and
+each line of its evidence.
 `python -m tests.rules SR-01 …` writes the sentences of these rules, or of all, into their files, and the reasons that they lack.
 Rows are a second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all
 cases are judged in one run. batch_digests are written as `0-9:7 10-99x5:8`: offsets, how many batches if there are several, and
@@ -40,7 +42,7 @@ from epochaudit.sources.server_log.messages import EVENT_TYPES
 NULL = "null"  # instead of what a blank cell stands for, as the answer 0 of a request
 
 _VERDICT = re.compile(r"^- (?P<rule>[A-Z]+-\d+) (?P<verdict>\w+)(?: at (?P<label>[\w.-]+))?(?:: (?P<reason>.+))?$")
-_SENTENCE = re.compile(r"^  (?:expected|observed|because|severity|lost): ")
+_SENTENCE = re.compile(r"^  (?:expected|observed|because|severity|lost|line [\w.?-]+): ")
 _LARGEST_INT = 2**31 - 1
 _SERVER_LOG = EVENT_TYPES - {"LEADER_STARTS"}  # a line of state-change.log from 2.6 on
 _REQUESTS = (
@@ -60,7 +62,7 @@ class Expected:
     """One verdict that a case demands; `label` is that of the subject's event, `reason` only where the case gives it.
 
     sentences: the lines `expected: …`, `observed: …` and `because: …` that the report prints beside the verdict, then those of
-    severity and lost offsets.
+    severity, lost offsets and evidence.
     """
 
     rule: str

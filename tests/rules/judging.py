@@ -54,8 +54,8 @@ def verdicts_of(events: DataFrame, cases: list[Case], only: Collection[str] | No
 
 def given_verdict(rule: str, row: Row, labels: dict[tuple[str, int], str]) -> Expected:
     """A row of FINDING_ROW, of the rule of that id, as a case states it; `labels` are the case's."""
-    place = row.evidence[0].place if row.evidence else None
-    label = labels.get((place.file, place.byte_offset), "?") if place else ""
+    lines = [(labels.get((line.place.file, line.place.byte_offset), "?"), line.role) for line in row.evidence or ()]
+    label = lines[0][0] if lines else ""
     sentences = [
         f"expected: {row.expected}",
         f"observed: {row.observed}",
@@ -66,6 +66,7 @@ def given_verdict(rule: str, row: Row, labels: dict[tuple[str, int], str]) -> Ex
             sentences.append(f"severity: {row.severity}")
         if row.first_offset is not None or row.last_offset is not None:
             sentences.append(f"lost: {row.first_offset} to {row.last_offset}")
+        sentences += (f"line {label}: {role}" for label, role in lines)
     return Expected(rule, row.verdict, label, row.reason or "", tuple(sentences))
 
 

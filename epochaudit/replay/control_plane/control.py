@@ -48,7 +48,7 @@ from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import deletes_topic, refused
 from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
-from epochaudit.replay.state.log_gaps import log_run
+from epochaudit.replay.state.log_gaps import gaps_so_far
 from epochaudit.replay.state.releases import STATED, version_number
 
 REQUESTS: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
@@ -102,14 +102,14 @@ def control(events: DataFrame) -> DataFrame:
     Also one row per line of a replica that starts a leader epoch, or is left unchanged because its partition epoch is newer: a
     KRaft broker makes these transitions without a request.
     Needs: the events table. Clock: the broker's own state-change.log order.
-    Of the other rows of a node, only those of the same log_run count.
+    Of the other rows of a node, only those with the same gaps_so_far count.
     Adds, beside the request's own columns:
       request_ref           the line of the request, or of the start
       line_ref              the line of state-change.log that says that the broker handles the request
       started_ms            when the broker began to handle it, of a request, or the line's time
       shutting_down         the process had begun its shutdown
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
-      log_run               ordinal of the run of files, of each log, of which no file is missing
+      gaps_so_far           how many times files of the node's logs are missing up to this row
       state_change_recorded the node has a state-change.log in the capture
       process               ordinal of the broker process, by the start-up lines of server.log; before the first of these, and after a
                             shutdown, by the broker epochs of the node's control requests, of which each new process has a newer one
@@ -305,7 +305,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     gap_in_server_log = (F.col("source") == "server_log") & (F.col("gaps_before") > 0)
     rows = placed.withColumns(
         {
-            "log_run": log_run(_until(by_node)),
+            "gaps_so_far": gaps_so_far(_until(by_node)),
             "state_change_recorded": F.max(F.col("is_line")).over(of_node),
             "process_recorded": F.max(of_process).over(of_node),
             "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
@@ -327,7 +327,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
     rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop(
         "epoch_before", "process_stops", "server_log_has_gaps"
     )
-    by_process = Window.partitionBy("cluster", "node", "process", "log_run")
+    by_process = Window.partitionBy("cluster", "node", "process", "gaps_so_far")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
     # of those with the highest epoch the earliest: it was certainly applied first
@@ -409,9 +409,9 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     event_type, ok = F.col("event_type"), (F.col("request_error_code") == Errors.NONE)
     # what the broker did while files are missing is not known: each run of files is a log of its own
     partition = ("cluster", "node", "topic", "partition")
-    by_partition = Window.partitionBy(*partition, "log_run").orderBy(*_order())
+    by_partition = Window.partitionBy(*partition, "gaps_so_far").orderBy(*_order())
     # following rows are looked up in descending order: Spark recomputes a window to the end for each row
-    backwards = Window.partitionBy(*partition, "log_run").orderBy(F.desc("seq"))
+    backwards = Window.partitionBy(*partition, "gaps_so_far").orderBy(F.desc("seq"))
     before, after = _before(by_partition), _before(backwards)
     everywhere = Window.partitionBy(*partition)
     lai_answered = (event_type == LEADER_AND_ISR) & ok

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
@@ -30,7 +30,6 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.state.held_epochs import STARTS, held_epochs
 from epochaudit.replay.state.incarnations import key_of_name
-from epochaudit.replay.state.log_gaps import OF_LINES, log_run
 
 FULL_REQUEST: Final = "full_leader_and_isr"
 DEAD: Final = ("topic_deleted", "inconsistent_topic_id")  # a topic id is not used again
@@ -62,7 +61,7 @@ def strays(events: DataFrame) -> DataFrame:
     rows = by_name.join(held, ["cluster", "node", "topic_key", "partition"], "left")
     rows = rows.join(F.broadcast(_renamings(events)), ["cluster", "node", "topic", "partition"], "left")
     rows = rows.join(_served(subjects, events), [*_REPLICA, "found_ms"], "left")
-    rows = rows.join(F.broadcast(_line_runs(events)), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(_recorded_spans(events)), ["cluster", "node"], "left")
     later = F.filter("held", lambda h: h["from_ms"] > F.col("handled_ms") + GRAIN_MS)
     rows = rows.withColumn("later", later)
     same_id = F.filter("later", lambda h: h["topic_id"] == F.col("topic_id"))
@@ -125,29 +124,24 @@ def _renamings(events: DataFrame) -> DataFrame:
     return lines.agg(F.collect_list(line).alias("renamings"))
 
 
-def _line_runs(events: DataFrame) -> DataFrame:
-    """One row per node: line_runs, array of struct(first_ms, last_ms) of its lines of starting replicas, without missing files.
+def _recorded_spans(events: DataFrame) -> DataFrame:
+    """One row per node: recorded_spans, array of struct(first_ms, last_ms) of its lines of starting replicas, without missing files.
 
-    last_ms is null if the run lasts to the end.
+    last_ms is null if no newer file is missing.
     """
     lines = of_types(events, *STARTS, PARTITION_CREATED, LEADER_AND_ISR_FINISHED, METADATA_DELTA)
-    in_order = Window.partitionBy("cluster", "node", "source").orderBy("file_order", "byte_offset")
-    placed = lines.withColumn("run", log_run(in_order, OF_LINES))
-    runs = placed.groupBy("cluster", "node", "source", "run").agg(
-        F.min("time_ms").alias("first_ms"), F.max("time_ms").alias("last_ms"), F.max("newer_missing").alias("cut_off")
+    spans = lines.groupBy("cluster", "node", "source", "gaps_before").agg(
+        F.min("time_ms").alias("first_ms"), F.max(F.when(F.col("newer_missing"), F.col("time_ms"))).alias("last_ms")
     )
-    last_run = F.max("run").over(Window.partitionBy("cluster", "node", "source"))
-    ends = (F.col("run") < last_run) | F.coalesce("cut_off", F.lit(False))
-    runs = runs.withColumn("line_run", F.struct("first_ms", F.when(ends, F.col("last_ms")).alias("last_ms")))
-    return runs.groupBy("cluster", "node").agg(F.collect_list("line_run").alias("line_runs"))
+    return spans.groupBy("cluster", "node").agg(F.collect_list(F.struct("first_ms", "last_ms")).alias("recorded_spans"))
 
 
 def _starts_recorded() -> Column:
     return F.exists(
-        "line_runs",
-        lambda run: (
-            (run["first_ms"] <= F.col("handled_ms"))
-            & F.coalesce(run["last_ms"] >= F.col("served.arrival_ms"), F.lit(True))
+        "recorded_spans",
+        lambda span: (
+            (span["first_ms"] <= F.col("handled_ms"))
+            & F.coalesce(span["last_ms"] >= F.col("served.arrival_ms"), F.lit(True))
         ),
     )
 

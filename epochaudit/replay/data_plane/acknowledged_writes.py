@@ -24,7 +24,7 @@ _KEY: Final = ("cluster", "topic_key", "partition")
 
 
 def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
-    """One row per (node, file, partition, acks, leader epoch, followed epoch) in which a broker acknowledged writes.
+    """One row per (node, partition, acks, leader epoch, followed epoch) in which a broker acknowledged writes.
 
     Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
     Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
@@ -46,18 +46,22 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
             "followed_epoch": F.when(_follows(), F.col("held_max")),
         }
     )
-    grain = ("node", "file", *_KEY, "topic", "topic_id", "acks", "leader_epoch", "led", "followed_epoch")
-    by_stretch = _by_stretch(placed, epochs).groupBy(*grain, "stretch").agg(
+    grain = ("node", *_KEY, "topic", "topic_id", "acks", "leader_epoch", "led", "followed_epoch")
+    # by file first: the name of a file would not fit into a buffer of a fixed width
+    by_file = _by_stretch(placed, epochs).groupBy(*grain, "file", "stretch").agg(
         F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
         F.max("time_ms").alias("last_ms"),
         *of_last(PLACE, then_by_place(F.col("base_offset")), "own_"),
     )  # fmt: skip
-    write = F.struct("base_offset", carried_ref("own").alias("own_ref"))
-    found = by_stretch.groupBy(*grain).agg(
-        F.collect_list(write).alias("writes"), F.max("log_start_offset").alias("log_start_offset"),
-        F.max("last_ms").alias("last_ms"),
+    by_stretch = by_file.groupBy(*grain, "stretch").agg(
+        F.max(F.struct("base_offset", "last_ms", carried_ref("own").alias("own_ref"))).alias("write"),
+        F.max("log_start_offset").alias("log_start_offset"), F.max("last_ms").alias("last_ms"),
     )  # fmt: skip
-    found = found.drop("file").withColumn("highest", F.array_max("writes")).select("*", "highest.*").drop("highest")
+    found = by_stretch.groupBy(*grain).agg(
+        F.collect_list(F.struct("write.base_offset", "write.own_ref")).alias("writes"),
+        F.max("log_start_offset").alias("log_start_offset"), F.max("last_ms").alias("last_ms"),
+    )  # fmt: skip
+    found = found.withColumn("highest", F.array_max("writes")).select("*", "highest.*").drop("highest")
     found = found.join(F.broadcast(_unlogged(events, epochs)), list(_KEY), "left")
     of_later = F.exists(
         "unlogged",

@@ -19,7 +19,7 @@ _REPLICA: Final = ("cluster", "node", "topic_key", "partition", "followed_epoch"
 
 
 def acknowledgements(events: DataFrame) -> DataFrame:
-    """One row per (broker, file, partition, acks, leader epoch, followed epoch) in which the broker acknowledged writes.
+    """One row per (broker, partition, acks, leader epoch, followed epoch) in which the broker acknowledged writes.
 
     Needs: the events table.
     Columns: the subject columns (node = the broker; leader_epoch: in which it acknowledged them as the leader, null if that is not

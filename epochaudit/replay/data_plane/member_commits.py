@@ -46,7 +46,7 @@ def member_commits(events: DataFrame) -> DataFrame:
       kafka_version  the coordinator's release as a number (4001000 for 4.1.0), the highest possible; null: not in the evidence
     """
     epochs = member_epochs(events)
-    rows = of_types(events, *COMMITS).where(states_member_epoch() & F.col("error_code").isNotNull())
+    rows = of_types(events, *COMMITS).where(states_member_epoch())
     rows = _with_epoch(rows, epochs).withColumn("at", at())
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit")

@@ -85,7 +85,7 @@ def _with_order(rows: DataFrame) -> DataFrame:
     """Adds order and repeated_epoch, null of requests in order. Drops requests that open or close a session, and other answers."""
     epoch, before = F.col("session_epoch"), F.col("previous.session_epoch")
     known = F.col("previous.request_error_code") == Errors.NONE
-    following = F.when(before == _HIGHEST_EPOCH, F.lit(1)).when(before > FINAL_EPOCH, before + 1).otherwise(F.lit(-1))
+    following = F.when(before == _HIGHEST_EPOCH, F.lit(1)).when(before > FINAL_EPOCH, before + 1)
     requests = F.col("correlation_id") - F.col("previous.correlation_id")
     adjoining = F.lit(True)
     for number in (

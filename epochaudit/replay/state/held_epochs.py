@@ -30,7 +30,7 @@ from epochaudit.events.times import FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
-from epochaudit.replay.state.log_gaps import OF_LINES, log_run
+from epochaudit.replay.state.log_gaps import OF_LINES, gaps_so_far
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -149,7 +149,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     )
     in_time = ("from_ms", F.col("source") != "request_log", "file_order", "byte_offset")
     by_node = Window.partitionBy("cluster", "node").orderBy(*in_time)
-    replica = ("cluster", "node", "topic", "partition", "log_run")
+    replica = ("cluster", "node", "topic", "partition", "gaps_so_far")
     by_replica, by_topic = (
         Window.partitionBy(*key).orderBy(*in_time) for key in (replica, (*replica, "topics_before"))
     )
@@ -157,10 +157,12 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
     up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    placed = placed.withColumns({"log_run": log_run(up_to_here), "line_run": log_run(up_to_here, OF_LINES)})
+    placed = placed.withColumns(
+        {"gaps_so_far": gaps_so_far(up_to_here), "line_gaps": gaps_so_far(up_to_here, OF_LINES)}
+    )
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
-    of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_run")
+    of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_gaps")
     cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_run)
     last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(of_run)
     return placed.withColumns(
@@ -170,7 +172,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
                 by_topic
             ),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
-            "gap_ms": F.when((F.col("line_run") < F.max("line_run").over(of_node)) | cut_off, last_line),
+            "gap_ms": F.when((F.col("line_gaps") < F.max("line_gaps").over(of_node)) | cut_off, last_line),
             "followed": is_request
             & (F.col("error_code") == Errors.NONE)
             & (F.col("leader") >= 0)
@@ -184,8 +186,8 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
         "error_code",
         "gaps_before",
         "newer_missing",
-        "log_run",
-        "line_run",
+        "gaps_so_far",
+        "line_gaps",
         "begins_anew",
         "topics_before",
     )
@@ -392,7 +394,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
       held_leader          the node was leader in all these epochs
       led_max              the highest of these epochs in which the node was leader; null: none
-      held_ref             the line that starts held_max; leads_in_highest: it starts a leader
+      held_ref             the last line that starts held_max; leads_in_highest: it starts a leader
       kafka_version        of the process that answered, as major*1,000,000 + minor*1,000 + patch
       successor            the line by which another topic of the name replaced the replica of the topic id, at any time
       held_later           the node starts an epoch of the replica after the request
@@ -425,7 +427,9 @@ def _possible(early_ms: int) -> Column:
 
 def _held_columns(stable: Column) -> dict[str, Column]:
     """The columns of `with_held_epochs`: from `stable`, the epoch of a stable interval, else by a search in `held`."""
-    highest = F.array_max(F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["ref"], e["is_leader"])))
+    highest = F.array_max(
+        F.transform("possible", lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"], e["is_leader"]))
+    )
     just_before = F.array_min(F.transform(_possible(REQUEST_LINE_LAG_MS), lambda e: e["leader_epoch"]))
     lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
     settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")

@@ -17,8 +17,8 @@ OF_LINES: Final = ("state_change_log", "server_log")
 OF_STATE: Final = (*OF_LINES, "request_log")
 
 
-def log_run(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Column:
-    """Ordinal of the run of a node's files, of each log, of which no file is missing: what precedes the run is not known.
+def gaps_so_far(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Column:
+    """How many times files of these logs of a node are missing up to a row: what precedes the last of these gaps is not known.
 
     Needs: source, gaps_before. up_to_here: a node's rows in order, up to the current one.
     """
@@ -33,13 +33,13 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
     until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
     """
-    runs = (
+    without_gaps = (
         events.where((F.col("source") == "request_log") & F.col("node").isNotNull())
-        .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("run"))
+        .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far"))
         .agg(F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"), F.max("time_ms").alias("last_ms"))
     )
-    following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("run"))
-    gaps = runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
+    following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("gaps_so_far"))
+    gaps = without_gaps.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
     return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
 
 
