@@ -13,7 +13,7 @@ from prove.rotation import Counts, differences, rotated
 @pytest.mark.parametrize("seed", range(20))
 def test_the_files_of_a_log_have_all_of_its_lines_in_order(seed: int) -> None:
     lines = [b"%d\n" % number for number in range(2 + seed)]
-    files = rotated(lines, 1.0, random.Random(seed))
+    files = rotated(lines, 1.0, random.Random(seed))  # noqa: S311  a seed to repeat it
     assert len(files) > 1
     assert sorted(files, reverse=True) == [f".{age}" for age in range(len(files) - 1, 0, -1)] + [""]
     assert [line for suffix in sorted(files, reverse=True) for line in files[suffix]] == lines
