@@ -1,7 +1,8 @@
 """python -m prove.rotation: rotate each log of the bundled captures at random lines, without losing any: no verdict may change.
 
 A log's lines mean the same in one file and in several. Each capture is audited as it is and with each of its logs in pieces. For each
-rule, as many subjects have each verdict, for the same reason.
+rule, as many subjects have each verdict, for the same reason. Logs are cut between two seconds: the reader makes one row of a producer's
+requests within a second, and judges them together.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import click
 
 from epochaudit.pipeline import audit
 from epochaudit.rules.rule import VERDICTS
+from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.spark.session import SMALL_PLANS, session
 from prove.holes import bundled, with_holes
@@ -34,12 +36,24 @@ Counts = Counter[tuple[str, str, str | None]]
 
 
 def rotated(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
-    """The log in files of random lengths, by their suffix, with that probability."""
-    if chance.random() >= share or len(lines) < 2:
+    """The log in files of random lengths, by their suffix, with that probability. Lines of one second are in one file."""
+    between = [*between_seconds(lines)]
+    if chance.random() >= share or not between:
         return {"": lines}
-    cuts = sorted(chance.sample(range(1, len(lines)), min(len(lines) - 1, chance.randint(1, MOST_FILES - 1))))
+    cuts = sorted(chance.sample(between, min(len(between), chance.randint(1, MOST_FILES - 1))))
     pieces = [lines[start:end] for start, end in pairwise([0, *cuts, len(lines)])]
     return {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
+
+
+def between_seconds(lines: list[bytes]) -> Iterator[int]:
+    """The indexes of lines with which a second begins, but for the first line."""
+    printed, second = LogClock().printed, None
+    for index, line in enumerate(lines):
+        time_ms = printed(line)
+        if time_ms is not None and time_ms // 1000 != second:
+            if second is not None:
+                yield index
+            second = time_ms // 1000
 
 
 def counts_of(spark: SparkSession, paths: Sequence[Path]) -> dict[str, Counts]:
