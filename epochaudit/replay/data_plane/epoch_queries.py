@@ -50,7 +50,8 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     epoch and its end offset, -1 without divergence), fetch_offset, log_start_offset, records_size, query_ref, what
     `with_held_epochs` adds, and
       held_start       the start offset of the leader epoch held_max on the broker, by the lowest of its lines about it (3.0 to 3.2
-                       write one per ISR, with the log end offset of that moment); null if the broker held it as a follower
+                       write one per ISR, with the log end offset of that moment); null if the broker held it as a follower.
+                       held_start_ref: that line
       held_high_watermark  the leader's high watermark at that line (held_ref)
       judged_epoch     the leader epoch in which the broker served a Fetch: the one that the Fetch states, if the broker held it while
                        it worked on the request, as others are refused (KIP-320); else leader_epoch
@@ -221,12 +222,21 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
 def _with_held_start(rows: DataFrame) -> DataFrame:
     """Adds own_line, that of held_ref, and held_start, the lowest start offset of the highest epoch that the broker can have held.
 
-    Needs: starts.
+    held_start_ref: the line that states it. Needs: starts.
     """
     own = F.get(F.filter("starts", lambda s: s["ref"] == F.col("held_ref")), F.lit(0))
     rows = rows.withColumn("own_line", own)
-    lowest = F.array_min(F.transform(_of_own_topic(F.col("held_max")), lambda s: s["start_offset"]))
-    return rows.withColumn("held_start", F.when(F.col("own_line").isNotNull(), lowest))
+    of_epoch = F.filter(_of_own_topic(F.col("held_max")), lambda s: s["start_offset"].isNotNull())
+    lowest = F.when(
+        own.isNotNull(), F.array_min(F.transform(of_epoch, lambda s: F.struct(s["start_offset"], s["ref"])))
+    )
+    rows = rows.withColumn("lowest", lowest)
+    return rows.withColumns(
+        {
+            "held_start": F.col("lowest.start_offset"),
+            "held_start_ref": F.coalesce("lowest.ref", "held_ref"),
+        }
+    ).drop("lowest")
 
 
 def _of_own_topic(leader_epoch: Column) -> Column:
@@ -276,7 +286,7 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
                 "judged_start": F.when(F.col("begun").isNotNull(), F.col("begun.start_offset")).otherwise(
                     F.col("held_start")
                 ),
-                "judged_ref": F.when(F.col("begun").isNotNull(), F.col("begun.ref")).otherwise(F.col("held_ref")),
+                "judged_ref": F.when(F.col("begun").isNotNull(), F.col("begun.ref")).otherwise(F.col("held_start_ref")),
                 "latest_reached_before": holds(F.col("witness.reached.time_ms") < F.col("arrival_ms")),
                 "latest_behind_after": holds(F.col("witness.behind.arrival_ms") > F.col("time_ms")),
             }

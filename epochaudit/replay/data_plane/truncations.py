@@ -32,11 +32,11 @@ def truncations(events: DataFrame) -> DataFrame:
     diverging_end_offset (the leader's answer), line_ref, and
       high_watermark, start_offset   the replica's own high watermark and log end offset when it began the epoch; start_ref
       learned          the high watermark is of the previous epoch: the replica led in it, or began it with a lower one
-      previous_epoch   the lower leader epoch that the replica began before
+      previous_epoch   the lower leader epoch that the replica began before; previous_start_ref, its line
       all_clean        every leader epoch above previous_epoch up to this one is recorded, and had no leader or one elected from the
                        ISR
       some_unclean     one of them had another leader; unclean_start: its start offset, the lowest if there are several
-      election_ref     the election of leader_epoch
+      election_ref     the first unclean election of these epochs; if none was, the election of leader_epoch
     A line has no topic id: it is about the topic of the line by which the replica last began a leader epoch.
     """
     lines = with_identity(
@@ -75,6 +75,7 @@ def truncations(events: DataFrame) -> DataFrame:
                 "learned": F.col("previous.is_leader")
                 | (F.col("own.high_watermark") > F.col("previous.high_watermark")),
                 "previous_epoch": F.col("previous.leader_epoch"),
+                "previous_start_ref": F.col("previous.ref"),
                 "client_id": F.lit(None).cast("string"),
                 "group_id": F.lit(None).cast("string"),
                 "correlation_id": F.lit(None).cast("int"),
@@ -99,12 +100,13 @@ def _with_elections(rows: DataFrame) -> DataFrame:
     between = F.filter("epochs", lambda e: (e["leader_epoch"] > since) & (e["leader_epoch"] <= until))
     last = F.filter("epochs", lambda e: e["leader_epoch"] == until)
     unclean = F.filter("between", lambda e: (e["election"] == "unclean") & (e["leader"] != NO_LEADER))
+    first_unclean = F.array_min(F.transform(unclean, lambda e: F.struct(e["leader_epoch"], e["election_ref"])))
     return rows.withColumn("between", between).withColumns(
         {
             "all_clean": (F.size("between") == until - since)
             & F.forall("between", lambda e: (e["leader"] == NO_LEADER) | (e["election"] == "clean")),
             "some_unclean": F.coalesce(F.size(unclean) > 0, F.lit(False)),
             "unclean_start": F.array_min(F.transform(unclean, lambda e: e["start_offset"])),
-            "election_ref": F.get(last, F.lit(0))["election_ref"],
+            "election_ref": F.coalesce(first_unclean["election_ref"], F.get(last, F.lit(0))["election_ref"]),
         }
     )

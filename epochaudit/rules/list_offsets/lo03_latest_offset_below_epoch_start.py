@@ -73,7 +73,7 @@ class LatestOffsetBelowEpochStart(Rule):
 
     evidence = {
         "the ListOffsets request and its answer": "query_ref",
-        "the line that starts the leader epoch": "held_ref",
+        "the line that starts the leader epoch": "held_start_ref",
         "the higher offset that was returned before": "shown_ref",
         "another answer for the latest offset in the leader epoch": "witness_ref",
     }

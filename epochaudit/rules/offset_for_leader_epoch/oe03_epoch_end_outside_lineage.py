@@ -65,7 +65,7 @@ class EpochEndOutsideLineage(Rule):
 
     evidence = {
         "the OffsetForLeaderEpoch request and its answer": "query_ref",
-        "the line that starts the leader's epoch": "held_ref",
+        "the line that starts the leader's epoch": "held_start_ref",
         "the line that starts the epoch answered": "answered_start_ref",
         "a later answer with the start of the leader's log": "log_start_ref",
     }

@@ -60,6 +60,7 @@ class TruncatedBelowHighWatermark(Rule):
     evidence = {
         "the line about the truncation": "line_ref",
         "the line with which the follower began the leader epoch": "start_ref",
+        "the line with which it began the leader epoch before": "previous_start_ref",
         "the election": "election_ref",
     }
     expected = "a truncation to high watermark {high_watermark} or above"
