@@ -161,7 +161,11 @@ def _origin(rows: DataFrame) -> DataFrame:
     own_ref = F.transform(
         read,
         lambda r: F.struct(
-            r["of"].alias("of"), r["leader_epoch"], F.coalesce(r["read_ref"], r["ref"]).alias("read_ref")
+            r["of"].alias("of"),
+            r["leader_epoch"],
+            F.when(r["last_fetch_offset"] == o, r["last_ref"])
+            .otherwise(F.coalesce(r["read_ref"], r["ref"]))
+            .alias("read_ref"),
         ),
     )
 
