@@ -14,11 +14,10 @@ A case is a `## heading`, prose, one table of events and a list of verdicts:
       lost: 4 to 9
       line r1: the StopReplica and its answer
 
-Columns are those of schemas/events.toml, `#` is the label; a blank cell is null, or what most rows have (`_event`), and
-`null` always null. The list holds every verdict that the rule
-gives in the case, each with the sentences that the report prints beside it: they are there to be read, as each must be true
-of the case. A breach has its severity, if it is not the rule's own, the offsets of the lost records, if the rule states them, and
-each line of its evidence.
+Columns are those of schemas/events.toml, `#` is the label; the second row with the label f is f-2. A blank cell is null, or what most
+rows have (`_event`), and `null` always null. The list holds every verdict that the rule gives in the case, each with the sentences
+that the report prints beside it: they are there to be read, as each must be true of the case. A breach has its severity, if it is not
+the rule's own, the offsets of the lost records, if the rule states them, and each line of its evidence.
 `python -m tests.rules SR-01 …` writes the sentences of these rules, or of all, into their files, and the reasons that they lack.
 Rows are a second apart; a request arrives a second before it is logged. Each case becomes a cluster of its own, so that all
 cases are judged in one run. batch_digests are written as `0-9:7 10-99x5:8`: offsets, how many batches if there are several, and
@@ -28,6 +27,7 @@ the digest.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
@@ -124,12 +124,14 @@ def case_of(rule: str, heading: str, body: list[str], schema: StructType) -> Cas
     header, rows = table_of(body)
     if unknown := set(header) - {"#"} - set(schema.names):
         raise ValueError(f"{cluster}: no such column {', '.join(sorted(unknown))}")
-    events, labels = [], {}
+    events, labels, count = [], {}, Counter[str]()
     for number, cells in enumerate(rows, 1):
         if len(cells) != len(header):
             raise ValueError(f"{cluster}: row {number} has {len(cells)} cells, the header {len(header)}")
         event = _event(dict(zip(header, cells, strict=True)), number, cluster, schema)
-        labels[event["file"], event["byte_offset"]] = cells[header.index("#")]
+        label = cells[header.index("#")]
+        count[label] += 1
+        labels[event["file"], event["byte_offset"]] = label if count[label] == 1 else f"{label}-{count[label]}"
         events.append(tuple(event[name] for name in schema.names))
     _check_end(cluster, body)
     return Case(cluster, rule, tuple(events), labels, tuple(_expected(body)))

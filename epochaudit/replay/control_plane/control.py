@@ -153,6 +153,7 @@ def control(events: DataFrame) -> DataFrame:
       alive_*               the next LeaderAndIsr or UpdateMetadata that does not delete the topic, and is not itself older than a
                             LeaderAndIsr that this process had accepted for the topic
       highest_leader_epoch  of the accepted LeaderAndIsr and UpdateMetadata and the starts of the partition, in the whole capture
+      finished_ref          the line that ends the handling of the LeaderAndIsr, if handling_recorded
       handling_recorded     the lines that begin and end the handling of the LeaderAndIsr are in one file, so that no line between
                             them is missing
       applied_ref           the line between them about the result for the partition
@@ -594,6 +595,7 @@ def _handled() -> dict[str, Column]:
     )
     return {
         "handling_recorded": F.coalesce(in_one_file, F.lit(False)),
+        "finished_ref": F.when(in_one_file, end["ref"]),
         "applied_ref": F.when(_applied(), F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == Errors.STALE_CONTROLLER_EPOCH), F.col("following.ref")

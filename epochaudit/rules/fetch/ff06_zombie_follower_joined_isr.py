@@ -54,7 +54,7 @@ class ZombieFollowerJoinedIsr(Rule):
 
     evidence = {
         "the leader's line about its new ISR": "line_ref",
-        "the last UpdateMetadata about live brokers": "live_ref",
+        "the last UpdateMetadata that changed the live brokers": "live_ref",
         "the furthest fetch of the new member": "fetch_ref",
     }
     expected = "replica {replica_id} is live when it joins ISR {isr}"
@@ -95,7 +95,7 @@ class ZombieFollowerJoinedIsr(Rule):
                 observed="ISR {isr}",
                 because=(
                     *self.because,
-                    "no UpdateMetadata to broker {node} listed the replica as live within half a minute",
+                    "no UpdateMetadata to broker {node} listed the replica as live within half a minute after it",
                 ),
             ),
         )

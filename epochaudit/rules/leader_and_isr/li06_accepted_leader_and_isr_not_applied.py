@@ -53,6 +53,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
     evidence = {
         "the LeaderAndIsr request and its answer": "request_ref",
         "the line that begins its handling": "line_ref",
+        "the line that ends its handling": "finished_ref",
         "what became of the partition": "applied_ref",
         "the same leader epoch accepted again": "refuted_ref",
     }

@@ -58,7 +58,7 @@ class FetchedBeforeCommittedEpoch(Rule):
 
     caused_by = ("FF-01", "LD-05", "MD-03")
     evidence = {
-        "the first fetch at the committed offset": "fetch_ref",
+        "the first answered fetch at the committed offset": "fetch_ref",
         "the committed offset, as the coordinator returned it": "committed_ref",
         "the fetch in the older leader epoch that was refused": "refused_ref",
     }

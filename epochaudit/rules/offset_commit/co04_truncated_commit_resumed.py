@@ -55,7 +55,7 @@ class TruncatedCommitResumed(Rule):
 
     caused_by = ("TR-01",)
     evidence = {
-        "the first fetch at the committed offset": "fetch_ref",
+        "the first answered fetch at the committed offset": "fetch_ref",
         "the committed offset, as the coordinator returned it": "committed_ref",
         "the leader's line that starts the newer epoch": "crossed_ref",
     }

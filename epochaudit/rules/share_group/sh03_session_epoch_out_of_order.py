@@ -12,8 +12,10 @@ _ASKED = (
     "{event_type} {correlation_id} of {client_id} has epoch {session_epoch} of the share session of member {member_id} of group "
     "{group_id}"
 )
-_BEFORE = "the request before it on the same connection was accepted with epoch {previous_epoch}"
-_CLOSED = "the request before it on the same connection closed the session"
+_BEFORE = (
+    "the last request before it on the same connection that was not refused was accepted with epoch {previous_epoch}"
+)
+_CLOSED = "the last request before it on the same connection that was not refused closed the session"
 _FOLLOWING = "the epoch after that of the request before"
 
 
@@ -54,7 +56,7 @@ class SessionEpochOutOfOrder(Rule):
 
     evidence = {
         "the request and its answer": "request_ref",
-        "the request before it on the connection": "previous_ref",
+        "the last request before it on the connection that was not refused": "previous_ref",
     }
     expected = "error {INVALID_SHARE_SESSION_EPOCH} or {SHARE_SESSION_NOT_FOUND}"
     observed = "the request with session epoch {session_epoch} was answered {error_code}"

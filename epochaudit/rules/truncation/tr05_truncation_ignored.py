@@ -16,7 +16,7 @@ from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, un
 
 ASKED: Final = (
     "replica {node} stated epoch {asked_epoch} of {topic}-{partition} to broker {leader}",
-    "it did so in leader epoch {leader_epoch}",
+    "replica {node} sent the request in leader epoch {leader_epoch}",
 )
 NEXT: Final = (
     "its next request on the connection for the partition was {next_event_type} in leader epoch {next_leader_epoch}",
