@@ -15,7 +15,7 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit.events.views import RangeId
@@ -36,8 +36,6 @@ from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.formats import MANIFEST, is_read
 from epochaudit.sources.scan.datasource import Scan, scan, tables
 from epochaudit.sources.scan.ranges import ByteRange, blocks
-from epochaudit.sources.scan.staging import release
-from epochaudit.spark.memo import share
 from epochaudit.spark.run_metrics import of_run
 from epochaudit.spark.session import is_tuned_for_small_plans, tuned_for
 from epochaudit.warehouse.horizon import Part, Remembered, Tracked, remembered_after, to_read, tracked
@@ -52,16 +50,7 @@ from epochaudit.warehouse.ledger import (
     with_known,
     with_stored_texts,
 )
-from epochaudit.warehouse.rows import (
-    Placed,
-    Written,
-    generations,
-    has_requests_before,
-    reading_of,
-    remember,
-    remembered,
-    write,
-)
+from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
 from epochaudit.warehouse.settling import (
     SETTLE_AFTER_MS,
     FileKey,
@@ -165,7 +154,7 @@ def audited(
         return
     while True:
         with metrics.stage("judging"), tuned_for(spark, night.row_count()):
-            committed = night.to_judge()
+            committed = night.reading()
             if is_tuned_for_small_plans(spark):
                 committed.events.persist()  # planning the tables anew for each frame would take longer than reading them
             audit = evaluate_rules(committed, rules, show, span)
@@ -173,7 +162,6 @@ def audited(
             if not night.read_in_full(audit.listed_runs):
                 break
         audit.release()
-    night.release()
     with tuned_for(spark, night.row_count()):
         with metrics.stage("gathering"), explained(location):
             report = with_stored_texts(directory, replace(report_of(audit), roots={}))
@@ -231,7 +219,7 @@ class _Night:
 
     parts: the committed parts of each file; before `read_new`, of those that remain. generations: of each cluster's horizon.
     new_parts: cluster and path -> parts that `read_new` committed. requests_from_ms: earlier rows of request logs are left
-    out; None: none are. Its rows stay staged until `release`, as tables that are computed for the edges of runs are made of them.
+    out; None: none are.
     """
 
     def __init__(
@@ -247,27 +235,11 @@ class _Night:
         self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
         self._readable = {part.id: part for cluster in clusters for part in cluster.readable()}
         self._rows: int | None = None
-        self._staged: list[DataFrame] = []
-        self._with_edges: DataFrame | None = None  # the same events as those to judge, before they were committed
 
     def reading(self) -> Reading:
         """The committed rows, of captures without the files whose rows maintenance has removed."""
         captures = [self._with_rows(cluster) for cluster in self._clusters]
         return reading_of(self._directory, captures, self.parts, self._requests_from_ms)
-
-    def to_judge(self) -> Reading:
-        """The committed rows, with the tables that the edges of runs took of them, so that they are not computed again."""
-        committed = self.reading()
-        if self._with_edges is not None:
-            share(self._with_edges, committed.events)
-            self._with_edges = None
-        return committed
-
-    def release(self) -> None:
-        """Delete the staged rows."""
-        for rows in self._staged:
-            release(rows)
-        self._staged = []
 
     def earlier_parts(self) -> dict[FileKey, list[int]]:
         """Cluster and path -> the parts that the file had before tonight, whether or not they were read again."""
@@ -309,12 +281,9 @@ class _Night:
             return scanned
         with tuned_for(spark, rows + (scanned.row_count or 0)):
             read = tables(spark, scanned)
-            self._staged.append(read.rows)
             events, splits = read.events, read.splits
             if earlier is not None:
                 events, splits = earlier.events.unionByName(events), earlier.splits.unionByName(splits)
-            if not has_requests_before(read.events, self._requests_from_ms):
-                self._with_edges = events
             new = {part.id for part in ranges}
             others = {id: part for id, part in self._readable.items() if id not in new}
             return with_runs_between_edges(spark, scanned, events, splits, others)
@@ -324,12 +293,11 @@ class _Night:
         found = [self._readable[id] for id in ranges if id in self._readable]
         if found:
             self._commit(scan(self._directory.spark, found))
-            self._with_edges = None
         return bool(found)
 
     def _commit(self, scanned: Scan) -> Written:
         """Write the rows of ranges, then make them visible: one commit on horizon per cluster whose files changed."""
-        written = self._written(scanned)
+        written = write(self._directory, scanned)
         read: dict[FileKey, dict[int, Part]] = defaultdict(dict)
         for (name, path, split), part in written.parts.items():
             read[name, path][split] = part
@@ -350,13 +318,6 @@ class _Night:
                 self.parts[name, path] = file.parts
         self._rows = None
         return written
-
-    def _written(self, scanned: Scan) -> Written:
-        if not scanned.ranges:
-            return Written()
-        read = tables(self._directory.spark, scanned)
-        self._staged.append(read.rows)
-        return write(self._directory, read)
 
     def _with_rows(self, cluster: _Cluster) -> Capture:
         files = cluster.capture.files

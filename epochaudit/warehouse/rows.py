@@ -21,7 +21,8 @@ from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.files.opening import Stored
 from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
-from epochaudit.sources.scan.datasource import CaptureFrames, event_id
+from epochaudit.sources.scan.datasource import Scan, event_id, tables
+from epochaudit.sources.scan.staging import release
 from epochaudit.spark.local_rows import local_rows
 from epochaudit.spark.session import in_one_partition
 from epochaudit.warehouse.horizon import Part, Remembered
@@ -62,22 +63,28 @@ class Written:
     quarantined: int = 0
 
 
-def write(directory: Directory, read: CaptureFrames) -> Written:
+def write(directory: Directory, scanned: Scan) -> Written:
     """Append the rows of scanned ranges to the tables as new parts, which stay invisible until horizon lists them."""
+    if not scanned.ranges:
+        return Written()
     first = first_part()
-    numbers = {part.id: number for number, part in enumerate(read.scan.ranges, first)}
+    numbers = {part.id: number for number, part in enumerate(scanned.ranges, first)}
     of_ranges = local_rows(directory.spark, [(number, *id) for id, number in numbers.items()], PARTS)
+    read = tables(directory.spark, scanned)
 
     def numbered(rows: DataFrame) -> DataFrame:
         return rows.join(F.broadcast(of_ranges), list(RANGE))
 
-    directory.append("splits", numbered(read.splits))  # first: maintenance knows all parts from it
-    derived = {"day": day_of(F.col("time_ms")), "of_requests": F.col("source") == REQUEST_LOG}
-    directory.append("events", numbered(read.events).withColumns(derived))
-    counted = read.splits.select(*RANGE, "bytes", "lines", "rows", "quarantined_lines").collect()
-    quarantined = sum(row["quarantined_lines"] for row in counted)
-    if quarantined:
-        directory.append("quarantine", numbered(read.quarantine))
+    try:
+        directory.append("splits", numbered(read.splits))  # first: maintenance knows all parts from it
+        derived = {"day": day_of(F.col("time_ms")), "of_requests": F.col("source") == REQUEST_LOG}
+        directory.append("events", numbered(read.events).withColumns(derived))
+        counted = read.splits.select(*RANGE, "bytes", "lines", "rows", "quarantined_lines").collect()
+        quarantined = sum(row["quarantined_lines"] for row in counted)
+        if quarantined:
+            directory.append("quarantine", numbered(read.quarantine))
+    finally:
+        release(read.rows)
     size = {range_id(row): row["bytes"] for row in counted}
     return Written(
         {id: Part(number, id[-1], size[id]) for id, number in numbers.items()},
@@ -149,14 +156,6 @@ def committed_rows(
     if table == "events":
         known = known.withColumn("event_id", event_id())
     return known.select(*(c.name for c in columns(table)))
-
-
-def has_requests_before(events: DataFrame, requests_from_ms: int | None) -> bool:
-    """Whether `committed_rows` leaves out some of these events. Needs: rows of the table events."""
-    if requests_from_ms is None:
-        return False
-    earlier = ~F.coalesce(F.col("time_ms") >= requests_from_ms, F.lit(False))
-    return bool(events.where((F.col("source") == REQUEST_LOG) & earlier).limit(1).count())
 
 
 def ends_of_parts(splits: DataFrame) -> dict[int, int]:
