@@ -18,7 +18,7 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,7 @@ import click
 from pyspark.sql import functions as F
 
 from epochaudit.findings.finding import BREACHES
-from epochaudit.pipeline import audit
+from epochaudit.pipeline import Audit, audit
 from epochaudit.rules.messages import SUBJECT
 from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.discovery import capture_of, inspected
@@ -73,8 +73,12 @@ def without_pieces(lines: list[bytes], share: float, chance: random.Random) -> d
     """The log as files that were rotated by size, by their suffix; each is missing with that probability."""
     size = max(1, -(-len(lines) // PIECES))
     pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
-    numbered = {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
-    return {suffix: piece for suffix, piece in numbered.items() if chance.random() >= share}
+    return {suffix: piece for suffix, piece in numbered(pieces).items() if chance.random() >= share}
+
+
+def numbered(pieces: list[list[bytes]]) -> dict[str, list[bytes]]:
+    """Parts of a log, the oldest first, by the suffix that rotation by size gives to their files."""
+    return {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
 
 
 def without_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
@@ -261,7 +265,16 @@ def histories(
 def found_in(
     spark: SparkSession, paths: Sequence[Path], verdicts: Collection[str] = BREACHES
 ) -> tuple[list[Found], int]:
-    """The findings with these verdicts of one audit of all copies, and how many subjects passed.
+    """The findings with these verdicts of one audit of all copies, and how many subjects passed."""
+    with audit_of(spark, paths) as audited:
+        rows = audited.findings.where(F.col("verdict").isin(*verdicts)).collect()
+    found = [Found(row["cluster"], row["rule"], tuple(row[name] for name in _SUBJECT), row["observed"]) for row in rows]
+    return found, sum(tally.counts["pass"] for tally in audited.tallies)
+
+
+@contextmanager
+def audit_of(spark: SparkSession, paths: Sequence[Path], show: Collection[str] = ()) -> Iterator[Audit]:
+    """One audit of these captures, each a cluster named after its directory. Ends the program if a rule fails.
 
     A copy of which nothing is left that can be audited is passed over.
     """
@@ -269,23 +282,26 @@ def found_in(
     for path in paths:
         with suppress(CaptureError):
             captures.append(capture_of(replace(inspected(str(path)), cluster=path.name)))
-    audited = audit(spark, *captures)
-    rows = audited.findings.where(F.col("verdict").isin(*verdicts)).collect()
-    found = [Found(row["cluster"], row["rule"], tuple(row[name] for name in _SUBJECT), row["observed"]) for row in rows]
-    audited.release()
-    spark.catalog.clearCache()
+    audited = audit(spark, *captures, show=show)
     if audited.failures:
         sys.exit(f"rules failed: {audited.failures}")
-    return found, sum(tally.counts["pass"] for tally in audited.tallies)
+    yield audited
+    audited.release()
+    spark.catalog.clearCache()
+
+
+def linked(captures: Mapping[str, Path], folder: Path) -> list[Path]:
+    """Links in this folder to the captures, with their names."""
+    links = [folder / name for name in captures]
+    for link in links:
+        link.symlink_to(captures[link.name].resolve())
+    return links
 
 
 def known_findings(spark: SparkSession, captures: Mapping[str, Path]) -> set[Found]:
     """The findings of the whole captures, as `Found.of_capture` compares them."""
     with TemporaryDirectory() as folder:
-        named = [Path(folder) / name for name in captures]
-        for path in named:
-            path.symlink_to(captures[path.name].resolve())
-        found, _ = found_in(spark, named)
+        found, _ = found_in(spark, linked(captures, Path(folder)))
     return {replace(one, observed="") for one in found}
 
 

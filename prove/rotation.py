@@ -11,7 +11,6 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from epochaudit.pipeline import audit
 from epochaudit.rules.rule import VERDICTS
 from epochaudit.sources.clock.log_time import LogClock
-from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.spark.session import SMALL_PLANS, session
-from prove.holes import bundled, with_holes
+from prove.holes import audit_of, bundled, linked, numbered, with_holes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +38,7 @@ def rotated(lines: list[bytes], share: float, chance: random.Random) -> dict[str
     if chance.random() >= share or not between:
         return {"": lines}
     cuts = sorted(chance.sample(between, min(len(between), chance.randint(1, MOST_FILES - 1))))
-    pieces = [lines[start:end] for start, end in pairwise([0, *cuts, len(lines)])]
-    return {f".{age}" if age else "": piece for age, piece in enumerate(reversed(pieces))}
+    return numbered([lines[start:end] for start, end in pairwise([0, *cuts, len(lines)])])
 
 
 def between_seconds(lines: list[bytes]) -> Iterator[int]:
@@ -58,15 +54,10 @@ def between_seconds(lines: list[bytes]) -> Iterator[int]:
 
 def counts_of(spark: SparkSession, paths: Sequence[Path]) -> dict[str, Counts]:
     """Subjects of each capture, by the name of its directory, from one audit of all."""
-    captures = [capture_of(replace(inspected(str(path)), cluster=path.name)) for path in paths]
-    audited = audit(spark, *captures, show=VERDICTS)
-    if audited.failures:
-        sys.exit(f"rules failed: {audited.failures}")
     counts: dict[str, Counts] = {path.name: Counter() for path in paths}
-    for row in audited.findings.groupBy("cluster", "rule", "verdict", "reason").count().collect():
-        counts[row["cluster"]][row["rule"], row["verdict"], row["reason"]] = row["count"]
-    audited.release()
-    spark.catalog.clearCache()
+    with audit_of(spark, paths, show=VERDICTS) as audited:
+        for row in audited.findings.groupBy("cluster", "rule", "verdict", "reason").count().collect():
+            counts[row["cluster"]][row["rule"], row["verdict"], row["reason"]] = row["count"]
     return counts
 
 
@@ -93,10 +84,9 @@ def main(seed: int, batch: int) -> None:
         for first in range(0, len(captures), batch):
             names = sorted(captures)[first : first + batch]
             with TemporaryDirectory() as folder:
-                whole = [Path(folder) / name for name in names]
+                whole = linked({name: captures[name] for name in names}, Path(folder))
                 of_files = [Path(folder) / f"{name} rotated" for name in names]
                 for path, copy in zip(whole, of_files, strict=True):
-                    path.symlink_to(captures[path.name].resolve())
                     with_holes(captures[path.name], copy, rotated, 1.0, seed)
                 counts = counts_of(spark, [*whole, *of_files])
                 for path, copy in zip(whole, of_files, strict=True):
