@@ -78,11 +78,13 @@ def isr_changes(events: DataFrame) -> DataFrame:
       topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not
       ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
-      committed            struct of the state that the accepted change wrote; committed_ref its record
+      committed            struct of the state that the accepted change wrote; committed_ref its record, and that of the
+                           election that a change answered 108 completed
       candidate_states     states that the controller can have had, oldest first: array of struct(place, leader_epoch,
                            partition_epoch, leader, isr, replicas ...). For an accepted change, the state before its record. Null
                            if no state of the partition is recorded
       current              the one of them that has the request's epochs
+      current_ref          its record or line, that of the newest of them if none has these epochs
       current_leader       the leader in these epochs; (ZooKeeper) in this leader epoch
       state_leader_epoch, state_partition_epoch, state_leader, state_replicas, state_ref  of the newest of them
       in_tenure            (ZooKeeper) the newest state is of the node's latest election
@@ -102,8 +104,9 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            (BrokerHeartbeat) before the request arrived: a shutdown that began below metadata.version 3.3-IV3 has
                            no record; wanted_ref the heartbeat of the first
       shutdown_unknown     neither records nor heartbeats show whether some member was shutting down
-      ineligible_members   members that were ineligible at some such position, for any reason; ineligible_ref the record of the
-                           first
+      fenced_ref, shutting_down_ref, unregistered_ref, stale_ref  the record that began the standing of the first of these
+                           members; of stale_members the registration or the later record that has the broker epoch
+      ineligible_members   members that were ineligible at some such position, for any reason
       dead_*               (ZooKeeper) as in `live_brokers`
       held_before          (ZooKeeper) the node had logged, answered or been sent the state of its answer before: the request need
                            not have changed anything
@@ -196,6 +199,7 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
                 for name in ("leader_epoch", "partition_epoch", "leader", "replicas")
             },
             "state_ref": F.col("newest.state_ref"),
+            "current_ref": F.coalesce("current.state_ref", "newest.state_ref"),
             # the lines of a ZooKeeper controller lack most ISR changes
             "current_leader": F.coalesce(
                 F.col("current.leader"),
@@ -358,6 +362,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
     elected = (F.col("code") == Errors.NEW_LEADER_ELECTED) & (
         F.col("current.next_partition_epoch") == F.col("partition_epoch") + 1
     )
+    election = F.filter("states", lambda s: elected & (s["place"] == F.col("current.next_clock")))
     place = F.coalesce("committed.place", F.when(elected, F.col("current.next_clock")))
     exact = place.isNotNull()
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
@@ -384,7 +389,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
             "checks_eligibility": F.coalesce(
                 new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
             ),
-            "committed_ref": F.col("committed.state_ref"),
+            "committed_ref": F.coalesce("committed.state_ref", F.get(election, F.lit(0))["state_ref"]),
             "group_id": F.lit(None).cast("string"),
         }
     )
@@ -412,6 +417,10 @@ def _standing() -> dict[str, Column]:
         "shutting_down_members": shutting_down["broker_id"],
         "unregistered_members": unregistered["broker_id"],
         "stale_members": stale["broker_id"],
+        "fenced_ref": F.try_element_at(fenced["ref"], F.lit(1)),
+        "shutting_down_ref": F.try_element_at(shutting_down["ref"], F.lit(1)),
+        "unregistered_ref": F.try_element_at(unregistered["ref"], F.lit(1)),
+        "stale_ref": F.try_element_at(stale["ref"], F.lit(1)),
         "maybe_unregistered": F.exists("members", lambda m: at_times(m, UNREGISTERED, UNKNOWN)),
         "maybe_other_epoch": F.exists("members", lambda m: m["maybe_other_epoch"]),
         "maybe_fenced": F.exists("members", lambda m: at_times(m, FENCED, UNKNOWN)),
@@ -420,7 +429,6 @@ def _standing() -> dict[str, Column]:
         "wanted_ref": F.try_element_at(leaving["shutdown"]["wanted_ref"], F.lit(1)),
         "shutdown_unknown": F.exists("members", lambda m: ~m["shutdown"]["recorded"]),
         "ineligible_members": named["broker_id"],
-        "ineligible_ref": F.try_element_at(named["ref"], F.lit(1)),
     }
 
 

@@ -93,7 +93,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
 
     Columns:
       brokers       map of broker id to its states in order: array of struct(since, until, since_ms, until_ms, standing,
-                    broker_epoch, ref, superseded_live); positions since <= p < until. superseded_live: the incarnation
+                    broker_epoch, ref, superseded_live); positions since <= p < until. ref: the record that began the
+                    standing of this broker epoch; later ones may have stated it again. superseded_live: the incarnation
                     superseded a live one, and has not been live itself; null: the state before is not recorded
       levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
                     before the first record
@@ -408,6 +409,9 @@ def _broker_states(log: DataFrame) -> DataFrame:
     )
     states = records.withColumn("standing", standing)
     states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch", "position")).over(in_order))
+    same = F.struct("before.standing", "before.broker_epoch") == F.struct("standing", "broker_epoch")
+    same &= _recorded_between(F.col("before.position"), F.col("position"))
+    states = states.withColumn("begins_at", F.when(~F.coalesce(same, F.lit(False)), ref()))
     state = F.struct(
         F.col("position").alias("since"),
         F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
@@ -415,7 +419,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
         F.coalesce(F.lead("time_ms").over(in_order), F.lit(FOREVER)).alias("until_ms"),
         "standing",
         "broker_epoch",
-        ref().alias("ref"),
+        F.last("begins_at", ignorenulls=True).over(in_order).alias("ref"),
         _superseded_live().alias("superseded_live"),
     )
     listed = (
@@ -442,10 +446,15 @@ def _superseded_live() -> Column:
     )
     before, registered = F.first("before").over(of_epoch), F.first("position").over(of_epoch)
     before_position = F.coalesce(before["position"], F.lit(-1).cast("bigint"))
-    recorded = ~F.exists("holes", lambda hole: (hole["since"] > before_position) & (hole["since"] <= registered))
+    recorded = _recorded_between(before_position, registered)
     superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
     has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
     return F.when(has_been_live, F.lit(False)).when(recorded, F.coalesce(superseded, F.lit(False)))
+
+
+def _recorded_between(since: Column, until: Column) -> Column:
+    """No part of the metadata log is missing between two positions."""
+    return ~F.exists("holes", lambda hole: (hole["since"] > since) & (hole["since"] <= until))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:

@@ -7,6 +7,9 @@ IS-01, in controlled shutdown IS-02, not registered IS-03, another incarnation I
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
@@ -44,7 +47,8 @@ class IneligibleMemberRule(Rule):
     """A rule about one kind of ineligible member.
 
     kind: the ineligible state, as an adjective (`fenced`). asked, when: the sentences that state the leader's request,
-    and that members were in that state (when None: made of `kind`).
+    and that members were in that state (when None: made of `kind`). made_so: the role of the member's record.
+    further_evidence: roles beside those of all kinds.
     members: the column with the members that were ineligible in every state that the controller may have used.
     at_times: the column that is true if a member was, or may have been, ineligible in one of these states.
     uncertain: the reason of `unverifiable` if only at_times holds.
@@ -53,23 +57,26 @@ class IneligibleMemberRule(Rule):
     kind: str
     asked: str = ASKED
     when: str | None = None
+    made_so: str = "the record that made the replica ineligible"
+    further_evidence: ClassVar[Mapping[str, str]] = {}
 
     members: str
     at_times: str
     uncertain: str
 
-    evidence = {
-        "the AlterPartition request and its answer": "request_ref",
-        "the record that made the replica ineligible": "ineligible_ref",
-        "the record that the controller wrote": "committed_ref",
-        "the partition's state before": "state_ref",
-    }
     observed = "answered {error_code}"
 
     def __init_subclass__(cls) -> None:
-        """The sentences of a rule about members of this kind."""
+        """Sentences and evidence of a rule about members of this kind."""
         cls.expected = f"no {cls.kind} member in ISR {{isr}}"
         cls.because = (cls.asked,)
+        cls.evidence = {
+            "the AlterPartition request and its answer": "request_ref",
+            cls.made_so: cls.members.replace("_members", "_ref"),
+            "the record that the controller wrote": "committed_ref",
+            "the partition's state before": "current_ref",
+            **cls.further_evidence,
+        }
 
     def applies(self) -> Column:
         """An accepted ISR, or one refused while such a member was in it."""

@@ -48,8 +48,8 @@ class ShuttingDownReplicaAccepted(IneligibleMemberRule):
     ClusterControlManager.inControlledShutdown.
     """
 
-    evidence = {**IneligibleMemberRule.evidence, "the heartbeat that wants to shut down": "wanted_ref"}
     kind = "shutting down"
+    further_evidence = {"the heartbeat that wants to shut down": "wanted_ref"}
     members = "shutting_down_members"
     at_times = "maybe_shutting_down"
     uncertain = "whether a member was shutting down at that moment is not certain"

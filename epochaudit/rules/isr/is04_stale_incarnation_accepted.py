@@ -46,6 +46,7 @@ class StaleIncarnationAccepted(IneligibleMemberRule):
     """
 
     kind = "stale"
+    made_so = "the record of the member's current broker epoch"
     asked = (
         "broker {broker_id} asked for ISR {isr} of {topic}-{partition} with broker epochs {isr_broker_epochs}, in leader epoch "
         "{leader_epoch}, partition epoch {partition_epoch}, and was answered {error_code}"

@@ -94,7 +94,7 @@ def test_members_are_checked_at_every_possible_position_of_the_request(spark: Sp
     _, before, during, after = isr_change_rows(spark, fence, anchor, *requests)
     assert (before.fenced_members, before.maybe_fenced) == ([], False)
     assert (during.fenced_members, during.maybe_fenced) == ([], True)
-    assert (after.fenced_members, after.maybe_fenced, after.ineligible_ref.byte_offset) == ([2], True, 600)
+    assert (after.fenced_members, after.maybe_fenced, after.fenced_ref.byte_offset) == ([2], True, 600)
 
 
 def test_another_incarnation_is_ineligible_and_minus_one_is_not_compared(spark: SparkSession) -> None:
