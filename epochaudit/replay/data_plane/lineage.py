@@ -45,21 +45,23 @@ def lineage(events: DataFrame) -> DataFrame:
     several topics had.
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
-    previous_isr, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see
-    `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before); and
+    previous_isr, previous_isr_ref, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of,
+    asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before);
+    isr_before_ref (previous_isr_ref; null unless candidates_before, alone_before or bounded_by is of that state); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
-        whole_isr      the broker that was the whole ISR, and whose log ended there
+        whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR
         checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
       begun_unknown_between   an epoch in between may have removed the records: where it began is not recorded, and no later epoch is
                        known to have had records at the start of this one or above
       proved_by        a broker whose log ended at or before the start of the epoch, though it was a member of the ISR, or was
                        elected from it, and had not stopped since: nothing above was committed
-      bounded_by, bound   such a broker whose log ended above the start of the epoch, and that log end: nothing above it was committed
+      bounded_by, bound, bound_ref   such a broker whose log ended above the start of the epoch, that log end, and its line: nothing
+                       above it was committed
       recovered_by, recovered_ref   the leader, if its process recovered its log after an unclean stop
       answers_recorded the evidence has Fetch answers, of any partition, of the node that led the last epoch before
     """
@@ -70,6 +72,9 @@ def lineage(events: DataFrame) -> DataFrame:
     known = known.withColumn("exposure", F.greatest("exposure", "answered"))
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
+    proof = _proof()
+    alone_before = F.coalesce(F.col("previous_isr") == F.array("node"), F.lit(False))
+    states_isr = F.col("candidates_before").isNotNull() | alone_before | proof["bounded_by"].isNotNull()
     rows = with_acknowledged(_with_exposed(known), acknowledged_epochs(events)).where(~nameless)
     rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.withColumns(
@@ -82,12 +87,14 @@ def lineage(events: DataFrame) -> DataFrame:
             "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
             "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
+            "whole_isr_ref": exposed["isr_ref"],
             "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
             "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
             "truncated_to": exposed["truncated_to"],
             "truncated_ref": exposed["truncated_ref"],
-            **_proof(),
-            "alone_before": F.coalesce(F.col("previous_isr") == F.array("node"), F.lit(False)),
+            **proof,
+            "alone_before": alone_before,
+            "isr_before_ref": F.when(states_isr, F.col("previous_isr_ref")),
             "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
             "recovered_ref": F.col("own.recovered_ref"),
             "client_id": F.lit(None).cast("string"),
@@ -245,7 +252,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
       truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
     began = epochs.select(
-        *_KEY, "leader_epoch", "start_offset", "previous_isr", "election",
+        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_isr_ref", "election",
         F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
@@ -268,8 +275,9 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     kind = F.when(F.col("reach") > F.coalesce("knew", F.lit(-1)), WHOLE_ISR).when(checkpointed, CHECKPOINTED)
     kind = kind.otherwise(STATED_BY_REPLICA)
     bound = _exposure(
-        F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref")
-    )
+        F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref"),
+        F.when(kind == WHOLE_ISR, F.col("previous_isr_ref")),
+    )  # fmt: skip
     return lost.groupBy(*_KEY, "leader_epoch").agg(F.max(bound).alias("before"))
 
 
@@ -281,6 +289,7 @@ def _exposure(
     own_ref: Column,
     truncated_to: Column | None = None,
     truncated_ref: Column | None = None,
+    isr_ref: Column | None = None,
 ) -> Column:
     """Up to which offset a partition was committed, and how that is known. Of equal offsets the greatest kind counts."""
     nowhere = F.lit(None).cast("bigint")
@@ -292,11 +301,12 @@ def _exposure(
         own_ref.alias("own_ref"),
         (nowhere if truncated_to is None else truncated_to).alias("truncated_to"),
         (no_ref() if truncated_ref is None else truncated_ref).alias("truncated_ref"),
+        (no_ref() if isr_ref is None else isr_ref).alias("isr_ref"),
     )
 
 
 def _proof() -> dict[str, Column]:
-    """proved_by, bounded_by and bound: a member of the ISR has all committed records, as long as its process has not stopped.
+    """proved_by, bounded_by, bound and bound_ref: a member of the ISR has all committed records, as long as its process has not stopped.
 
     Needs: own, members, begun_after, previous_isr, led_before, led_epoch (the last epoch before that had a leader). A leader that
     also led that epoch has its own log. The lowest log end of all members is no lower bound of the committed records: the leader
@@ -320,7 +330,10 @@ def _proof() -> dict[str, Column]:
             & end["start_offset"].isNotNull()
         ),
     )
-    ends = F.transform(proves, lambda end: F.struct(end["start_offset"].alias("at"), end["node"].alias("node")))
+    ends = F.transform(
+        proves,
+        lambda end: F.struct(end["start_offset"].alias("at"), end["node"].alias("node"), end["own_ref"].alias("ref")),
+    )
     least = F.when(F.col("election").isin("clean", "unclean"), F.array_min(ends))
     proved_by = F.coalesce(by_leader, F.when(least["at"] <= start, least["node"]))
     beyond = start.isNotNull() & by_leader.isNull() & (least["at"] > start)
@@ -328,6 +341,7 @@ def _proof() -> dict[str, Column]:
         "proved_by": F.when(start.isNotNull(), proved_by),
         "bounded_by": F.when(beyond, least["node"]),
         "bound": F.when(beyond, least["at"]),
+        "bound_ref": F.when(beyond, least["ref"]),
     }
 
 
@@ -384,7 +398,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
     first_state = F.struct(
         "partition_epoch", F.col("own_ref.time_ms").alias("time_ms"), "isr", "elr", recovery, "own_ref"
     )
-    last_state = F.struct("partition_epoch", "elr", recovery, "isr")
+    earliest = (-F.col("own_ref.time_ms")).alias("earliest")
+    last_state = F.struct("partition_epoch", "elr", recovery, "isr", earliest, "own_ref")
     recorded = F.when(F.col("recorded_replicas").isNotNull(), F.struct("partition_epoch", "recorded_replicas"))
     recovers = F.col("leader_recovery_state") == RECOVERING
     in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
@@ -443,9 +458,9 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, candidates_before, previous_leader_epoch, never_begun, may_have_begun, open_before.
+    """Adds election, election_ref, previous_isr, previous_isr_ref, candidates_before, previous_leader_epoch.
 
-    And first_partition_epoch, that of the first recorded state of the leader epoch.
+    And first_partition_epoch, that of the first recorded state of the leader epoch, and the columns of `_with_begun`.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -456,8 +471,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 first epoch with the mark counts
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
-    previous_isr is the ISR before; candidates_before has it and the eligible leader replicas as text, null unless that state is recorded.
-    For the others see `_with_begun`.
+    previous_isr is the last recorded ISR before, previous_isr_ref the first statement of that state; candidates_before has that ISR
+    and the eligible leader replicas as text, null unless the state is that of one partition epoch before.
     """
     previous = F.lag(F.struct("last_state", "last_recorded")).over(_of_partition())
     before, first = F.col("previous.last_state"), F.col("first_state")
@@ -476,6 +491,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
                 "previous_isr": before["isr"],
+                "previous_isr_ref": before["own_ref"],
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
             }
         )

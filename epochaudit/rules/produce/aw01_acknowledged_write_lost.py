@@ -60,6 +60,7 @@ class AcknowledgedWriteLost(Rule):
         "the answer that acknowledged the write": "acknowledged_ref",
         "the recovery of the leader's log": "recovered_ref",
         "the election": "election_ref",
+        "the last recorded ISR before the election": "isr_before_ref",
         "the administrator's request, or the controller's line about it": "asked_ref",
     }
     caused_by = ("TR-06",)

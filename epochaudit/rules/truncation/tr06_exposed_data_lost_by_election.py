@@ -86,10 +86,13 @@ class ExposedDataLostByElection(Rule):
     evidence = {
         "the leader's line that starts the epoch": "start_ref",
         "the answer or line that states how far it was committed": "exposed_ref",
+        "the statement that one broker was the whole ISR": "whole_isr_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
         "the line of the leader's restart": "restart_ref",
         "the election": "election_ref",
+        "the last recorded ISR before the election": "isr_before_ref",
+        "the line of the ISR member whose log ended above the start": "bound_ref",
         "the administrator's request, or the controller's line about it": "asked_ref",
     }
     expected = "leader epoch {leader_epoch} of {topic}-{partition} starts at {exposed_high_watermark} or above"
