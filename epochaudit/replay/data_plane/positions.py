@@ -59,21 +59,24 @@ def positions(events: DataFrame) -> DataFrame:
     fetch_ref, api_version, current_leader_epoch, kafka_version, software_name, ambiguous_name (several topics
     had the name), shared_client_id (see `interleaved`), and
       position_epoch         upper bound of the leader epoch of the record before the position
-      position_ref           where the client, else the committing client, had read up to the position
+      position_ref           where the client, else the committing client, had read up to the position; null if neither is known to
+      commit_ref             the commit of that offset, of the newest epoch; null if the client itself had read up to the position
       position_epoch_stated  the committed offset states it
       resumed                the group's coordinator had returned the offset; committed_ref
       committed_with         the leader epoch that the coordinator returned with the offset, in words; null unless resumed
-      lowest_offset_fetch_epoch   the lowest epoch of all the coordinator's answers with that offset; -1: one has none
+      lowest_offset_fetch_epoch   the lowest epoch of all the coordinator's answers with that offset; -1: one has none;
+                             without_epoch_ref, such an answer, null if committed_ref is one
       reached_itself         the client read up to the offset, or ListOffsets returned it to the client, at any time
       at_log_start           the offset is the beginning of the log, by the answer to that fetch
       may_be_reset           before, and not in a leader epoch below position_epoch, ListOffsets returned the offset to the client: a
-                             position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils)
+                             position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils);
+                             reset_ref, the answer in the newest leader epoch, null if the client states no leader epoch in any case
       epoch_unknown          before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
       refused_epoch, refused_ref   the newest leader epoch below position_epoch in which its fetch at the offset was refused with 74
                              FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
       crossed                a later leader epoch that is still part of the log starts below the position; crossed_epoch,
                              divergence_offset (its start), crossed_ref (the leader's line), crossed_election, crossed_how (the same,
-                             null if unknown); last_lost_offset: the one before the position
+                             null if unknown), crossed_election_ref (null if unknown); last_lost_offset: the one before the position
       crossing_uncertain     some later epoch starts below the position. Unless `crossed`, a later election that was unclean, or of an
                              unknown kind, may have removed that epoch
       epochs_missing         the start of an epoch in between is not recorded
@@ -262,15 +265,20 @@ def _with_position(subjects: DataFrame) -> DataFrame:
         return (resume["answered_offset"] == o) & ~later
 
     returned = F.filter("resumes", returned_before)
-    epochs = F.transform(returned, lambda c: F.coalesce(c["committed_leader_epoch"], F.lit(NO_EPOCH)))
-    return subjects.withColumns({"read": read, "resume": F.array_max(returned)}).withColumns(
+    epochs = F.transform(
+        returned, lambda c: F.struct(F.coalesce(c["committed_leader_epoch"], F.lit(NO_EPOCH)).alias("epoch"), c["ref"])
+    )
+    stated = F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False))
+    lowest = {"read": read, "resume": F.array_max(returned), "lowest": F.array_min(epochs)}
+    return subjects.withColumns(lowest).withColumns(
         {
-            "lowest_offset_fetch_epoch": F.array_min(epochs),
+            "lowest_offset_fetch_epoch": F.col("lowest.epoch"),
+            "without_epoch_ref": F.when(stated & (F.col("lowest.epoch") < 0), F.col("lowest.ref")),
             "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
             | F.exists("other_answers", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
             "at_log_start": F.coalesce(o <= first["log_start_offset"], F.lit(False)),
             "resumed": F.col("resume").isNotNull(),
-            "position_epoch_stated": F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False)),
+            "position_epoch_stated": stated,
             "group_id": F.coalesce("resume.group_id", F.array_min("resumes")["group_id"]),
             "committed_ref": F.col("resume.ref"),
             "committed_with": F.when(F.col("resume").isNotNull(), _in_words(F.col("resume.committed_leader_epoch"))),
@@ -322,7 +330,8 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
     stated = F.when(F.col("commit.committed_leader_epoch") >= 0, F.col("commit.committed_leader_epoch"))
     bound = F.struct(
         F.coalesce(stated, read["leader_epoch"]).alias("epoch"),
-        F.coalesce(read["read_ref"], F.col("commit.ref")).alias("ref"),
+        read["read_ref"].alias("read_ref"),
+        F.col("commit.ref").alias("commit_ref"),
     )
     return (
         commits.groupBy(
@@ -337,14 +346,18 @@ def _commit_bounds(histories: DataFrame) -> DataFrame:
 
 
 def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
-    """Adds position_epoch, from the committed offset, else the client's reads, else the committing client's, and position_ref."""
+    """Adds position_epoch, from the committed offset, else the client's reads, else the committing client's.
+
+    And position_ref and commit_ref.
+    """
     key = ["cluster", "topic_key", "partition", "resumed_group", "resumed_offset"]
     joined = subjects.withColumn("topic_key", topic_key()).join(F.broadcast(bounds), key, "left")
     committed = F.when(F.col("position_epoch_stated"), F.col("resume.committed_leader_epoch"))
     return joined.withColumns(
         {
             "position_epoch": F.coalesce(committed, "read.leader_epoch", "bound.epoch"),
-            "position_ref": F.coalesce("read.read_ref", "bound.ref"),
+            "position_ref": F.coalesce("read.read_ref", "bound.read_ref"),
+            "commit_ref": F.when(F.col("read").isNull(), F.col("bound.commit_ref")),
         }
     )
 
@@ -365,15 +378,24 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
     beyond = F.filter("between", lambda e: e["start_offset"] < o)
     certain = F.filter("beyond", lambda e: e["leader_epoch"] >= F.coalesce("doubtful", F.lit(NO_EPOCH)))
     diverged = F.array_min(
-        F.transform("certain", lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"]))
+        F.transform(
+            "certain",
+            lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"], e["election_ref"]),
+        )
     )
+    knows_election = F.col("diverged.election") != "unknown"
     refused = F.filter(
         "other_answers",
         lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c) & (m["fetch_offset"] == o),
     )
-    refused = F.array_max(F.transform(refused, lambda m: F.struct(m["leader_epoch"], m["ref"])))
+    refused = F.array_max(F.transform(refused, _epoch_and_answer))
+    reset = F.filter(
+        "other_answers",
+        lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m),
+    )
+    reset = F.array_max(F.transform(reset, _epoch_and_answer))
     joined = (
-        joined.withColumn("refused", refused)
+        joined.withColumns({"refused": refused, "reset": reset})
         .withColumn("between", between)
         .withColumns({"known": known, "doubtful": doubtful, "beyond": beyond})
         .withColumn("certain", certain)
@@ -384,23 +406,26 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", F.col("first.ref").alias("fetch_ref"),
         F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
         F.col("first.kafka_version").alias("kafka_version"), "position_epoch", "position_epoch_stated", "position_ref",
-        "committed_ref", "committed_with", "resumed", "shared_client_id", "ambiguous_name",
+        "commit_ref", "committed_ref", "committed_with", "without_epoch_ref", "resumed", "shared_client_id", "ambiguous_name",
         F.col("diverged").isNotNull().alias("crossed"),
         F.col("diverged.start_offset").alias("divergence_offset"), (o - 1).alias("last_lost_offset"),
         F.col("diverged.leader_epoch").alias("crossed_epoch"), F.col("diverged.election").alias("crossed_election"),
-        F.when(F.col("diverged.election") != "unknown", F.col("diverged.election")).alias("crossed_how"),
+        F.when(knows_election, F.col("diverged.election")).alias("crossed_how"),
+        F.when(knows_election, F.col("diverged.election_ref")).alias("crossed_election_ref"),
         F.col("diverged.start_ref").alias("crossed_ref"),
         (F.size("beyond") > 0).alias("crossing_uncertain"),
         (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
-        F.exists(
-            "other_answers",
-            lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m),
-        ).alias("may_be_reset"),
+        F.col("reset").isNotNull().alias("may_be_reset"),
+        F.when(F.col("first.current_leader_epoch") >= 0, F.col("reset.ref")).alias("reset_ref"),
         _detected().alias("detected"), _requests_missing().alias("requests_missing"),
         "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
         F.exists("other_answers", lambda m: (m["kind"] == "epoch_unknown") & (m["leader_epoch"] == q) & _before(m)).alias("epoch_unknown"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
     )  # fmt: skip
+
+
+def _epoch_and_answer(answer: Column) -> Column:
+    return F.struct(answer["leader_epoch"], answer["ref"])
 
 
 def _before(answer: Column) -> Column:

@@ -58,6 +58,8 @@ class TruncatedCommitResumed(Rule):
         "the first answered fetch at the committed offset": "fetch_ref",
         "the committed offset, as the coordinator returned it": "committed_ref",
         "the leader's line that starts the newer epoch": "crossed_ref",
+        "the election of the newer epoch": "crossed_election_ref",
+        "the ListOffsets answer with that offset": "reset_ref",
     }
     expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before the fetch at {fetch_offset}"
     observed = (

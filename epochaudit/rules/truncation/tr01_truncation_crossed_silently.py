@@ -67,6 +67,10 @@ class TruncationCrossedSilently(Rule):
         "the leader's line that starts the new epoch": "crossed_ref",
         "where the position came from": "position_ref",
         "the committed offset that was resumed": "committed_ref",
+        "the coordinator's answer with that offset and no leader epoch": "without_epoch_ref",
+        "the commit of that offset": "commit_ref",
+        "the ListOffsets answer with that offset": "reset_ref",
+        "the election of the new epoch": "crossed_election_ref",
     }
     expected = (
         "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, as KIP-320 provides"

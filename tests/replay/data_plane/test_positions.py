@@ -43,11 +43,10 @@ def test_a_position_comes_from_the_clients_own_reads_or_from_the_member_that_com
     ]
 
 
-def test_the_fetch_and_the_read_it_came_from_are_referenced(spark: SparkSession) -> None:
-    rows = positions(history(spark, TRUNCATED)).select(
-        "client_id", "fetch_ref.byte_offset", "position_ref.byte_offset", "committed_ref.byte_offset"
-    )
-    assert sorted(tuple(row) for row in rows.collect()) == [("c", 700, 300, None), ("d", 900, 300, 800)]
+def test_the_fetch_the_read_it_came_from_and_the_commit_are_referenced(spark: SparkSession) -> None:
+    refs = ("fetch_ref", "position_ref", "committed_ref", "commit_ref")
+    rows = positions(history(spark, TRUNCATED)).select("client_id", *(f"{name}.byte_offset" for name in refs))
+    assert sorted(tuple(row) for row in rows.collect()) == [("c", 700, 300, None, None), ("d", 900, 300, 800, 400)]
 
 
 REWOUND = """
