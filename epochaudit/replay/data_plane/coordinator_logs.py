@@ -25,12 +25,15 @@ SHARE_GROUP_STATE: Final = "__share_group_state"
 
 
 def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
-    """Adds coordinator_log, about this topic. Grain unchanged. Needs: cluster. Clock: leader epoch of the topic's partitions.
+    """Adds coordinator_log, lossy_election_ref and lossy_isr_ref, about this topic. Grain unchanged. Needs: cluster.
 
+    Clock: leader epoch of the topic's partitions. coordinator_log is one of these:
     kept: every recorded election of a leader was clean, and from an ISR of several members.
     lossy: an election was unclean, or from an ISR of one member, whose disk may lack records.
     unknown: the kind of an election is not known, nothing is recorded, or the first recorded leader begins an epoch
     above 0, so that an earlier leader may be missing.
+    lossy_election_ref: if lossy, the first such election of the lowest partition that has one. lossy_isr_ref: if that was from an ISR
+    of one member, the statement of that ISR.
     """
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
     alone = F.size("previous_isr") <= 1
@@ -43,10 +46,19 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
         .when(F.col("election") == "clean", F.lit(0))
     )
     worst = F.max(F.coalesce(severity, F.lit(1))).alias("worst")
-    by_cluster = epochs_of(events).where(F.col("topic") == topic).groupBy("cluster").agg(worst)
+    isr_ref = F.when(F.col("election") == "clean", F.col("previous_isr_ref"))
+    loss = F.struct("partition", "leader_epoch", "election_ref", isr_ref.alias("isr_ref"))
+    first_loss = F.min(F.when(severity == F.lit(2), loss)).alias("first_loss")
+    by_cluster = epochs_of(events).where(F.col("topic") == topic).groupBy("cluster").agg(worst, first_loss)
     state = F.get(F.array(F.lit(KEPT), F.lit(UNKNOWN), F.lit(LOSSY)), F.col("worst"))
     rows = rows.join(F.broadcast(by_cluster), "cluster", "left")
-    return rows.withColumn("coordinator_log", F.coalesce(state, F.lit(UNKNOWN))).drop("worst")
+    return rows.withColumns(
+        {
+            "coordinator_log": F.coalesce(state, F.lit(UNKNOWN)),
+            "lossy_election_ref": F.col("first_loss.election_ref"),
+            "lossy_isr_ref": F.col("first_loss.isr_ref"),
+        }
+    ).drop("worst", "first_loss")
 
 
 def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:

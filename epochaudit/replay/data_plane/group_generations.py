@@ -55,7 +55,7 @@ def group_generations(events: DataFrame) -> DataFrame:
       static_ref       the coordinator's last answer to JoinGroup that gave the group.instance.id to the member, in any generation
       after_replacement   it had accepted a SyncGroup of another member with that id, a second before the commit arrived, and a second
                        after static_ref; replaced_by: that member, and replaced_ref, that answer
-      coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
     generations, static = _generations(events), _static_members(events)
     times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")

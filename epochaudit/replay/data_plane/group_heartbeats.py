@@ -44,7 +44,7 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
                        answer before. `unknown`: the answer before was no epoch, or is not recorded
       newer_epoch      if older: the last epoch that had been answered; newer_ref: the first answer with it
       former_epoch     if older: the one before it, and higher than the stated one; former_ref: the first answer with it
-      coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
       came_back        if older: another broker may have led a partition of __consumer_offsets since former_ref, see `with_returns`
     """
     epochs = member_epochs(events)

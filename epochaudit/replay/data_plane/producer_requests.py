@@ -47,7 +47,7 @@ def producer_requests(events: DataFrame) -> DataFrame:
       replaced           it had given the request's producer id before that one
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890)
-      coordinator_log    see `with_coordinator_log`: of __transaction_state
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __transaction_state
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
         F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))

@@ -63,7 +63,7 @@ def share_states(events: DataFrame) -> DataFrame:
       newer_state_ref    that answer
       deleted_elsewhere  another coordinator was asked to delete the state
       changed_elsewhere  the same, or to initialize it in a higher state epoch than newer_read_ref answered
-      coordinator_log    see `with_coordinator_log`: of __share_group_state
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __share_group_state
       returned_since_read    another broker may have led a partition of __share_group_state since newer_read_ref, see `with_returns`
       returned_since_state   the same since newer_state_ref
       requests_missing_since_read, requests_missing_since_state   files of the coordinator's request log are missing since then

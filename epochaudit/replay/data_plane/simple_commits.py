@@ -39,7 +39,7 @@ def simple_commits(events: DataFrame) -> DataFrame:
                        the group had that member in between. A member that left does not come back with its id
       member_id        that member; member_generation: its generation; before_ref, its first commit in the generation; after_ref, its last
       has_members      the coordinator's log has a member of the group, at any time
-      coordinator_log  see `with_coordinator_log`: of __consumer_offsets
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
     rows = of_types(events, OFFSET_COMMIT).where(
         is_simple_commit() & F.col("group_id").isNotNull() & F.col("error_code").isNotNull()

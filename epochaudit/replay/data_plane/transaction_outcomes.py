@@ -35,7 +35,7 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
       committed_marker_ref, aborted_marker_ref   a coordinator's marker that a leader accepted. Administrators' markers are left out
       committed_marker_version, aborted_marker_version   the lowest transaction version of these markers; null: a request states none
       ended_otherwise    an EndTxn below 5 with marker_epoch was answered 0: then another transaction has the same markers' epoch
-      coordinator_log    see `with_coordinator_log`: of __transaction_state
+      coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __transaction_state
     """
     kinds = (_ended(events), _marked(events))
     rows = reduce(DataFrame.unionByName, kinds).groupBy(*_KEY).agg(

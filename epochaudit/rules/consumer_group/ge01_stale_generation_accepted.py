@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
 from epochaudit.replay.data_plane.group_generations import has_classic_id
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
@@ -66,6 +66,7 @@ class StaleGenerationAccepted(Rule):
         "the commit and its answer": "commit_ref",
         "the answer with the newer generation": "newer_ref",
         "the last answer that gave the member its generation": "joined_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "error {ILLEGAL_GENERATION}, {UNKNOWN_MEMBER_ID} or {FENCED_INSTANCE_ID}"

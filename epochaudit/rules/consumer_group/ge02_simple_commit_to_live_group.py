@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.FENCED_INSTANCE_ID)
@@ -61,6 +61,7 @@ class SimpleCommitToLiveGroup(Rule):
         "the commit and its answer": "commit_ref",
         "the member's first commit in the generation": "before_ref",
         "its last commit in the generation": "after_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "error {UNKNOWN_MEMBER_ID}, {ILLEGAL_GENERATION} or {FENCED_INSTANCE_ID}"

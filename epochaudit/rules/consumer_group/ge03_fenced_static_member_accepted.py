@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
 from epochaudit.replay.data_plane.group_generations import has_classic_id
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.FENCED_INSTANCE_ID, Errors.UNKNOWN_MEMBER_ID)
@@ -65,6 +65,7 @@ class FencedStaticMemberAccepted(Rule):
         "the commit and its answer": "commit_ref",
         "the answer to SyncGroup of the member that took the name": "replaced_ref",
         "the last answer that gave the name to the former member": "static_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "error {FENCED_INSTANCE_ID} or {UNKNOWN_MEMBER_ID}"

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
 from epochaudit.replay.data_plane.group_heartbeats import OLDER, PREVIOUS, RESTARTED, UNKNOWN
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.FENCED_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
@@ -65,6 +65,7 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
         "the heartbeat and its answer": "request_ref",
         "the first answer with the last newer epoch": "newer_ref",
         "the first answer with the newer epoch before it": "former_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "error {FENCED_MEMBER_EPOCH}, {UNKNOWN_MEMBER_ID} or {FENCED_INSTANCE_ID}"

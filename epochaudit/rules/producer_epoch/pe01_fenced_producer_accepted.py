@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH, Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -71,6 +71,7 @@ class FencedProducerAccepted(Rule):
         "the request and its answer": "request_ref",
         "the highest epoch that the coordinator had given before": "given_ref",
         "another producer id that it had given": "other_id_ref",
+        **LOSS,
     }
     caused_by = ("PE-02", "TR-06", "AW-01")
     expected = "error {PRODUCER_FENCED}, {INVALID_PRODUCER_EPOCH} or {INVALID_PRODUCER_ID_MAPPING}"

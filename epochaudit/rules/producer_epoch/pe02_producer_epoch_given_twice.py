@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import INIT_PRODUCER_ID
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable
 
 _GIVEN = (
@@ -57,6 +57,7 @@ class ProducerEpochGivenTwice(Rule):
         "the answer": "request_ref",
         "another answer with that epoch": "first_ref",
         "an answer with that epoch or a higher one, before": "repeated_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "a producer epoch that no other answer has"

@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import EPOCH_BUMP_TRANSACTION_VERSION
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 _PRODUCER = "transactional id {transactional_id}, producer id {producer_id}"
@@ -60,6 +60,7 @@ class TransactionOutcomeContradicted(Rule):
         "the EndTxn that aborts": "aborted_ref",
         "a marker that commits": "committed_marker_ref",
         "a marker that aborts": "aborted_marker_ref",
+        **LOSS,
     }
     caused_by = ("PE-01", "TR-06", "AW-01")
     expected = "one outcome of the transaction of producer id {producer_id} with markers of epoch {marker_epoch}"

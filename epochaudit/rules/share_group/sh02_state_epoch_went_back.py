@@ -9,7 +9,7 @@ from epochaudit.events.event_types import READ_SHARE_GROUP_STATE
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
-from epochaudit.rules.coordinator_log import breaches
+from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
@@ -61,6 +61,7 @@ class StateEpochWentBack(Rule):
     evidence = {
         "the request and its answer": "request_ref",
         "the answer to the initialization in the higher state epoch": "newer_state_ref",
+        **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
     expected = "error {FENCED_STATE_EPOCH}"
