@@ -38,11 +38,12 @@ def replica_logs(events: DataFrame) -> DataFrame:
       where                         both, in words
       one_epoch, other_epoch        the leader epochs of the batches
       one_high_watermark, other_high_watermark   of replication-offset-checkpoint in the log's directory; of a dump the lowest of the
-                                    node's, null if the node has no leader-epoch-checkpoint
+                                    node's, null if the node has no leader-epoch-checkpoint; one_high_watermark_ref,
+                                    other_high_watermark_ref, their lines
       truncated_since               a copy's leader-epoch-checkpoint has a later epoch at the offset or below: the log was truncated
                                     after it was copied, and before the checkpoint was
       unclean                       an election was unclean after which the records of one copy are not those of the other, see
-                                    `_with_election`; null: unknown
+                                    `_with_election`; null: unknown. unclean_ref: the first such election
     """
     logs = _most_direct(log_segments(events))
     copies = _with_bounds(_copies(logs), events)
@@ -61,7 +62,7 @@ def _most_direct(logs: DataFrame) -> DataFrame:
 
 
 def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds high_watermark and entries (of the leader-epoch-checkpoint).
+    """Adds high_watermark, high_watermark_ref and entries (of the leader-epoch-checkpoint).
 
     Checkpoints beside a segment were copied with it. The time of a dump is unknown: its high watermark needs the entries, which show
     whether the log was truncated since.
@@ -70,23 +71,28 @@ def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
     entry = F.struct("leader_epoch", "start_offset", ref().alias("entry_ref"))
     epochs = of_types(events, EPOCH_CHECKPOINT).where(F.col("name").isNull() & F.col("topic").isNotNull())
     epochs = epochs.groupBy(*of_node).agg(F.array_sort(F.collect_list(entry)).alias("node_entries"))
-    marks = of_types(events, HIGH_WATERMARK_CHECKPOINT).groupBy(*of_node)
+    marks = of_types(events, HIGH_WATERMARK_CHECKPOINT).groupBy(*of_node).agg(_lowest_mark().alias("lowest_mark"))
     copies = with_checkpoint(copies, events).join(_high_watermarks(events), [*of_node, "log_dir"], "left")
-    copies = copies.join(epochs, of_node, "left")
-    copies = copies.join(marks.agg(F.min("high_watermark").alias("lowest_high_watermark")), of_node, "left")
-    of_dump = F.when(F.col("node_entries").isNotNull(), F.col("lowest_high_watermark"))
+    copies = copies.join(epochs, of_node, "left").join(marks, of_node, "left")
+    of_dump = F.when(F.col("node_entries").isNotNull(), F.col("lowest_mark"))
+    mark = F.when(F.col("is_raw"), F.col("mark")).otherwise(of_dump)
     return copies.withColumns(
         {
-            "high_watermark": F.when(F.col("is_raw"), F.col("high_watermark")).otherwise(of_dump),
+            "high_watermark": mark["high_watermark"],
+            "high_watermark_ref": mark["ref"],
             "entries": F.when(F.col("is_raw"), F.col("entries")).otherwise(F.col("node_entries")),
         }
-    ).drop("node_entries", "lowest_high_watermark")
+    ).drop("node_entries", "mark", "lowest_mark")
 
 
 def _high_watermarks(events: DataFrame) -> DataFrame:
     rows = of_types(events, HIGH_WATERMARK_CHECKPOINT)
     by_directory = rows.groupBy(*PARTITION, "node", folder_of(F.col("file")).alias("log_dir"))
-    return by_directory.agg(F.min("high_watermark").alias("high_watermark"))
+    return by_directory.agg(_lowest_mark().alias("mark"))
+
+
+def _lowest_mark() -> Column:
+    return F.min(F.struct("high_watermark", ref().alias("ref")))
 
 
 def _copies(logs: DataFrame) -> DataFrame:
@@ -261,7 +267,7 @@ def _has_later_epoch(side: str) -> Column:
 
 
 def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds unclean: of the elections after the lower of the two leader epochs.
+    """Adds unclean and unclean_ref: of the elections after the lower of the two leader epochs.
 
     Of the committed records of two copies, an unclean election gave up one. Either it led to the batch of the higher epoch, or it came
     later and elected the broker of the lower epoch, whose next batches then are of that election's epoch or a later one. If the copy
@@ -277,11 +283,15 @@ def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:
     later = F.filter("epochs", lambda e: e["leader_epoch"] > low)
     between = F.filter(later, lambda e: F.coalesce(e["leader_epoch"] <= until, F.lit(True)))
     led = F.filter(between, lambda e: F.coalesce(e["leader"] >= 0, F.lit(True)))
-    unclean = F.exists(led, lambda e: e["election"] == UNCLEAN)
+    unclean = F.filter(led, lambda e: e["election"] == UNCLEAN)
+    first_unclean = F.array_min(F.transform(unclean, lambda e: F.struct(e["leader_epoch"], e["election_ref"])))
     last = F.greatest(until, high, F.array_max(between["leader_epoch"]))
     clean = (F.size(between) == last - low) & F.forall(led, lambda e: e["election"] == "clean")
-    known = F.when(low == high, F.lit(False)).when(unclean, F.lit(True)).when(clean, F.lit(False))
-    return keyed.withColumn("unclean", known).drop("epochs", *(f"{side}_leader_epochs" for side in _SIDES))
+    known = F.when(low == high, F.lit(False)).when(first_unclean.isNotNull(), F.lit(True)).when(clean, F.lit(False))
+    unclean_ref = F.when(known, first_unclean["election_ref"])
+    return keyed.withColumns({"unclean": known, "unclean_ref": unclean_ref}).drop(
+        "epochs", *(f"{side}_leader_epochs" for side in _SIDES)
+    )
 
 
 def _with_epochs(pairs: DataFrame, events: DataFrame) -> DataFrame:

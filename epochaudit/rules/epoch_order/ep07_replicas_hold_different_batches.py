@@ -58,7 +58,13 @@ class ReplicasHoldDifferentBatches(Rule):
     ReplicaManager and UnifiedLog.appendAsFollower; KIP-101; KIP-279; DefaultRecordBatch; LogCleaner.
     """
 
-    evidence = {"the batch of one replica": "one_ref", "the batch of the other": "other_ref"}
+    evidence = {
+        "the batch of one replica": "one_ref",
+        "the batch of the other": "other_ref",
+        "the high watermark of the one replica": "one_high_watermark_ref",
+        "the high watermark of the other": "other_high_watermark_ref",
+        "the unclean election": "unclean_ref",
+    }
     expected = "the same batches on brokers {one_node} and {other_node} below the high watermark"
     observed = _DIFFERENT
     because = (
