@@ -28,9 +28,9 @@ from epochaudit.replay.state.cluster_history import (
     checks_eligibility,
     cluster_history,
     in_words,
-    level_at,
     releases_of,
     standing_of,
+    stated_level_at,
     states_of,
     takes_out_incarnations,
     unclean_permitted,
@@ -72,7 +72,8 @@ def metadata(events: DataFrame) -> DataFrame:
       maybe_another_topic   (ZooKeeper controllers) this state and the one before may be of two topics: the name had several, no
                             state of the partition is recorded for a controller epoch between them, and requests do not show one
                             topic id
-      metadata_level        metadata.version level in force at the record; log_complete, migrates as in `cluster_history`
+      metadata_level        metadata.version level in force at the record; metadata_level_ref its record, or the line of capture.toml
+      log_complete, migrates   as in `cluster_history`
       checks_eligibility    the controller is 3.3 or later; three values
       bumps_on_shrink       an ISR that shrinks increments the leader epoch (metadata.version below 3.6-IV0); three values
       bumps_or_not          (KRaft 2.8) a shrink by the controller increments it, one that the leader requested does not; three
@@ -104,6 +105,7 @@ def metadata(events: DataFrame) -> DataFrame:
     rows = with_identity(
         rows, topic_incarnations(events), "recreated", "deleted_by_name", "created_once", "deletions", "sightings"
     )
+    level = stated_level_at(F.col("clock"))
     rows = with_isr_before_election(rows.withColumn("began_ms", _began_ms()), events)
     rows = rows.withColumn("node", _controller()).withColumns(
         {
@@ -119,7 +121,8 @@ def metadata(events: DataFrame) -> DataFrame:
             "isr_before": F.coalesce("stated_isr", "before.isr"),
             "isr_before_ref": F.coalesce("stated_ref", "before.state_ref"),
             "isr_before_stated": F.col("stated_isr").isNotNull(),
-            "metadata_level": level_at(F.col("clock")),
+            "metadata_level": level["level"],
+            "metadata_level_ref": level["ref"],
             "created": _created(),
             "unclean_permitted": unclean_permitted(F.col("topic")),
             "members": F.when(F.col("scope") == OF_RECORD, F.transform("isr", _member)),

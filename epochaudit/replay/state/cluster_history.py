@@ -96,7 +96,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     broker_epoch, ref, superseded_live); positions since <= p < until. ref: the record that began the
                     standing of this broker epoch; later ones may have stated it again. superseded_live: the incarnation
                     superseded a live one, and has not been live itself; null: the state before is not recorded
-      levels        metadata.version levels: array of struct(since, level), in order; the level of capture.toml holds
+      levels        metadata.version levels: array of struct(since, level, ref), in order; the level of capture.toml holds
                     before the first record
       elr_levels    eligible.leader.replicas.version levels, likewise
       raft_leaders  array of struct(raft_epoch, leader)
@@ -280,7 +280,7 @@ def _facts() -> list[Column]:
     since = F.coalesce("position", F.lit(-1).cast("bigint"))
     level = F.when(
         event_type == FEATURE_LEVEL_RECORD,
-        F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level")),
+        F.struct(since.alias("since"), F.col("value").try_cast("int").alias("level"), ref().alias("ref")),
     )
     return [
         F.when(F.col("name") == METADATA_VERSION, level).alias("level"),
@@ -498,7 +498,12 @@ def level_at(place: Column, levels: str = "levels") -> Column:
 
     levels: the column with the levels, for another feature.
     """
-    return F.try_element_at(F.filter(levels, lambda level: level["since"] <= place), F.lit(-1))["level"]
+    return stated_level_at(place, levels)["level"]
+
+
+def stated_level_at(place: Column, levels: str = "levels") -> Column:
+    """As `level_at`, a struct(since, level, ref): with the record of the level, or the line of capture.toml."""
+    return F.try_element_at(F.filter(levels, lambda level: level["since"] <= place), F.lit(-1))
 
 
 def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | None = None) -> Column:

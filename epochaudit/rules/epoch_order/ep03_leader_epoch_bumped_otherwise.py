@@ -48,7 +48,11 @@ class LeaderEpochBumpedOtherwise(Rule):
     """
 
     caused_by = ("EP-01",)
-    evidence = {"the committed record": "state_ref", "the partition's record before": "previous_ref"}
+    evidence = {
+        "the committed record": "state_ref",
+        "the partition's record before": "previous_ref",
+        "the metadata.version in force": "metadata_level_ref",
+    }
     expected = "a leader epoch that rises with a new leader, a removed replica or (metadata.version below 3.6-IV0) a shrunk ISR"
     observed = "leader epoch {previous_leader_epoch}, then {leader_epoch}"
     because = (
