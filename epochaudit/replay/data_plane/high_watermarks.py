@@ -39,7 +39,8 @@ def high_watermarks(events: DataFrame) -> DataFrame:
       ever                    the highest that the node gave out in earlier rows, in any epoch
       outside_high_watermark, outside_last_stable_offset, outside_log_start_offset, outside_ref
                               the answer whose offsets contradict each other most; null: none do
-      reached                 the highest high watermark of this row and the next one of the epoch
+      reached                 the highest high watermark of this row and the next one of the epoch; reached_ref, an answer with it, null
+                              without outside_ref
       followed                a later row of this epoch exists; later_log_start: the log start offset in it
       log_start, log_start_ref   the log start offset in the last answer with the highest high watermark of the ten seconds; null: in none
       start_fallen_from, start_fallen_ref   a higher one in such an answer before, given out in the same epoch and process before this
@@ -56,7 +57,8 @@ def high_watermarks(events: DataFrame) -> DataFrame:
     of_replica = Window.partitionBy(*replica).orderBy(*in_order)
     before_in_epoch = F.max("top").over(of_epoch.rowsBetween(Window.unboundedPreceding, -1))
     before_in_process = F.max("top").over(of_process.rowsBetween(Window.unboundedPreceding, -1))
-    next_high = F.lead("high").over(of_epoch)
+    following = F.lead("top").over(of_epoch)
+    next_high = following["high"]
     ever = F.max("high").over(of_replica.rowsBetween(Window.unboundedPreceding, -1))
     lower = Window.partitionBy("cluster", "topic", "topic_id", "partition").orderBy("leader_epoch")
     earlier = F.max(F.when(F.col("leads"), F.struct("high", "leader_epoch", F.col("top.ref").alias("ref"))))
@@ -65,6 +67,7 @@ def high_watermarks(events: DataFrame) -> DataFrame:
             "before": F.when(F.col("leader_epoch").isNull(), before_in_process).otherwise(before_in_epoch),
             "ever": ever,
             "reached": F.greatest("high", next_high),
+            "reached_ref": F.when(F.col("outside_ref").isNotNull(), _higher(F.col("top"), following)["ref"]),
             "followed": next_high.isNotNull(),
             "later_log_start": F.lead("highest_log_start").over(of_epoch),
             "start_before": F.when(F.col("leader_epoch").isNull(), _highest_start(of_process)).otherwise(
@@ -85,11 +88,15 @@ def high_watermarks(events: DataFrame) -> DataFrame:
         *(F.lit(None).cast("string").alias(name) for name in ("client_id", "group_id")),
         F.lit(None).cast("int").alias("correlation_id"), "ambiguous_name", "leads", "low", "low_ref",
         F.col("fallen.high").alias("fallen_from"), F.col("fallen.ref").alias("fallen_ref"), "ever",
-        *(f"outside_{name}" for name in _BOUNDS), "outside_ref", "reached", "followed", "first_of_epoch", "later_log_start",
+        *(f"outside_{name}" for name in _BOUNDS), "outside_ref", "reached", "reached_ref", "followed", "first_of_epoch", "later_log_start",
         F.col("previous.high").alias("earlier"), F.col("previous.leader_epoch").alias("earlier_epoch"),
         F.col("previous.ref").alias("earlier_ref"), "log_start", F.col("high_ref").alias("log_start_ref"),
         F.col("start_fallen.offset").alias("start_fallen_from"), F.col("start_fallen.ref").alias("start_fallen_ref"), "log_moved",
     )  # fmt: skip
+
+
+def _higher(top: Column, following: Column) -> Column:
+    return F.when(following["high"] > top["high"], following).otherwise(top)
 
 
 def _given_out_before_low(top: Column) -> Column:

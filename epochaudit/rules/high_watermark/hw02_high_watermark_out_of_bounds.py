@@ -44,7 +44,7 @@ class HighWatermarkOutOfBounds(Rule):
     Partition.readRecords, UnifiedLog.
     """
 
-    evidence = {"the answer": "outside_ref"}
+    evidence = {"the answer": "outside_ref", "the answer with the highest high watermark": "reached_ref"}
     expected = "log start offset and last stable offset at or below the high watermark, and none of them negative"
     observed = (
         "high watermark {outside_high_watermark}, log start offset {outside_log_start_offset},"
