@@ -20,7 +20,7 @@ from epochaudit.events.event_types import (
     LEADER_STARTS,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from epochaudit.events.views import PLACE, carried_ref, of_types
+from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
@@ -63,13 +63,15 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       compared         the follower's log was compared with the leader's: OffsetForLeaderEpoch was answered before in this epoch; or
                        the same broker led the previous epoch, where the follower's first Fetch stated its last epoch or had an
                        empty log
-      epochs_known     the highest epoch of its own log that the follower stated in lower leader epochs; null: none
+      epochs_known, known_ref   the highest epoch of its own log that the follower stated in lower leader epochs; null: none
       covered          the leader's request log begins before the epoch
       ahead, ahead_of, ahead_ref   of Fetches that did not wait, the high watermark that was furthest above the fetch offset, and
                        that offset; null: none was above
       ahead_epoch      the last fetched epoch of that Fetch, else the highest epoch that the follower asked about in this epoch
       isrs             all recorded ISRs of the leader epoch; if the metadata log does not have all of them, also those in the
                        leader's lines about the partition, which name no leader epoch
+      first_isr_ref, last_isr_ref   the first recorded ISR of the leader epoch, and the last one if it has several
+      isr_line_ref     the last of the leader's lines of which `isrs` has the ISRs
       isrs_complete    no other ISR can have existed: the metadata log has them, and is recorded beyond that Fetch; or LeaderAndIsr
                        requests do, and the leader's lines show its own changes
       start_ref        the line that starts the epoch
@@ -78,7 +80,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     replica = Window.partitionBy("cluster", topic_key(), "partition", "replica_id").orderBy("leader_epoch")
     steps = steps.withColumns(
         {
-            "epochs_known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
+            "known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
             "before": F.lag(F.struct("node", "leader_epoch", "first")).over(replica),
             "since_ms": F.min("first.arrival_ms").over(Window.partitionBy("cluster", "node")),
         }
@@ -105,7 +107,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
         F.col("first.last_fetched_epoch").alias("last_fetched_epoch"),
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
-        F.col("first.ref").alias("first_ref"), "epochs_known",
+        F.col("first.ref").alias("first_ref"), F.col("known.stated").alias("epochs_known"), F.col("known.ref").alias("known_ref"),
         F.array_max(own_log_starts).alias("log_began"),
         F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
         F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
@@ -113,6 +115,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("furthest.ref").alias("ahead_ref"),
         F.coalesce("furthest.last_fetched_epoch", "asked_epoch").alias("ahead_epoch"),
         F.concat(F.coalesce("isrs", no_isrs), F.when(~in_log, of_lines).otherwise(no_isrs)).alias("isrs"),
+        "first_isr_ref", F.when(F.size("isrs") > 1, F.col("last_isr_ref")).alias("last_isr_ref"),
+        F.when(~in_log, F.col("isr_line_ref")).alias("isr_line_ref"),
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip
@@ -135,7 +139,17 @@ def _steps(events: DataFrame) -> DataFrame:
     rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
     by_fetch, code = F.col("event_type") == FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
     asked = F.when(~by_fetch, F.col("leader_epoch"))
-    rows = rows.withColumns({"asked": asked, "position": position(), "replica_id": follower()}).drop("leader_epoch")
+    stated = F.greatest(asked, F.col("last_fetched_epoch"))
+    stated = F.when(stated >= 0, stated)
+    rows = rows.withColumns(
+        {
+            "asked": asked,
+            "stated": stated,
+            "by_stated": then_by_place(stated),
+            "position": position(),
+            "replica_id": follower(),
+        }
+    ).drop("leader_epoch")
     rows = rows.withColumnRenamed("current_leader_epoch", "leader_epoch")
     at = F.when(by_fetch & (code == Errors.NONE), F.col("position"))
     answered = by_fetch & (F.col("error_code") == Errors.NONE) & (F.coalesce("total_time_us", F.lit(0)) < _WAITED_US)
@@ -145,31 +159,38 @@ def _steps(events: DataFrame) -> DataFrame:
         F.min(at).alias("position"),
         F.min(F.when(~by_fetch & (code == Errors.NONE), F.col("position"))).alias("asked_at"),
         F.max(F.col("asked")).alias("asked_epoch"),
-        F.max(F.greatest("asked", "last_fetched_epoch")).alias("stated"),
+        F.max("stated").alias("stated"),
         F.max(excess).alias("excess"),
         *of_first(_FIRST, at, "first_"),
         *of_last(_AHEAD, then_by_place(excess), "ahead_"),
+        *of_last(PLACE, "by_stated", "stated_"),
     )
     first = F.struct("position", *(F.col(f"first_{name}").alias(name) for name in _FIRST if name not in PLACE),
                      carried_ref("first").alias("ref"))  # fmt: skip
     ahead = F.struct("excess", *(F.col(f"ahead_{name}").alias(name) for name in _AHEAD if name not in PLACE),
                      carried_ref("ahead").alias("ref"))  # fmt: skip
-    highest = (F.max(F.when(F.col(name) >= 0, F.col(name))).alias(name) for name in ("asked_epoch", "stated"))
+    stated = F.struct("stated", carried_ref("stated").alias("ref"))
     return per_file.groupBy(*_STEP).agg(
         F.min(F.when(F.col("position").isNotNull(), first)).alias("first"),
         F.min("asked_at").alias("asked_at"),
-        *highest,
+        F.max(F.when(F.col("asked_epoch") >= 0, F.col("asked_epoch"))).alias("asked_epoch"),
+        F.max(F.when(F.col("stated").isNotNull(), stated)).alias("stated"),
         F.max(F.when(F.col("excess").isNotNull(), ahead)).alias("furthest"),
     )
 
 
 def _epochs(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, and the leaders' lines that start it."""
+    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, first and last, and the leaders' lines that start it."""
     event_type = F.col("event_type")
     start = F.struct("node", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
+    no_order = F.col("partition_epoch").isNull().alias("no_order")  # lines of leaders may have none
+    first = F.struct(no_order, "partition_epoch", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
+    last = F.struct("partition_epoch", (-F.col("own_ref.time_ms")).alias("earliest"), "own_ref")
     states = leader_states(events).withColumn("topic_key", topic_key())
     return states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
         F.collect_set("isr").alias("isrs"),
+        F.min(F.when(F.col("isr").isNotNull(), first))["own_ref"].alias("first_isr_ref"),
+        F.max(F.when(F.col("isr").isNotNull(), last))["own_ref"].alias("last_isr_ref"),
         F.collect_set(F.when(event_type == LEADER_STARTS, start)).alias("starts"),
         F.max(event_type.endswith("_RECORD")).alias("recorded"),
         F.max(event_type == LEADER_AND_ISR).alias("requested"),
@@ -177,8 +198,11 @@ def _epochs(events: DataFrame) -> DataFrame:
 
 
 def _lines(events: DataFrame) -> DataFrame:
-    """One row per (cluster, node, topic_key, partition): the ISRs in the node's lines about the partition."""
+    """One row per (cluster, node, topic_key, partition): the ISRs in the node's lines about the partition, and the last line."""
     changes = with_identity(of_types(events, *_CHANGES), topic_incarnations(events)).withColumn(
         "topic_key", topic_key()
     )
-    return changes.groupBy("cluster", "node", "topic_key", "partition").agg(F.collect_set("isr").alias("recorded_isrs"))
+    last = F.max(F.when(F.col("isr").isNotNull(), F.struct("time_ms", "file_order", "byte_offset", ref().alias("ref"))))
+    return changes.groupBy("cluster", "node", "topic_key", "partition").agg(
+        F.collect_set("isr").alias("recorded_isrs"), last["ref"].alias("isr_line_ref")
+    )

@@ -56,6 +56,9 @@ class HighWatermarkAheadOfIsr(Rule):
         "the follower's Fetch and its answer": "ahead_ref",
         "the first Fetch of the follower in the leader epoch": "first_ref",
         "the line that starts the leader epoch": "start_ref",
+        "the first recorded ISR of the leader epoch": "first_isr_ref",
+        "the last recorded ISR of the leader epoch": "last_isr_ref",
+        "the leader's last line about the ISR": "isr_line_ref",
     }
     expected = "a high watermark of {ahead_of} at most, as replica {replica_id} is in the ISR"
     observed = "high watermark {ahead} in answer to its Fetch at offset {ahead_of}"

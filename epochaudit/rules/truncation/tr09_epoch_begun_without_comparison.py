@@ -57,6 +57,7 @@ class EpochBegunWithoutComparison(Rule):
     evidence = {
         "the follower's first Fetch in the leader epoch": "first_ref",
         "the line that starts the leader epoch": "start_ref",
+        "the earlier request that states an epoch of the follower's log": "known_ref",
     }
     expected = "a comparison of the logs before replica {replica_id} fetches in leader epoch {leader_epoch}"
     observed = (
