@@ -39,6 +39,8 @@ FINDING_ROW: Final = (
 )
 _UNCHANGED: Final = (*SUBJECT, "rule")
 _LOST: Final = ("first_offset", "last_offset")
+_LINE: Final = ("file", "split", "byte_offset", "line_in_split")
+_BETWEEN_ROLES: Final = "; "
 UNKNOWN: Final = "unknown"
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _ERROR_CODE: Final = re.compile(r"(?:\w+_)?error_code|codes?")
@@ -46,6 +48,7 @@ _NUMBER: Final = re.compile(r"-?\d+")
 # `replay/state/inferred_topic_ids.py` gives such an id to topics without ids.
 _NUMBERED_TOPIC: Final = re.compile(r"[\w.-]+#(?P<number>\d+)")
 
+Place = Row | Mapping[str, Any]
 VerdictRow = Row | Mapping[str, Any]
 Message = dict[str, object]
 
@@ -100,7 +103,7 @@ class MessageTemplates:
             "expected": filled(branch.expected, values),
             "observed": filled(branch.observed, values),
             "because": [filled(line, values) for line in branch.because if _is_known(line, values)],
-            "evidence": [{"role": role, "place": places[name]} for role, name in self.evidence if places[name]],
+            "evidence": _each_line_once((role, places[name]) for role, name in self.evidence if places[name]),
         }
 
 
@@ -135,6 +138,22 @@ def templates(rule: Rule, branches: Iterable[Branch]) -> tuple[str, ...]:
 def placeholders(template: str) -> list[str]:
     """The columns that a sentence names."""
     return [name for name in _PLACEHOLDER.findall(template) if name not in Errors.__members__]
+
+
+def _each_line_once(lines: Iterable[tuple[str, Place]]) -> list[dict[str, object]]:
+    """Dicts of `role` and `place`, of (role, place) pairs. A line that has several roles stands where its first one did."""
+    roles: dict[tuple[object, ...], list[str]] = {}
+    places: dict[tuple[object, ...], Place] = {}
+    for role, place in lines:
+        line = tuple(place[name] for name in _LINE)
+        roles.setdefault(line, []).append(role)
+        places.setdefault(line, place)
+    return [{"role": _BETWEEN_ROLES.join(roles[line]), "place": place} for line, place in places.items()]
+
+
+def has_role(roles: str, role: str) -> bool:
+    """Whether a line of evidence has this role. `roles`: its `role`, which joins several."""
+    return role in roles.split(_BETWEEN_ROLES)
 
 
 def _is_known(template: str, values: Mapping[str, str | None]) -> bool:

@@ -24,6 +24,7 @@ from epochaudit.pipeline import LISTED, Audit
 from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
+from epochaudit.rules.messages import has_role
 from epochaudit.spark.local_rows import local_rows
 from epochaudit.warehouse.ledger import OPEN, finding_of, last_run
 from epochaudit.warehouse.rows import ends_of_parts
@@ -315,7 +316,8 @@ def _times(finding: Finding) -> list[str]:
 
 def _own_time(finding: Finding, roles: Mapping[str, str]) -> str:
     """The time of the finding's own line; without one, later than any."""
-    times = [line.time for line in finding.evidence if line.role == roles[finding.rule] and line.time is not None]
+    own = (line for line in finding.evidence if has_role(line.role, roles[finding.rule]))
+    times = [line.time for line in own if line.time is not None]
     return times[0].rstrip("Z") if times else "~"
 
 

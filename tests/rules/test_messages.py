@@ -7,7 +7,8 @@ import re
 import pytest
 
 from epochaudit.rules.catalogue import catalogue
-from epochaudit.rules.messages import filled, placeholders, templates
+from epochaudit.rules.messages import BranchMessages, MessageTemplates, filled, has_role, placeholders, templates
+from epochaudit.rules.rule import VIOLATION
 
 BARE_CODE = re.compile(r"\b(?:error|answered) -?\d+\b(?! [A-Z_]{4})")
 
@@ -32,6 +33,42 @@ def test_a_code_is_named_like_a_column() -> None:
     template = "error {FENCED_LEADER_EPOCH} for leader epoch {leader_epoch}"
     assert placeholders(template) == ["leader_epoch"]
     assert filled(template, {"leader_epoch": "3"}) == "error 74 FENCED_LEADER_EPOCH for leader epoch 3"
+
+
+def test_a_line_with_several_roles_is_listed_once_where_its_first_role_stands() -> None:
+    def place(byte_offset: int) -> dict[str, object]:
+        return {
+            "node": 1,
+            "file": "server.log",
+            "split": 0,
+            "byte_offset": byte_offset,
+            "line_in_split": 2,
+            "time_ms": 5,
+        }
+
+    evidence = (
+        ("the answer", "own_ref"),
+        ("the start", "start_ref"),
+        ("the first one", "first_ref"),
+        ("a lost one", "lost_ref"),
+    )
+    templates = MessageTemplates((BranchMessages(VIOLATION, None, "", "", ()),), "high", evidence)
+    places = {"own_ref": place(7), "start_ref": place(3), "first_ref": place(7), "lost_ref": None}
+    listed = templates.render({"branch": 0, "severity": None, "values": {}, "places": places})["evidence"]
+    assert listed == [
+        {"role": "the answer; the first one", "place": place(7)},
+        {"role": "the start", "place": place(3)},
+    ]
+
+
+def test_roles_of_a_line_are_told_apart_again() -> None:
+    assert has_role("the answer; the first one", "the answer")
+    assert has_role("the answer; the first one", "the first one")
+    assert not has_role("the answer; the first one", "the first")
+
+
+def test_no_role_reads_like_two() -> None:
+    assert [role for rule in catalogue() for role in rule.evidence if not has_role(role, role)] == []
 
 
 @pytest.mark.usefixtures("spark")
