@@ -58,7 +58,7 @@ _STATE: Final = (
 )  # fmt: skip
 
 _INTERMEDIATE: Final = (
-    "states", "known_topic", "sightings", "shutdown_requests", "identity", "members", "since", "until", "oldest", "newest",
+    "states", "known_topic", "id_refs", "sightings", "shutdown_requests", "identity", "members", "since", "until", "oldest", "newest",
 )  # fmt: skip
 
 
@@ -75,7 +75,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            (KIP-841); null: not in the evidence
       from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
       covered              the evidence reaches beyond the answer, so that it has any later state
-      topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not
+      topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not;
+                           removed_ref the record that removed it, if that is not later than the answer
       ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
       committed            struct of the state that the accepted change wrote; committed_ref its record, and that of the
@@ -113,8 +114,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
       sender_release       Kafka release of the requesting leader as a number (3003000 for 3.3.0)
       sender_lines_recorded  that leader's lines about ISR changes are recorded
       isr_reset_recorded   one of them withdraws an ISR in this leader epoch after error code 107 or 55
-      superseded           (ZooKeeper) before the request arrived, the controller's own broker had received another topic under the
-                           name of the request's topic id
+      superseding_ref      (ZooKeeper) before the request arrived, the controller's own broker had received another topic under the
+                           name of the request's topic id: the first statement of the first such topic
       resent_ref           the leader's next AlterPartition for the partition on the connection, if it has the same content
     """
     requests = events.where((F.col("event_type") == ALTER_PARTITION) & F.col("partition").isNotNull())
@@ -136,7 +137,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
 
 def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Completes topic and topic_id. Adds topic_known, and identity, the key of the partition's states."""
-    rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "sightings")
+    rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "id_refs", "sightings")
     rows = rows.withColumn("topic_known", F.col("known_topic").isNotNull())
     return rows.withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
 
@@ -215,7 +216,8 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "reassigned": (F.col("newest.leader_epoch") > epoch)
             & (F.col("newest.replicas") != F.col("current.replicas")),
             "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
-            "superseded": _superseded_here(),
+            "superseding_ref": _superseding_here(),
+            "removed_ref": F.when(F.col("topic_removed_ms") <= to_ms, F.col("id_refs.removed")),
             "topic_deleted": F.col("log_complete")
             & (
                 (F.col("log_whole") & ~F.col("topic_known"))
@@ -250,12 +252,13 @@ def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
     return rows.withColumn("held_before", F.col("zookeeper") & F.coalesce(held_before, F.lit(False))).drop("sent_ms")
 
 
-def _superseded_here() -> Column:
-    """The controller's own broker had received another topic under the name before the request arrived."""
+def _superseding_here() -> Column:
+    """Where the controller's own broker first received another topic under the name, before the request arrived; null: it had not."""
     here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
     own = F.array_min(F.filter(here, lambda s: s["topic_id"] == F.col("topic_id"))["since"])
     in_time = F.col("arrival_ms") - SLACK_MS
-    return F.coalesce(F.exists(here, lambda s: (s["since"] > own) & (s["since"] < in_time)), F.lit(False))
+    later = F.filter(here, lambda s: (s["since"] > own) & (s["since"] < in_time))
+    return F.array_min(F.transform(later, lambda s: F.struct(s["since"], s["ref"])))["ref"]
 
 
 def _latest_election(until: Column) -> Column:

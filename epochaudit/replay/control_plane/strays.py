@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     STRAY_PARTITION,
 )
 from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.state.held_epochs import STARTS, held_epochs
@@ -46,9 +46,10 @@ def strays(events: DataFrame) -> DataFrame:
                      request: full_leader_and_isr
       listed         the request lists the replica
       found_ref      the line or request
+      held_ref       of a request: where the node had stated the topic id of the replica that it then had
       renamed_ref    the line that renames the folder
       restarted_ref  the line by which the replica of the same topic id starts a leader epoch again; the node logged or accepted the
-                     id since the finding
+                     id since the finding; restarted_id_ref where, if that line does not state it
       may_have_restarted   a replica of the name starts again, and the id that the node last logged, before the finding, is the same
       replaced_ref   the line by which a replica of another topic id starts one
       served_ref     the first Fetch for the topic id that was answered 0 afterwards
@@ -70,8 +71,9 @@ def strays(events: DataFrame) -> DataFrame:
     renamed_after = F.filter("renamings", lambda r: r["time_ms"] >= F.col("found_ms") - GRAIN_MS)
     return rows.select(
         *_REPLICA, F.lit(None).cast("int").alias("leader_epoch"), F.lit(None).cast("string").alias("client_id"),
-        F.lit(None).cast("string").alias("group_id"), "correlation_id", "reason", "listed", "found_ref",
+        F.lit(None).cast("string").alias("group_id"), "correlation_id", "reason", "listed", "found_ref", "held_ref",
         F.get(F.array_sort(renamed_after), F.lit(0))["ref"].alias("renamed_ref"), restart["ref"].alias("restarted_ref"),
+        restart["topic_id_ref"].alias("restarted_id_ref"),
         replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
         F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
         F.coalesce(_starts_recorded(), F.lit(False)).alias("starts_recorded"),
@@ -80,14 +82,14 @@ def strays(events: DataFrame) -> DataFrame:
 
 
 def _starts(held: Column | str, condition: Callable[[Column], Column]) -> Column:
-    return F.transform(F.filter(held, condition), lambda h: F.struct(h["from_ms"], h["ref"]))
+    return F.transform(F.filter(held, condition), lambda h: F.struct(h["from_ms"], h["ref"], h["topic_id_ref"]))
 
 
 def _folders(events: DataFrame) -> DataFrame:
     """One row per folder that a node found to be stray. found_ms: when. handled_ms: no replica that starts later is meant."""
     return of_types(events, STRAY_PARTITION).select(
         *_REPLICA, "reason", F.lit(False).alias("listed"), F.col("time_ms").alias("found_ms"),
-        F.col("time_ms").alias("handled_ms"), ref().alias("found_ref"), "correlation_id",
+        F.col("time_ms").alias("handled_ms"), ref().alias("found_ref"), no_ref().alias("held_ref"), "correlation_id",
     )  # fmt: skip
 
 
@@ -109,11 +111,15 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
         lambda h: (h["from_ms"] < F.col("arrival_ms")) & F.coalesce(h["until_ms"] >= F.col("arrival_ms"), F.lit(True)),
     )
     pairs = pairs.withColumn("held_then", held_then).where(F.size("held_then") > 0)
+    stated = F.transform(
+        "held_then", lambda h: F.struct(h["from_ms"], F.coalesce(h["topic_id_ref"], h["ref"]).alias("ref"))
+    )
     return pairs.select(
         "cluster", "node", F.get("held_then", F.lit(0))["topic"].alias("topic"), F.col("topic_key").alias("topic_id"),
         F.col("replica").alias("partition"), F.lit(FULL_REQUEST).alias("reason"),
         F.exists("partitions", lambda p: (p["topic_id"] == F.col("topic_key")) & (p["partition"] == F.col("replica"))).alias("listed"),
-        F.col("time_ms").alias("found_ms"), F.col("arrival_ms").alias("handled_ms"), "found_ref", "correlation_id",
+        F.col("time_ms").alias("found_ms"), F.col("arrival_ms").alias("handled_ms"), "found_ref",
+        F.array_max(stated)["ref"].alias("held_ref"), "correlation_id",
     )  # fmt: skip
 
 

@@ -38,7 +38,9 @@ def topics(events: DataFrame) -> DataFrame:
                         `cluster_history`
       witness           a broker that received control requests about an undeleted id and about this one, and whose process, by its
                         server.log, did not start in between; null: none
-      revived           the metadata log creates the id again after it removed it
+      revived           the metadata log creates the id again after it removed it; revived_ref the record that creates it,
+                        removed_ref the one that removed it
+      first_name_ref, last_name_ref  statements of the id with the first and the last of its names; null if it has one name
     """
     without_id = ~F.col("recreated") | F.exists("sightings", lambda s: is_inferred(s["topic_id"]))
     identified = topic_incarnations(events).where(
@@ -54,6 +56,10 @@ def topics(events: DataFrame) -> DataFrame:
             "topic_id": F.col("known_topic_id"),
             "own": F.array_sort(F.filter("sightings", lambda s: s["topic_id"] == F.col("known_topic_id"))),
             "earlier": earlier_ids(F.col("known_topic_id")),
+            **{
+                f"{name}_ref": F.when(F.size("names") > 1, F.col("id_refs")[name])
+                for name in ("first_name", "last_name")
+            },
             "later": later_ids(F.col("known_topic_id")),
         }
     )
@@ -70,6 +76,7 @@ def topics(events: DataFrame) -> DataFrame:
             "undeleted_sightings",
             "started",
             "logged_nodes",
+            "id_refs",
         )
     )
 
@@ -114,6 +121,8 @@ def _ordered(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "other_ids": F.size("other_topic_ids"),
+            "removed_ref": F.when(F.col("revived"), F.col("id_refs.removed")),
+            "revived_ref": F.when(F.col("revived"), F.col("id_refs.created")),
             "order_unknown": F.size(F.array_except("other_topic_ids", F.array_union("earlier", "later"))) > 0,
             "previous_topic_id": previous["topic_id"],
             "previous_ref": previous["ref"],

@@ -66,6 +66,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
       successor     the next line, if it is of another topic of the name: struct(ms, topic_id, ref)
       topic_id_ms   when the node logged or accepted topic_id: time of the line, or earlier if the line has no topic id. It then
                     gets the id that the node last logged or accepted for the partition
+      topic_id_ref  that line or request; null if the row's own line has the id
     """
     event_type = F.col("event_type")
     nodes = (
@@ -171,6 +172,10 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
             "topic_id_ms": F.last(F.when(F.col("topic_id").isNotNull(), F.col("from_ms")), ignorenulls=True).over(
                 by_topic
             ),
+            "topic_id_ref": F.when(
+                F.col("topic_id").isNull(),
+                F.last(F.when(F.col("topic_id").isNotNull(), F.col("own_ref")), ignorenulls=True).over(by_topic),
+            ),
             "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
             "gap_ms": F.when((F.col("line_gaps") < F.max("line_gaps").over(of_node)) | cut_off, last_line),
             "followed": is_request
@@ -208,8 +213,8 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
     Needs: the events table. Clock: the node's host. Columns:
-      held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, from_ms, settled_ms, until_ms, successor, ref,
-                 outdated);
+      held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, topic_id_ref, from_ms, settled_ms, until_ms,
+                 successor, ref, outdated);
                  outdated: a later epoch is recorded elsewhere, but has no line in the node's log; epoch_line_missing in
                  `with_held_epochs`
       successor  the last of their successors
@@ -225,6 +230,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "topic",
         "topic_id",
         "topic_id_ms",
+        "topic_id_ref",
         "from_ms",
         "settled_ms",
         F.least("until_ms", _created_again_ms()).alias("until_ms"),  # least passes over a null

@@ -26,7 +26,7 @@ from epochaudit.events.event_types import (
     TOPIC_RECORD,
     UPDATE_METADATA,
 )
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.spark.memo import checkpointed
@@ -45,6 +45,7 @@ _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
 )  # fmt: skip
 _SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref")
+_ID_REFS: Final = ("removed", "created", "first_name", "last_name")
 _IDENTITY: Final = ("known_topic", "known_topic_id")
 _FLAGS: Final = ("ambiguous_name", "recreated", "deleted_by_name", "created_once")
 
@@ -62,7 +63,7 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
                          deleted or created twice (a controller wrote leader epoch 0 with partition epoch 0 again)
       deleted_by_name    a topic of the name was deleted, by an event without a topic id
       created_once       controllers wrote the first state of each partition of the name exactly once
-      topic_removed_ms   (row of an id) CreateTime of its RemoveTopicRecord; null while the topic exists
+      topic_removed_ms   (row of an id) CreateTime of its first RemoveTopicRecord; null while the topic exists
       sightings          of all ids of the name: array of struct(topic_id, node, since, until, deleted, controlled, ref).
                          since, until: first and last time at which the node stated the id or received a statement of it.
                          deleted: when it first received the topic's deletion; null: never. controlled: the control requests that
@@ -71,11 +72,19 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
       deletions          of the name: array of struct(node, since, until, of_log), on the node's own clock from a request to its
                          answer, or at a line. of_log: the node deletes its own replica; the topic need not be deleted
       names              (row of an id) the distinct names that it was stated with
+      id_refs            (row of an id) struct(removed, created, first_name, last_name): its first RemoveTopicRecord, its last
+                         TopicRecord, and statements of it with the first and the last of its names
     """
     by_key = Window.partitionBy("cluster", "stated_key")  # a RemoveTopicRecord has no name, most lines have no id
     names = F.array_sort(F.array_distinct(F.flatten(F.collect_list("names").over(by_key))))
-    named = _sightings(events).withColumns({"topic": F.min("topic").over(by_key), "names": names})
-    sighting = F.struct("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "removed_ms", "names")
+    of_key = {
+        "topic": F.min("first_name").over(by_key)["topic"],
+        "names": names,
+        "first_name": F.min("first_name").over(by_key),
+        "last_name": F.max("last_name").over(by_key),
+    }
+    named = _sightings(events).withColumns(of_key)
+    sighting = F.struct(*_SIGHTING, "removed", "created", "names", "first_name", "last_name")
     by_name = named.groupBy(
         "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
     ).agg(
@@ -91,18 +100,22 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
 def _sightings(events: DataFrame) -> DataFrame:
     """One row per (cluster, topic_key of the event, node): first and last statement, creations and deletions."""
     log = F.col("event_type") == LOG_DELETION_SCHEDULED
+    name = F.when(F.col("topic").isNotNull(), F.struct("topic", "clock", "own_ref"))
+    record = F.struct("clock", "time_ms", "own_ref")
     deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
     return (
         _facts(events)
         .groupBy("cluster", topic_key().alias("stated_key"), "node")
         .agg(
-            F.min("topic").alias("topic"),
+            F.min(name).alias("first_name"),
+            F.max(name).alias("last_name"),
             F.min("topic_id").alias("topic_id"),
             F.collect_set("topic").alias("names"),
             F.min("clock").alias("since"),
             F.max(F.when(~F.col("deletes"), F.col("clock"))).alias("until"),
             F.min(F.when(F.col("deletes"), F.col("clock"))).alias("deleted"),
-            F.min(F.when(F.col("event_type") == REMOVE_TOPIC_RECORD, F.col("time_ms"))).alias("removed_ms"),
+            F.min(F.when(F.col("event_type") == REMOVE_TOPIC_RECORD, record)).alias("removed"),
+            F.max(F.when(F.col("event_type") == TOPIC_RECORD, record)).alias("created"),
             F.max(F.col("event_type").isin(LEADER_AND_ISR, UPDATE_METADATA)).alias("controlled"),
             F.min(F.struct("clock", "own_ref"))["own_ref"].alias("ref"),
             F.collect_set(F.when(F.col("creates"), F.struct("partition", "time_ms"))).alias("creations"),
@@ -148,7 +161,11 @@ def _by_key(by_name: DataFrame) -> DataFrame:
     several = F.size("ids") > 1
     created_twice = F.size("creations") > F.size("partitions")
     without_id = (F.size("ids") == 0) & (F.col("deleted_by_name") | created_twice)
-    id_columns = {"topic_removed_ms": F.lit(None).cast("bigint"), "names": F.array().cast("array<string>")}
+    id_columns = {
+        "topic_removed_ms": F.lit(None).cast("bigint"),
+        "names": F.array().cast("array<string>"),
+        "id_refs": F.struct(*(no_ref().alias(name) for name in _ID_REFS)),
+    }
     name = F.struct(
         key_of_name(F.col("topic")).alias("topic_key"),
         F.when(~several, F.get("ids", F.lit(0))).alias("known_topic_id"),
@@ -158,12 +175,15 @@ def _by_key(by_name: DataFrame) -> DataFrame:
 
     def of_id(id: Column) -> Column:
         own = F.filter("seen", lambda s: s["topic_id"] == id)
+        removed, any_of_it = F.array_min(own["removed"]), F.get(own, F.lit(0))
+        stated = (removed, F.array_max(own["created"]), any_of_it["first_name"], any_of_it["last_name"])
         return F.struct(
             id.alias("topic_key"),
             id.alias("known_topic_id"),
             F.lit(False).alias("ambiguous_name"),
-            F.array_min(own["removed_ms"]).alias("topic_removed_ms"),
-            F.get(own, F.lit(0))["names"].alias("names"),
+            removed["time_ms"].alias("topic_removed_ms"),
+            any_of_it["names"].alias("names"),
+            F.struct(*(of["own_ref"].alias(name) for name, of in zip(_ID_REFS, stated, strict=True))).alias("id_refs"),
         )
 
     created_once = (F.size("creations") > 0) & ~created_twice

@@ -52,8 +52,10 @@ class RemovedTopicAltered(Rule):
 
     evidence = {
         "the AlterPartition request and its answer": "request_ref",
-        "the record that it wrote": "committed_ref",
-        "the state that the controller had": "state_ref",
+        "the record that removed the topic": "removed_ref",
+        "the first statement of another topic of the name": "superseding_ref",
+        "the record that the controller wrote": "committed_ref",
+        "the partition's state before": "state_ref",
     }
     expected = "error {UNKNOWN_TOPIC_ID}, or {UNKNOWN_TOPIC_OR_PARTITION} below version 2"
     observed = "error {code} for topic id {topic_id}"
@@ -68,7 +70,7 @@ class RemovedTopicAltered(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("code").isin(Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        deleted = col("topic_deleted")
+        deleted, superseded = col("topic_deleted"), col("superseding_ref").isNotNull()
         removed = col("topic_removed_ms") < col("from_ms") - SLACK_MS
         in_zookeeper = col("zookeeper") & col("topic_known")
         not_covered = ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered"))
@@ -78,7 +80,7 @@ class RemovedTopicAltered(Rule):
             "error {UNKNOWN_TOPIC_ID}, or {UNKNOWN_TOPIC_OR_PARTITION} below version 2, if the topic was removed before"
         )
         return first_of(
-            fenced(refused & (deleted | col("superseded")), observed=refusal),
+            fenced(refused & (deleted | superseded), observed=refusal),
             unverifiable(
                 refused & col("topic").isNull(),
                 "nothing recorded shows that the topic was gone",
@@ -93,7 +95,7 @@ class RemovedTopicAltered(Rule):
                 observed=refusal,
                 because=_BECAUSE[1:],
             ),
-            violation(removed | col("superseded")),
+            violation(removed | superseded),
             unverifiable(
                 deleted,
                 "the topic was removed about when the request came",

@@ -38,7 +38,13 @@ class TopicIdUsedTwice(Rule):
     Uuid.RESERVED, Uuid.METADATA_TOPIC_ID; KIP-516, Topic Ids.
     """
 
-    evidence = {"where the topic id is first stated": "first_ref"}
+    evidence = {
+        "where the topic id is first stated": "first_ref",
+        "a statement of the id for the first of the names": "first_name_ref",
+        "a statement of the id for the last of the names": "last_name_ref",
+        "the record that removed the id": "removed_ref",
+        "the record that created the id again": "revived_ref",
+    }
     expected = "one topic with id {topic_id}"
     observed = "topic id {topic_id} stated for {names}"
     because = ("requests, records or lines state topic id {topic_id} for {names}",)

@@ -47,8 +47,10 @@ class StrayReplicaKept(Rule):
 
     evidence = {
         "where the replica was found to be stray": "found_ref",
+        "where the broker had stated the replica's topic id": "held_ref",
         "the fetch that was served": "served_ref",
         "the replica started again": "restarted_ref",
+        "where the topic id of the replica started again is stated": "restarted_id_ref",
         "its folder renamed": "renamed_ref",
         "the replica of another topic id": "replaced_ref",
     }
