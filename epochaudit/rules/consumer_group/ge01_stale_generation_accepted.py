@@ -64,7 +64,7 @@ class StaleGenerationAccepted(Rule):
 
     evidence = {
         "the commit and its answer": "commit_ref",
-        "the answer with the newer generation": "newer_ref",
+        "the JoinGroup or SyncGroup of the newer generation, and its answer": "newer_ref",
         "the last answer that gave the member its generation": "joined_ref",
         **LOSS,
     }

@@ -44,9 +44,9 @@ class VoterVotedTwice(Rule):
     """
 
     evidence = {
-        "a vote": "vote_ref",
-        "the vote for another": "other_ref",
-        "the request whose answer is missing": "unknown_ref",
+        "the candidate's Vote request": "vote_ref",
+        "the other candidate's Vote request": "other_ref",
+        "the Vote request whose answer is missing": "unknown_ref",
     }
     expected = "one candidate with the vote of node {node} in epoch {raft_epoch}"
     observed = "candidates {candidate} and {other_candidate}"
