@@ -43,7 +43,7 @@ from epochaudit.events.event_types import (
 )
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.kafka.field_values import FULL, LEADER_DURING_DELETE
+from epochaudit.kafka.field_values import EPOCH_DURING_DELETE, FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import deletes_topic, refused
@@ -113,7 +113,8 @@ def control(events: DataFrame) -> DataFrame:
       state_change_recorded the node has a state-change.log in the capture
       process               ordinal of the broker process, by the start-up lines of server.log; before the first of these, and after a
                             shutdown, by the broker epochs of the node's control requests, of which each new process has a newer one
-      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one
+      kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one;
+                            kafka_version_ref where it is stated
       kafka_release         the same as `3.9.1`
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
       process_recorded_before  such a line stands before the row, so that a restart or shutdown after it would be recorded
@@ -159,7 +160,9 @@ def control(events: DataFrame) -> DataFrame:
       applied_ref           the line between them about the result for the partition
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
-      topic_id_changed      held_topic_id is not the first topic id that this broker received for the name
+      topic_id_changed      held_topic_id is not the first topic id that this broker received for the name. Of a StopReplica of a
+                            deletion former_topic_id_ref is where the first one was stated, and former_deletion_ref the last
+                            UpdateMetadata that announced the deletion of a topic with another id
       deletion_announced    the last UpdateMetadata of the topic that the replica has announced its deletion (leader -2)
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
@@ -337,11 +340,13 @@ def _process_state(placed: DataFrame) -> DataFrame:
     highest = F.max(F.when(accepted, newest)).over(_before(in_process))
     full = accepted & (event_type == LEADER_AND_ISR) & (F.col("request_type") == FULL) & (F.col("partition_row") == 0)
     logged_version = F.max(F.when(F.col("source") != STATED, _version())).over(by_process)
+    version = F.coalesce("stated_version", logged_version)
     seen = F.max(F.col("is_request") & _by_kraft()).over(_before(by_node))
     rows = rows.withColumns(
         {
             "highest_controller": highest,
-            "kafka_version": F.coalesce("stated_version", logged_version),
+            "kafka_version": version["number"],
+            "kafka_version_ref": version["ref"],
             "full_requests": F.count(F.when(full, 1)).over(_until(by_node)),
             "request_gaps": F.count(F.when(F.col("follows_a_gap"), 1)).over(_until(by_node)),
             "kraft_controller_seen": F.coalesce(seen, F.lit(False)),
@@ -401,8 +406,10 @@ def _by_kraft() -> Column:
 
 
 def _version() -> Column:
-    """The version that a row states; null for other rows."""
-    return F.when(F.col("event_type") == KAFKA_VERSION, version_number())
+    """The version that a row states: struct(number, ref); null for other rows."""
+    number = version_number()
+    stated = F.struct(number.alias("number"), F.col("own_ref").alias("ref"))
+    return F.when((F.col("event_type") == KAFKA_VERSION) & number.isNotNull(), stated)
 
 
 def _partition_state(rows: DataFrame) -> DataFrame:
@@ -437,6 +444,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
         }
     ).withColumn("known_topic_id", F.when(F.col("names.named"), F.col("names.topic_id")))
     row = F.struct(*_REFERRED_COLUMNS, F.col("own_ref").alias("ref"))
+    stated_id = F.when(F.col("topic_id").isNotNull(), F.struct("topic_id", F.col("own_ref").alias("ref")))
     rows = rows.withColumns(
         {
             "installed": _latest(starts, row, before),
@@ -448,7 +456,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "announced": _latest(announced, row, before),
             "log_deleted": _latest(log_deleted, row, before),
             "names_seq": _latest(named, F.col("seq"), _until(by_partition)),
-            "first_topic_id": F.first("topic_id", ignorenulls=True).over(before),
+            "first_topic_id": F.first(stated_id, ignorenulls=True).over(before),
             "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
         }
     )
@@ -494,6 +502,11 @@ def _held() -> dict[str, Column]:
     moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
     moves_aside = F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
     named = (F.col("named.seq") > deleted_seq) & ~F.coalesce(moved & moves_aside, F.lit(False))
+    id_changed = named & (F.col("named.topic_id") != F.col("first_topic_id.topic_id"))
+    former = id_changed & (F.col("leader_epoch") == EPOCH_DURING_DELETE)
+    of_former_topic = (F.col("announced.seq") < F.col("accepted.seq")) & (
+        F.col("announced.topic_id") != F.col("named.topic_id")
+    )
     unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
     in_process = F.col("accepted.process") == F.col("process")
     forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
@@ -515,7 +528,9 @@ def _held() -> dict[str, Column]:
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
         "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
         "held_topic_id": F.when(named, F.col("named.topic_id")),
-        "topic_id_changed": named & (F.col("named.topic_id") != F.col("first_topic_id")),
+        "topic_id_changed": id_changed,
+        "former_topic_id_ref": F.when(former, F.col("first_topic_id.ref")),
+        "former_deletion_ref": F.when(former & of_former_topic, F.col("announced.ref")),
         "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),

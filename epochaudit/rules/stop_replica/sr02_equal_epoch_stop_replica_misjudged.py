@@ -50,6 +50,7 @@ class EqualEpochStopReplicaMisjudged(Rule):
     evidence = {
         "the StopReplica request and its answer": "request_ref",
         "the leader epoch the broker had installed": "installed_ref",
+        "where the broker's Kafka version is stated": "kafka_version_ref",
         "the broker's own line": "line_ref",
     }
     expected = "error {NONE}: from 3.4.1 on a StopReplica at the broker's own leader epoch is accepted"

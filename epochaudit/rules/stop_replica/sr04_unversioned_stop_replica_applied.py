@@ -51,7 +51,9 @@ class UnversionedStopReplicaApplied(Rule):
     evidence = {
         "the StopReplica request and its answer": "request_ref",
         "the LeaderAndIsr it undid": "accepted_ref",
+        "the last UpdateMetadata of the partition before it": "metadata_ref",
         "the broker still a replica afterwards": "alive_ref",
+        "the broker's own line": "line_ref",
     }
     expected = (
         "no StopReplica: in leader epoch {accepted_leader_epoch} broker {node} is a replica of {topic}-{partition}"

@@ -51,6 +51,8 @@ class DelayedDeleteHitRecreatedTopic(Rule):
     evidence = {
         "the StopReplica request and its answer": "request_ref",
         "the LeaderAndIsr of the new topic": "accepted_ref",
+        "where the topic id of a former topic of the name was stated": "former_topic_id_ref",
+        "the announced deletion of a former topic of the name": "former_deletion_ref",
         "the new topic treated as living afterwards": "alive_ref",
         "the broker's own line": "line_ref",
     }
