@@ -56,6 +56,7 @@ class ZombieFollowerJoinedIsr(Rule):
         "the leader's line about its new ISR": "line_ref",
         "the last UpdateMetadata that changed the live brokers": "live_ref",
         "the furthest fetch of the new member": "fetch_ref",
+        "the start of the leader epoch": "start_ref",
     }
     expected = "replica {replica_id} is live when it joins ISR {isr}"
     observed = "replica {replica_id} is in ISR {isr}"
