@@ -63,7 +63,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       requested_isr    the ISR in that request: the end of a reassignment takes members from it
       epochs_fetched   the distinct replica epochs of those that arrived in the leader epoch, -1 for none: an earlier one may come
                        from the process before
-      stated_offset    the highest fetch offset of those with the stated epoch
+      stated_offset    the highest fetch offset of those with the stated epoch, with stated_ref
       refused_offset, epochs_refused  the same of those that were refused without a recorded wait: they may have been accepted on
                        arrival, too
       session_broken   some request of the sessions of these fetches is not recorded
@@ -403,15 +403,21 @@ def _fetched(events: DataFrame) -> DataFrame:
             F.array_sort(F.collect_set(F.when(accepted & (F.col("arrival_ms") >= start_ms), epoch))).alias(
                 "epochs_fetched"
             ),
-            F.max(F.when(accepted & (epoch == stated), F.col("fetch_offset"))).alias("stated_offset"),
+            F.max(F.when(accepted & (epoch == stated), F.struct("fetch_offset", "fetch_ref"))).alias("of_stated"),
             F.max(F.when(~accepted, F.col("fetch_offset"))).alias("refused_offset"),
             F.collect_set(F.when(~accepted, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, stated - 1)).alias("stale_refused"),
             F.coalesce(F.max("session_broken"), F.lit(False)).alias("session_broken"),
         )
-        .withColumns({name: F.col(f"furthest.{name}") for name in ("fetch_offset", "fetch_ref")})
-        .withColumnRenamed("fetch_offset", "fetched_offset")
-        .drop("furthest")
+        .withColumns(
+            {
+                "fetched_offset": F.col("furthest.fetch_offset"),
+                "fetch_ref": F.col("furthest.fetch_ref"),
+                "stated_offset": F.col("of_stated.fetch_offset"),
+                "stated_ref": F.col("of_stated.fetch_ref"),
+            }
+        )
+        .drop("furthest", "of_stated")
     )
 
 

@@ -53,6 +53,7 @@ class StaleReplicaJoinedIsr(Rule):
         "the record of the new ISR": "record_ref",
         "the AlterPartition that states the broker epoch": "request_ref",
         "the furthest fetch of the new member": "fetch_ref",
+        "its furthest fetch with the broker epoch stated": "stated_ref",
         "the start of the leader epoch": "start_ref",
     }
     expected = (
