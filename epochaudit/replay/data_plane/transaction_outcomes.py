@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import END_TXN, WRITE_TXN_MARKERS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import EPOCH_BUMP_TRANSACTION_VERSION
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 
 _COORDINATOR: Final = (
@@ -32,7 +33,9 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: none. Columns: the subject columns (of the EndTxn, else of the marker; topic and partition of a marker
     that differs), producer_id, marker_epoch, transactional_id, and
       committed_ref, aborted_ref   an EndTxn 5 that was answered 0 and commits, aborts
-      committed_marker_ref, aborted_marker_ref   a coordinator's marker that a leader accepted. Administrators' markers are left out
+      committed_marker_ref, aborted_marker_ref   a coordinator's marker that a leader accepted, and that does not state version 1, of which
+                         the transaction is not. Administrators' markers are left out
+      committed_marked, aborted_marked   there is such a marker, or one of version 1
       committed_marker_version, aborted_marker_version   the lowest transaction version of these markers; null: a request states none
       ended_otherwise    an EndTxn below 5 with marker_epoch was answered 0: then another transaction has the same markers' epoch
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __transaction_state
@@ -45,6 +48,7 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
         F.max("ended_otherwise").alias("ended_otherwise"),
     )  # fmt: skip
     own = F.coalesce(*(F.col(way) for way in _WAYS))
+    # of several markers one that does not state version 1, if there is one
     differing = F.when(F.col("ended_committed").isNotNull(), F.col("marked_aborted")).otherwise(
         F.col("marked_committed")
     )
@@ -54,7 +58,8 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
         *(F.col(f"own.{name}").alias(name) for name in ("node", "client_id", "correlation_id")),
         F.col("differing.topic").alias("topic"), F.col("differing.partition").alias("partition"),
         none.cast("string").alias("topic_id"), none.cast("string").alias("group_id"), none.cast("int").alias("leader_epoch"),
-        *(F.col(f"{way}.ref").alias(name) for way, name in zip(_WAYS, _REFS, strict=True)),
+        *(F.when(~F.col(f"{way}.of_version_1"), F.col(f"{way}.ref")).alias(name) for way, name in zip(_WAYS, _REFS, strict=True)),
+        F.col("marked_committed").isNotNull().alias("committed_marked"), F.col("marked_aborted").isNotNull().alias("aborted_marked"),
         *(F.nullif(F.col(f"{way}_version"), F.lit(-1)).alias(f"{name}_version")
           for way, name in zip(_WAYS[2:], ("committed_marker", "aborted_marker"), strict=True)),
     )  # fmt: skip
@@ -65,7 +70,8 @@ _REFS: Final = ("committed_ref", "aborted_ref", "committed_marker_ref", "aborted
 
 
 def _way(condition: Column) -> Column:
-    return F.when(condition, F.struct(*_PLACE, ref().alias("ref")))
+    of_version_1 = holds(F.col("transaction_version") < EPOCH_BUMP_TRANSACTION_VERSION)
+    return F.when(condition, F.struct(of_version_1.alias("of_version_1"), *_PLACE, ref().alias("ref")))
 
 
 def _ended(events: DataFrame) -> DataFrame:
