@@ -58,7 +58,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
       has_metadata_log a controller with a recorded metadata log answered
       held_epochs      broker epochs with which the broker can have been registered at the controller, -1 for not at all; null: not
                        in the evidence
-      held_ref         (KRaft) the last record of them
+      held_ref         the record or the controller's line of the last of them; held_before_ref: that of the first, if there are several
       newest_epoch     (KRaft) the newest of them in the evidence; null: none, or the broker was unregistered after it
       covered          the evidence reaches beyond the answer: it has any later registration
       replaced_live    (KRaft) the registration with broker_epoch was replaced while it was not fenced
@@ -81,9 +81,10 @@ def broker_requests(events: DataFrame) -> DataFrame:
     rows = with_identity(rows, topic_incarnations(events))
     return (
         rows.transform(_timed, events)
+        .withColumn("live_epochs", F.when(F.col("zookeeper"), live_epochs()))
         .withColumns({**_held(), **_superseded(), **_accepted_at_node()})
         .withColumn("group_id", F.lit(None).cast("string"))
-        .drop(*HISTORY_COLUMNS, "accepted", "registrations", "states", "from_ms", "to_ms")
+        .drop(*HISTORY_COLUMNS, "accepted", "registrations", "states", "live_epochs", "from_ms", "to_ms")
     )
 
 
@@ -138,7 +139,7 @@ def _registers() -> Column:
 
 
 def _held() -> dict[str, Column]:
-    """The broker epochs that the controller can have held. Needs: states, from_ms, to_ms."""
+    """The broker epochs that the controller can have held. Needs: states, live_epochs, from_ms, to_ms."""
     timed = F.col("from_ms").isNotNull()
     from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
     candidates = F.filter("states", lambda s: ~timed | ((s["since_ms"] <= to_ms) & (s["until_ms"] >= from_ms)))
@@ -154,11 +155,15 @@ def _held() -> dict[str, Column]:
     of_log = F.when(~not_shown, held)
     registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
     zookeeper = F.col("zookeeper")
+    of_lines = F.array_distinct(F.col("live_epochs.epoch"))
+    refs = F.when(zookeeper, F.col("live_epochs.ref")).otherwise(candidates["ref"])
+    held_epochs = F.when(zookeeper, of_lines).otherwise(of_log)
     return {
-        "held_epochs": F.when(zookeeper, live_epochs()).otherwise(of_log),
+        "held_epochs": held_epochs,
         "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
         "covered": zookeeper | F.coalesce(F.col("log_end_ms") >= F.col("to_ms"), F.lit(False)),
-        "held_ref": F.try_element_at(candidates["ref"], F.lit(-1)),
+        "held_ref": F.try_element_at(refs, F.lit(-1)),
+        "held_before_ref": F.when(F.size(held_epochs) > 1, F.get(refs, F.lit(0))),
     }
 
 

@@ -109,21 +109,22 @@ def _member(member: Column, before: Column, during: Column, last_list: Column, l
 
 
 def live_epochs() -> Column:
-    """Broker epochs that the answering controller can have held for broker_id between from_ms and to_ms; -1: not live.
+    """Broker epochs that the answering controller can have held for broker_id between from_ms and to_ms, in the order of its lines.
 
-    Null if its lines do not state them. Clock: the node's host.
+    Array of struct(epoch, ref): -1 for not live; ref is the line. Null if its lines do not state them. Clock: the node's host.
     Needs: node, broker_id, from_ms, to_ms; elections, releases and known_live_brokers of `cluster_history`.
     """
     broker = F.col("broker_id")
 
     def epoch(line: Column) -> Column:
         place = F.array_position(line["live"], broker)
-        return F.when(place == 0, F.lit(-1).cast("bigint")).otherwise(F.get(line["epochs"], (place - 1).cast("int")))
+        own = F.when(place == 0, F.lit(-1).cast("bigint")).otherwise(F.get(line["epochs"], (place - 1).cast("int")))
+        return F.when(own.isNotNull(), F.struct(own.alias("epoch"), line["ref"].alias("ref")))
 
     def epochs(before: Column, during: Column) -> Column:
         last = F.try_element_at(F.array_compact(F.transform(before, epoch)), F.lit(-1))
         of_request = F.array_compact(F.transform(during, epoch))
-        return let(last, lambda one: F.when(one.isNotNull(), F.array_distinct(F.concat(F.array(one), of_request))))
+        return let(last, lambda one: F.when(one.isNotNull(), F.concat(F.array(one), of_request)))
 
     return _of_lines(epochs)
 

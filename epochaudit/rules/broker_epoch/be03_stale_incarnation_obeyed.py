@@ -62,7 +62,8 @@ class StaleIncarnationObeyed(Rule):
 
     evidence = {
         "the request and its answer": "request_ref",
-        "the broker's last registration or unregistration": "held_ref",
+        "the broker's last registration or unregistration, or the controller's line about it": "held_ref",
+        "its registration or unregistration before that, or the controller's line": "held_before_ref",
         "the registration that the controller had answered": "registered_ref",
     }
     expected = "error {STALE_BROKER_EPOCH}: the controller held broker {broker_id} under epoch {held_epochs}"
