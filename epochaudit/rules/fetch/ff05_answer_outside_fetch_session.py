@@ -51,7 +51,13 @@ class AnswerOutsideFetchSession(Rule):
     FetchSession.IncrementalFetchContext; KIP-227; KAFKA-9338.
     """
 
-    evidence = {"the answer that lists the partition": "answer_ref"}
+    evidence = {
+        "the answer that lists the partition": "answer_ref",
+        "the first such answer": "answered_from_ref",
+        "the first request that lists the partition": "listed_from_ref",
+        "the last request that lists the partition": "listed_until_ref",
+        "the request that takes the partition out of the session": "forgotten_ref",
+    }
     expected = "a partition that an earlier request of session {session_id} lists, and that is not forgotten since"
     observed = "answered in requests {answered_from} to {answered_until} of the session, which did not list it"
     because = (LISTED, FORGOTTEN, ANSWERED)
