@@ -47,15 +47,16 @@ def follower_answers(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the follower; leader_epoch = that of the request, or the last one with which the follower
     listed the partition on the connection; null for versions without it), leader, event_type, api_version, error_code,
     fetch_offset, asked_epoch (leader_epoch of OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), end_epoch and end_offset (where
-    to truncate), answer_ref; and of the follower's next request on the connection that lists the partition, null if none is
-    recorded: next_event_type, next_api_version, next_leader_epoch, next_fetch_offset, next_last_fetched_epoch (null: not stated),
+    to truncate), answer_ref, listed_ref (the last request with that leader epoch, if the answered one does not list the partition);
+    and of the follower's next request on the connection that lists the partition, null if none is recorded: next_event_type,
+    next_api_version, next_leader_epoch, next_fetch_offset, next_last_fetched_epoch (null: not stated),
     next_log_start_offset, next_asked_epoch, next_ref; and
       unbroken         no request between the two is missing: the next one has the next correlation id, or is in the same session,
                        of which no request is missing
     """
     answers = _answers(events)
     rows = answers.join(_next(events, _keyed(answers, events)), list(_ANSWER), "left")
-    listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed_epoch"))
+    listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed.epoch"))
     in_session = (F.col("answer_session_id") > 0) & F.col("session_broken").isNull()  # 0: without a session
     same_session = in_session & (F.col("next_session_id") == F.col("answer_session_id"))
     consecutive = F.col("next_correlation_id") == F.col("correlation_id") + 1
@@ -64,12 +65,13 @@ def follower_answers(events: DataFrame) -> DataFrame:
             "leader": F.col("node"),
             "node": F.col("follower"),
             "leader_epoch": F.when(listed >= 0, listed),
+            "listed_ref": F.when(~F.col("in_request"), F.col("listed.ref")),
             "unbroken": F.coalesce(consecutive, F.lit(False)) | F.coalesce(same_session, F.lit(False)),
             "group_id": F.lit(None).cast("string"),
         }
     )
     return with_identity(rows, topic_incarnations(events)).drop(
-        "answer", "answered_at", "follower", "listed_epoch", "session_broken", "current_leader_epoch", "in_request"
+        "answer", "answered_at", "follower", "listed", "session_broken", "current_leader_epoch", "in_request"
     )
 
 
@@ -131,16 +133,15 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
     marks = answers.select(*_KEY, F.col("answered_at").alias("position"), "answer")
     rows = requests.unionByName(marks, allowMissingColumns=True)
     of_partition = Window.partitionBy(*_KEY)
+    listing = F.struct(F.col("current_leader_epoch").alias("epoch"), "position", F.col("request.next_ref").alias("ref"))
     before, after = (  # descending: Spark recomputes a window to the end for each row
         of_partition.orderBy(order("position")).rangeBetween(Window.unboundedPreceding, -1) for order in (F.asc, F.desc)
     )
     rows = rows.withColumns(
         {
-            "listed_epoch": F.max("current_leader_epoch").over(before),
+            "listed": F.max(F.when(F.col("current_leader_epoch").isNotNull(), listing)).over(before),
             "following": F.last("request", ignorenulls=True).over(after),
         }
     ).where(F.col("answer").isNotNull())
-    per_answer = rows.groupBy(*_ANSWER).agg(
-        F.max("listed_epoch").alias("listed_epoch"), F.min("following").alias("following")
-    )
-    return per_answer.select(*_ANSWER, "listed_epoch", "following.*").drop("position")
+    per_answer = rows.groupBy(*_ANSWER).agg(F.max("listed").alias("listed"), F.min("following").alias("following"))
+    return per_answer.select(*_ANSWER, "listed", "following.*").drop("position")

@@ -43,7 +43,11 @@ class FencedEpochFetchedAgain(Rule):
     AbstractFetcherThread.onPartitionFenced; KIP-320, Replica Handling.
     """
 
-    evidence = {"the answer that refuses the epoch": "answer_ref", "the follower's next request": "next_ref"}
+    evidence = {
+        "the answer that refuses the epoch": "answer_ref",
+        "the follower's request before it that states the leader epoch": "listed_ref",
+        "the follower's next request": "next_ref",
+    }
     expected = "no request of replica {node} in leader epoch {leader_epoch} after it was answered {FENCED_LEADER_EPOCH}"
     observed = "{next_event_type} in leader epoch {next_leader_epoch}"
     because = (
