@@ -59,7 +59,7 @@ class TruncatedCommitResumed(Rule):
         "the committed offset, as the coordinator returned it": "committed_ref",
         "the leader's line that starts the newer epoch": "crossed_ref",
         "the election of the newer epoch": "crossed_election_ref",
-        "the ListOffsets answer with that offset": "reset_ref",
+        "the ListOffsets answer that returned the offset": "reset_ref",
     }
     expected = "OffsetForLeaderEpoch for leader epoch {position_epoch} before the fetch at {fetch_offset}"
     observed = (
@@ -71,7 +71,8 @@ class TruncatedCommitResumed(Rule):
         "leader epoch {crossed_epoch} starts at offset {divergence_offset}: the record before the committed offset, of leader epoch"
         " {position_epoch} or older, is not in its log",
         "the election of leader epoch {crossed_epoch} was {crossed_how}",
-        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before its fetch",
+        "in leader epoch {crossed_epoch} or later no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before"
+        " its fetch",
     )
 
     def lost(self) -> tuple[Column, Column]:
