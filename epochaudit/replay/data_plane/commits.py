@@ -172,7 +172,7 @@ def _returned(events: DataFrame) -> DataFrame:
       committed_offset     the returned offset; offset_fetch_ref: the last answer with it
       created_ref          the coordinator's first event with that topic id; created_before: it had stated another topic before
       commit_ref           the last commit of the offset at this coordinator before the answer
-      before_deletion      that commit is no later than the coordinator's last statement of an earlier topic
+      before_deletion      that commit is no later than the coordinator's last statement of an earlier topic; last_stated_ref
       after_creation       that commit is later than its first statement of the newest topic
       committed_elsewhere  the offset was committed at another coordinator, too
     """
@@ -208,7 +208,11 @@ def _answered(rows: DataFrame) -> DataFrame:
     known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - REQUEST_LINE_LAG_MS)
     newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
     earlier = F.filter("own_sightings", lambda s: s["since"] < F.col("newest.since"))
-    last_stated = F.array_max(F.transform(earlier, lambda s: F.greatest(s["until"], s["deleted"])))
+    last_stated = F.array_max(
+        F.transform(
+            earlier, lambda s: F.struct(F.greatest(s["until"], s["deleted"]).alias("at"), s["last_ref"].alias("ref"))
+        )
+    )
     rows = rows.withColumn("own_sightings", own_sightings).withColumn("newest", newest)
     rows = rows.withColumn("last_stated", last_stated)
     none = F.lit(None)
@@ -217,9 +221,10 @@ def _answered(rows: DataFrame) -> DataFrame:
         "partition", answer["last_response_leader_epoch"].alias("leader_epoch"), none.cast("string").alias("client_id"),
         "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
         answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),
-        (F.col("commit.last_time_ms") <= F.least("last_stated", F.col("newest.since"))).alias("before_deletion"),
+        (F.col("commit.last_time_ms") <= F.least("last_stated.at", F.col("newest.since"))).alias("before_deletion"),
         (F.col("commit.last_time_ms") > F.col("newest.since") + REQUEST_LINE_LAG_MS).alias("after_creation"),
         F.exists("committers", lambda node: node != answer["node"]).alias("committed_elsewhere"),
         topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
-        F.col("newest.ref").alias("created_ref"), F.col("last_stated").isNotNull().alias("created_before"),
+        F.col("newest.ref").alias("created_ref"), F.col("last_stated.at").isNotNull().alias("created_before"),
+        F.col("last_stated.ref").alias("last_stated_ref"),
     )  # fmt: skip

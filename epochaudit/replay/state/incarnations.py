@@ -44,7 +44,7 @@ _CONTROL: Final = (LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA, DELETE_TOPICS)
 _STATED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "partition_epoch", "time_ms",
 )  # fmt: skip
-_SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref")
+_SIGHTING: Final = ("topic_id", "node", "since", "until", "deleted", "controlled", "ref", "last_ref")
 _ID_REFS: Final = ("removed", "created", "first_name", "last_name")
 _IDENTITY: Final = ("known_topic", "known_topic_id")
 _FLAGS: Final = ("ambiguous_name", "recreated", "deleted_by_name", "created_once")
@@ -64,11 +64,11 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
       deleted_by_name    a topic of the name was deleted, by an event without a topic id
       created_once       controllers wrote the first state of each partition of the name exactly once
       topic_removed_ms   (row of an id) CreateTime of its first RemoveTopicRecord; null while the topic exists
-      sightings          of all ids of the name: array of struct(topic_id, node, since, until, deleted, controlled, ref).
+      sightings          of all ids of the name: array of struct(topic_id, node, since, until, deleted, controlled, ref, last_ref).
                          since, until: first and last time at which the node stated the id or received a statement of it.
                          deleted: when it first received the topic's deletion; null: never. controlled: the control requests that
-                         it received are recorded. ref: the first statement. node is null for the metadata log, whose times are
-                         values of `position`
+                         it received are recorded. ref: the first statement. last_ref: that of until or of deleted, whichever is
+                         later. node is null for the metadata log, whose times are values of `position`
       deletions          of the name: array of struct(node, since, until, of_log), on the node's own clock from a request to its
                          answer, or at a line. of_log: the node deletes its own replica; the topic need not be deleted
       names              (row of an id) the distinct names that it was stated with
@@ -103,6 +103,8 @@ def _sightings(events: DataFrame) -> DataFrame:
     name = F.when(F.col("topic").isNotNull(), F.struct("topic", "clock", "own_ref"))
     record = F.struct("clock", "time_ms", "own_ref")
     deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
+    statement = F.struct("clock", "own_ref")
+    last = F.greatest(F.max(F.when(~F.col("deletes"), statement)), F.min(F.when(F.col("deletes"), statement)))
     return (
         _facts(events)
         .groupBy("cluster", topic_key().alias("stated_key"), "node")
@@ -117,7 +119,8 @@ def _sightings(events: DataFrame) -> DataFrame:
             F.min(F.when(F.col("event_type") == REMOVE_TOPIC_RECORD, record)).alias("removed"),
             F.max(F.when(F.col("event_type") == TOPIC_RECORD, record)).alias("created"),
             F.max(F.col("event_type").isin(LEADER_AND_ISR, UPDATE_METADATA)).alias("controlled"),
-            F.min(F.struct("clock", "own_ref"))["own_ref"].alias("ref"),
+            F.min(statement)["own_ref"].alias("ref"),
+            last["own_ref"].alias("last_ref"),
             F.collect_set(F.when(F.col("creates"), F.struct("partition", "time_ms"))).alias("creations"),
             F.collect_set(F.when(F.col("node").isNotNull() & (F.col("deletes") | log), deletion)).alias("deletions"),
             F.collect_set(F.when(F.col("creates"), F.col("partition"))).alias("partitions"),

@@ -46,6 +46,7 @@ class DeletedTopicsOffsetResumed(Rule):
     evidence = {
         "the answer to OffsetFetch": "offset_fetch_ref",
         "the commit of the offset": "commit_ref",
+        "the coordinator's last line about the topic before": "last_stated_ref",
         "the coordinator's first line about the topic created again": "created_ref",
     }
     expected = "no committed offset of {topic}-{partition}: the group has committed none in {topic_now}"
