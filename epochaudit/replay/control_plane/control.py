@@ -113,6 +113,8 @@ def control(events: DataFrame) -> DataFrame:
       state_change_recorded the node has a state-change.log in the capture
       process               ordinal of the broker process, by the start-up lines of server.log; before the first of these, and after a
                             shutdown, by the broker epochs of the node's control requests, of which each new process has a newer one
+      process_ref           what shows the start of that process: its first start-up line, or the request with the newer broker epoch; null:
+                            none is recorded
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one;
                             kafka_version_ref where it is stated
       kafka_release         the same as `3.9.1`
@@ -327,10 +329,13 @@ def _process_state(placed: DataFrame) -> DataFrame:
     # before its first such line, where it has gaps, and after a shutdown
     may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | holds(F.col("process_stops"))
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
-    starting = F.when((event_type == PROCESS_STARTING) | newer_epoch, 1).otherwise(0)
-    rows = rows.withColumn("process", F.sum(starting).over(_until(by_node))).drop(
-        "epoch_before", "process_stops", "server_log_has_gaps"
-    )
+    starting = holds((event_type == PROCESS_STARTING) | newer_epoch)
+    rows = rows.withColumns(
+        {
+            "process": F.sum(starting.cast("int")).over(_until(by_node)),
+            "process_ref": _latest(starting, F.col("own_ref"), _until(by_node)),
+        }
+    ).drop("epoch_before", "process_stops", "server_log_has_gaps")
     by_process = Window.partitionBy("cluster", "node", "process", "gaps_so_far")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)

@@ -48,6 +48,7 @@ class StaleLeaderAndIsrAfterRestart(Rule):
     evidence = {
         "the LeaderAndIsr request and its answer": "request_ref",
         "the newer LeaderAndIsr of the process before": "accepted_ref",
+        "what shows the restart": "process_ref",
         "the broker's own line": "line_ref",
     }
     expected = "no leader epoch below {accepted_leader_epoch}, which the broker had accepted before it restarted"
