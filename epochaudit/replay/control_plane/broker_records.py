@@ -52,7 +52,8 @@ def broker_records(events: DataFrame) -> DataFrame:
     those of the first partition that still has the broker in its ISR), those of the record, and
       previous          the broker's registration before: struct(broker_epoch, incarnation_id, record_ref); its fields also as
                         previous_broker_epoch, previous_incarnation_id, previous_ref
-      standing_before, standing   as in `cluster_history`; standing_before_in_words, standing_in_words
+      standing_before, standing   as in `cluster_history`; standing_before_in_words, standing_in_words. standing_before_ref: the record
+                        of the former; null: none
       leaves            the record makes an active broker ineligible, other than by a registration
       supersedes        it registers a new incarnation over one that is not fenced
       remaining_in      if it leaves or supersedes: number of partitions with the broker in the ISR after the event; null: none
@@ -124,6 +125,7 @@ def _registration() -> dict[str, Column]:
     return {
         "previous": previous,
         "standing_before": standing_of(last),
+        "standing_before_ref": last["ref"],
         "standing": standing_of(own),
         "node": F.try_element_at(leading, F.lit(1))["leader"],
     }

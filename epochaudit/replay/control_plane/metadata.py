@@ -33,7 +33,7 @@ from epochaudit.replay.state.cluster_history import (
     stated_level_at,
     states_of,
     takes_out_incarnations,
-    unclean_permitted,
+    unclean_setting,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.isr_before_election import with_isr_before_election
@@ -63,7 +63,8 @@ def metadata(events: DataFrame) -> DataFrame:
                             controller's own host; or, if another controller wrote that state, by the clock of its host, before it
                             was elected again
       isr_before            the ISR of the previous partition epoch, see `with_isr_before_election`; else previous_isr
-      isr_before_ref        the event that states it
+      isr_before_ref        the event that states it: the record before, or an earlier one that set the ISR
+      leader_before_ref     the same of previous_leader; null: the same event
       isr_before_stated     another event than the row before states it
       another_topic_id      (ZooKeeper controllers) the name had several ids, and the controller's own broker heard of one for the
                             first time since the state before, by the clock of the host
@@ -78,7 +79,8 @@ def metadata(events: DataFrame) -> DataFrame:
       bumps_on_shrink       an ISR that shrinks increments the leader epoch (metadata.version below 3.6-IV0); three values
       bumps_or_not          (KRaft 2.8) a shrink by the controller increments it, one that the leader requested does not; three
                             values
-      unclean_permitted     an unclean election of the topic was permitted; three values
+      unclean_permitted     an unclean election of the topic was permitted; three values. unclean_permitted_ref: the setting that permits
+                            or forbids it
       asked_by, asked_ref   the client that requested an unclean election of the partition, and asked_of the controller that it asked; see
                             `with_asked_elections`
       by_administrator      the election may be the result of such a request: there was no leader before, the elected broker was
@@ -119,19 +121,28 @@ def metadata(events: DataFrame) -> DataFrame:
             "deleted_before": _deleted_before(),
             "maybe_another_topic": _maybe_another_topic(),
             "isr_before": F.coalesce("stated_isr", "before.isr"),
-            "isr_before_ref": F.coalesce("stated_ref", "before.state_ref"),
+            "isr_before_ref": F.coalesce("stated_ref", "before.isr_ref"),
+            "leader_before_ref": F.nullif("before.leader_ref", F.coalesce("stated_ref", "before.isr_ref")),
             "isr_before_stated": F.col("stated_isr").isNotNull(),
             "metadata_level": level["level"],
             "metadata_level_ref": level["ref"],
             "created": _created(),
-            "unclean_permitted": unclean_permitted(F.col("topic")),
+            "unclean_setting": unclean_setting(F.col("topic")),
             "members": F.when(F.col("scope") == OF_RECORD, F.transform("isr", _member)),
             "group_id": F.lit(None).cast("string"),
         }
     )
     rows = with_asked_elections(rows.withColumns(_standing()), events)
     return rows.drop(
-        *HISTORY_COLUMNS, "before", "sightings", "deletions", "created_once", "began_ms", "stated_isr", "stated_ref"
+        *HISTORY_COLUMNS,
+        "before",
+        "sightings",
+        "deletions",
+        "created_once",
+        "began_ms",
+        "stated_isr",
+        "stated_ref",
+        "unclean_setting",
     )
 
 
@@ -240,6 +251,8 @@ def _standing() -> dict[str, Column]:
         "elects": decided & (F.col("leader") >= 0) & (F.col("leader") != F.col("previous_leader")),
         "by_administrator": F.coalesce((F.col("previous_leader") < 0) | ~follows_directly, F.lit(True))
         & ~unfenced_with_it,
+        "unclean_permitted": F.col("unclean_setting.permitted"),
+        "unclean_permitted_ref": F.col("unclean_setting.ref"),
         "superseded_live": F.forall(
             ineligible, lambda m: m["superseded_live"] & F.array_contains("previous_isr", m["broker_id"])
         ),

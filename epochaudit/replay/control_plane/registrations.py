@@ -34,13 +34,13 @@ def registrations(events: DataFrame) -> DataFrame:
     the record; topic and partition are those of the first partition with the broker in its ELR), and
       broker_id, broker_epoch, incarnation_id, metadata_offset   of the record; record_ref
       previous_broker_epoch   of the broker's registration before; null: it was not registered, or not in the evidence; previous_ref
-      unregistered      the broker was not registered before the record
+      unregistered      the broker was not registered before the record; unregistered_ref: the record that removed it, null: it never was
       stated_epoch      previousBrokerEpoch of the incarnation's BrokerRegistration requests, -1 if their version has none; null: no
-                        request is recorded, or its field is not; request_ref: the first of them
+                        request is recorded, or its field is not; request_ref: the first of them that states it
       clean             the controller takes the shutdown before for clean: the broker states the epoch of its registration before; null:
                         not in the evidence
       eligible_in       number of partitions with the broker in the ELR at the record's offset; null: none
-      eligible_ref      the state of the first of them; eligible_elr its ELR
+      eligible_ref      the record that set the ELR of the first of them; eligible_elr that ELR
       elr_level         eligible.leader.replicas.version level in force at the record; null: not in the evidence
       log_complete, log_whole   as in `cluster_history`
     """
@@ -60,7 +60,7 @@ def _new_incarnations(events: DataFrame) -> DataFrame:
     rows = records.where(new & may_be_on & ~in_snapshot())
     return rows.join(F.broadcast(with_eligible), "cluster", "left_semi").select(
         "cluster", "node", "broker_id", "broker_epoch", "incarnation_id", "metadata_offset", "position", "record_ref", "previous",
-        "standing_before", "elr_level", "log_complete", "log_whole",
+        "standing_before", "standing_before_ref", "elr_level", "log_complete", "log_whole",
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def _eligible_then(rows: DataFrame, events: DataFrame) -> DataFrame:
     states = partition_states(events, OF_RECORD).where(F.size("elr") > 0)
     members = states.select(
         "cluster", "topic_id", F.explode("elr").alias("broker_id"), "clock", "next_clock",
-        F.struct("topic_id", "partition", "elr", "state_ref").alias("state"),
+        F.struct("topic_id", "partition", "elr", "elr_ref").alias("state"),
     )  # fmt: skip
     removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     members = members.join(
@@ -87,7 +87,7 @@ def _eligible_then(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _requests(events: DataFrame) -> DataFrame:
-    """One row per incarnation: stated, the epochs that its requests state, and request, the first of them.
+    """One row per incarnation: stated, the epochs that its requests state, and request, the first request that states one.
 
     A broker reads the epoch once, when it starts (LogManager.readBrokerEpochFromCleanShutdownFiles): refused requests state it, too.
     """
@@ -99,7 +99,9 @@ def _requests(events: DataFrame) -> DataFrame:
     epoch = F.when(states, F.col("previous_broker_epoch")).when(~states, F.lit(NO_BROKER_EPOCH).cast("bigint"))
     return asked.groupBy("cluster", "broker_id", "incarnation_id").agg(
         F.collect_set(epoch).alias("stated"),
-        F.min(F.struct("node", "file_order", "byte_offset", ref().alias("ref"))).alias("request"),
+        F.min(F.when(epoch.isNotNull(), F.struct("node", "file_order", "byte_offset", ref().alias("ref")))).alias(
+            "request"
+        ),
     )
 
 
@@ -110,12 +112,13 @@ def _columns() -> dict[str, Column]:
     return {
         "partition": F.col("first.partition"),
         "eligible_elr": F.array_sort("first.elr"),
-        "eligible_ref": F.coalesce("first.state_ref", no_ref()),
+        "eligible_ref": F.coalesce("first.elr_ref", no_ref()),
         "previous_broker_epoch": previous["broker_epoch"],
         "previous_ref": F.coalesce(previous["record_ref"], no_ref()),
         "stated_epoch": stated,
         "request_ref": F.coalesce("request.ref", no_ref()),
         "unregistered": unregistered,
+        "unregistered_ref": F.coalesce(F.when(unregistered, F.col("standing_before_ref")), no_ref()),
         "clean": F.when((stated == NO_BROKER_EPOCH) | unregistered, F.lit(False)).otherwise(
             stated == previous["broker_epoch"]
         ),

@@ -111,8 +111,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       isr_loggers   nodes whose lines about ISR changes are recorded
       isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
                     leader_epoch)
-      unclean_election_settings  settings of unclean.leader.election.enable: array of struct(topic, permitted); topic is null
-                    for the default of all topics
+      unclean_election_settings  settings of unclean.leader.election.enable, in order: array of struct(topic, permitted, ref); topic is
+                    null for the default of all topics. Of equal settings the first reference only
       migrates      the metadata log has a migration from ZooKeeper that is under way
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
                     last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
@@ -141,7 +141,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
         F.array_sort(F.collect_set("isr_logger")).alias("isr_loggers"),
         F.array_sort(F.collect_set("isr_reset")).alias("isr_resets"),
-        F.array_sort(F.collect_set("unclean_election_settings")).alias("unclean_election_settings"),
+        F.array_sort(F.collect_list("unclean_election_settings")).alias("unclean_election_settings"),
         F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
@@ -157,6 +157,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
         histories.withColumns(
             {
                 "brokers": _with_gaps(),
+                "unclean_election_settings": _distinct_settings(),
                 "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
                 "log_whole": F.size("holes") == 0,
             }
@@ -172,6 +173,18 @@ def whole_up_to(position: Column) -> Column:
     A snapshot after a hole does not close it: settings that were removed in between are not in the snapshot.
     """
     return ~F.exists("log_holes", lambda hole: hole["since"] <= position)
+
+
+def _distinct_settings() -> Column:
+    """unclean_election_settings without those that repeat the one before: each start of a broker states its default."""
+    settings = F.col("unclean_election_settings")
+
+    def differs(setting: Column, index: Column) -> Column:
+        before = F.get(settings, index - 1)
+        same_topic = before["topic"].eqNullSafe(setting["topic"])
+        return before.isNull() | ~same_topic | (before["permitted"] != setting["permitted"])
+
+    return F.filter(settings, differs)
 
 
 def _gaps() -> Column:
@@ -355,7 +368,7 @@ def _log_line_facts() -> list[Column]:
     """What lines of server.log and controller.log, and settings, add."""
     event_type = F.col("event_type")
     reset = (event_type == ALTER_PARTITION_FAILED) & F.col("value").isin(*RESET_ANSWERS)
-    permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"))
+    permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"), ref().alias("ref"))
     setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
     return [
         F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
@@ -514,20 +527,16 @@ def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | 
     return releases_at(node, at_ms, raft_epoch)["version"]
 
 
-def unclean_permitted(topic: Column) -> Column:
-    """Whether an unclean election of the topic was permitted at any time; null: not in the evidence.
+def unclean_setting(topic: Column) -> Column:
+    """The setting that permitted unclean elections of the topic at any time, or forbade them: an entry of unclean_election_settings.
 
-    Needs: unclean_election_settings, log_complete. A default of false counts only if the log is complete: otherwise the topic's
-    own setting may be missing.
+    Null if it is not in the evidence. Needs: unclean_election_settings, log_complete. A default of false counts only if the log is
+    complete: otherwise the topic's own setting may be missing.
     """
-    own = F.filter("unclean_election_settings", lambda setting: setting["topic"] == topic)["permitted"]
-    default = F.filter("unclean_election_settings", lambda setting: setting["topic"].isNull())["permitted"]
-    return (
-        F.when(F.array_contains(own, True), True)
-        .when(F.size(own) > 0, False)
-        .when(F.array_contains(default, True), True)
-        .when((F.size(default) > 0) & F.col("log_complete"), False)
-    )
+    # of the settings of a topic, the last one permits if any does
+    own = F.try_element_at(F.filter("unclean_election_settings", lambda s: s["topic"] == topic), F.lit(-1))
+    default = F.try_element_at(F.filter("unclean_election_settings", lambda s: s["topic"].isNull()), F.lit(-1))
+    return F.coalesce(own, F.when(default["permitted"] | F.col("log_complete"), default))
 
 
 def takes_out_incarnations(node: Column, level: Column, raft_epoch: Column | None = None) -> Column:

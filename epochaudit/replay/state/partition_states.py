@@ -43,6 +43,7 @@ _COLUMNS: Final = (
     "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _ELIGIBLE: Final = ("elr", "last_known_elr")
+_SET: Final = ("leader_ref", "isr_ref")  # of `before` alone
 _CLEARS: Final = ("clears", "created", "removed")
 _PLACE: Final = ("file_order", "split", "line_in_split")
 STATE: Final = (
@@ -71,7 +72,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       directories          the log directory of each replica after the record, as last set; empty: a PartitionRecord without
                            them; null: no record of the partition has them
       adding_replicas, removing_replicas   of the record itself; null = unchanged
-      before               struct of these columns and state_ref from the row before; null for the first
+      before               struct of these columns and state_ref from the row before; null for the first. Also isr_ref and leader_ref,
+                           the row or the record before it that set the ISR and the leader
+      replicas_ref, elr_ref  the row or the record before it that set replicas or elr; null: none did
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
@@ -97,7 +100,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
     return merged.withColumns(
         {
-            "before": F.lag(F.struct(*STATE, "directories", "state_ref")).over(in_order),
+            "before": F.lag(F.struct(*STATE, "directories", "state_ref", *_SET)).over(in_order),
             "previous_clock": F.lag("clock").over(in_order),
             "next_clock": F.coalesce(F.lead("clock").over(in_order), next_hole["until"]),
             "next_ms": F.coalesce(F.lead("time_ms").over(in_order), next_hole["since_ms"]),
@@ -105,7 +108,7 @@ def _all_states(events: DataFrame) -> DataFrame:
             "next_partition_epoch": F.lead("partition_epoch").over(in_order),
             "next_ref": F.lead("state_ref").over(in_order),
         }
-    ).drop("holes", "holes_before")
+    ).drop("holes", "holes_before", *_SET)
 
 
 def _stated(events: DataFrame) -> DataFrame:
@@ -161,10 +164,16 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     no_replicas = F.array().cast("array<int>")
     eligible = {name: F.when(full_record, F.coalesce(name, no_replicas)).otherwise(F.col(name)) for name in _ELIGIBLE}
     last_set_columns = {
-        f"{name}_set": F.last(F.when(ids.isNotNull(), F.struct("clock", ids.alias("ids"))), ignorenulls=True).over(
+        f"{name}_set": F.last(
+            F.when(ids.isNotNull(), F.struct("clock", ids.alias("ids"), "state_ref")), ignorenulls=True
+        ).over(in_order)
+        for name, ids in eligible.items()
+    }
+    set_refs = {
+        name: F.last(F.when(F.col(name.removesuffix("_ref")).isNotNull(), F.col("state_ref")), ignorenulls=True).over(
             in_order
         )
-        for name, ids in eligible.items()
+        for name in (*_SET, "replicas_ref")
     }
     directories = F.when(full_record, F.coalesce("directories", F.array().cast("array<string>")))
     rows = rows.withColumns(
@@ -172,6 +181,7 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
             "directories": F.last(F.coalesce("directories", directories), ignorenulls=True).over(in_order),
             **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
             **last_set_columns,
+            **set_refs,
             "following_clock": F.lead("clock").over(in_order),
             "sets_leader": sets_leader,
             "elections": F.count(F.when(sets_leader, 1)).over(in_order),
@@ -179,7 +189,9 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
         }
     )
     rows = rows.withColumn("applied", _applied_clears())
-    rows = rows.withColumns({name: _unless_cleared(F.col(f"{name}_set")) for name in _ELIGIBLE})
+    rows = rows.withColumns(
+        {"elr_ref": F.col("elr_set.state_ref"), **{name: _unless_cleared(F.col(f"{name}_set")) for name in _ELIGIBLE}}
+    )
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumn("clear", _next_clear()).withColumn(
         "changes", F.col("changes") + F.count("clear").over(before)

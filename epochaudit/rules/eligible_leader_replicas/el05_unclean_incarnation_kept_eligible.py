@@ -50,7 +50,8 @@ class UncleanIncarnationKeptEligible(Rule):
         "the registration": "record_ref",
         "the broker's request": "request_ref",
         "the registration before": "previous_ref",
-        "the state of the first partition": "eligible_ref",
+        "the record that unregistered the broker": "unregistered_ref",
+        "the record that set the ELR of the first partition": "eligible_ref",
     }
     expected = "no ELR with broker {broker_id}, which shut down uncleanly"
     observed = "partitions with it in the ELR: {eligible_in}, the first with ELR {eligible_elr}"

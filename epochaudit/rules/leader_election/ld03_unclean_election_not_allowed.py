@@ -68,6 +68,8 @@ class UncleanElectionNotAllowed(Rule):
     evidence = {
         "the election": "state_ref",
         "the ISR before": "isr_before_ref",
+        "the leader before": "leader_before_ref",
+        "the setting that permits or forbids unclean elections": "unclean_permitted_ref",
         "the administrator's request, or the controller's line about it": "asked_ref",
     }
     expected = "a leader from the ISR before, {isr_before}, as unclean elections were not permitted"
