@@ -229,6 +229,7 @@ class _FetchRule(Rule):
     )
     evidence = {
         "the Fetch request and its answer": "fetch_ref",
+        "the request of its session that states the leader epoch": "session_ref",
         "the leader epoch the broker held": "held_ref",
     }
     observed = "error {error_code} for leader epoch {current_leader_epoch}"

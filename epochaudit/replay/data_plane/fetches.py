@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import answer_code, of_types, ref
+from epochaudit.events.views import answer_code, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
@@ -22,6 +22,7 @@ from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_dele
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
+from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
 from epochaudit.replay.state.unknown_topics import with_existence
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 from epochaudit.spark.columns import let
@@ -54,7 +55,10 @@ def fetches(events: DataFrame) -> DataFrame:
       newer_epoch           the newest leader epoch above the held one that another request for the partition had stated at the node
                             before the answer, and that was refused with UNKNOWN_LEADER_EPOCH; newer_ref
       successor_ms, successor_topic_id, successor_ref   as in `with_held_epochs`
-      assigned              of a follower's Fetch: all replicas ever assigned in leader_epoch; null: no state of it is recorded
+      session_ref           the session's request that current_leader_epoch comes from, if epoch_source is session: the last one before
+                            that lists the partition, or the first one with the epoch, if such ones follow
+      assigned              of a follower's Fetch: all replicas ever assigned in leader_epoch; null: no state of it is recorded.
+                            assigned_ref: the event that states them all; null: none does alone
       assigned_known        the evidence covers the request, so that no other replica was assigned by then
       never_existed         as in `with_existence`
       fate                  what happened to the requested replica, in words
@@ -66,7 +70,7 @@ def fetches(events: DataFrame) -> DataFrame:
     run = F.when(F.col("run_rows") > 1, F.struct(F.col("run_rows").alias("rows"), "file", "split"))
     rows = rows.withColumn("run", run)
     listed = rows.where(mixed | F.col("in_request")).select(
-        *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source")
+        *_COLUMNS, ref().alias("fetch_ref"), F.lit("request").alias("epoch_source"), no_ref().alias("session_ref")
     )
     left_to_session = _from_session(
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
@@ -120,7 +124,7 @@ def _fate() -> Column:
 
 
 def _assigned(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, assigned_epoch): the replicas ever assigned in it, by requests and records.
+    """One row per (cluster, topic_key, partition, assigned_epoch): the replicas ever assigned in it, by requests and records; assigned_ref.
 
     assigned_until_ms: no other replica can have been assigned until then. KRaft may add replicas without a new leader epoch, so the
     metadata log must cover the next epoch of the partition, or the request. ZooKeeper controllers never do.
@@ -130,11 +134,16 @@ def _assigned(events: DataFrame) -> DataFrame:
     )
     # requests before an upgrade name no topic id, those after it do
     states = with_identity(states, topic_incarnations(events))
+    # KRaft only adds replicas within an epoch: the longest list has them all
+    longest = F.struct(
+        F.size("replicas").alias("replicas"), -F.col("replicas_ref.time_ms"), F.col("replicas_ref").alias("ref")
+    )
     by_epoch = (
         states.withColumn("topic_key", F.explode(topic_keys()))
         .groupBy("cluster", "topic_key", "partition", F.col("leader_epoch").alias("assigned_epoch"))
         .agg(
             F.array_sort(F.array_distinct(F.flatten(F.collect_set("replicas")))).alias("assigned"),
+            F.max(longest).alias("longest"),
             F.max(F.col("scope") == OF_REQUEST).alias("requested"),
         )
     )
@@ -150,6 +159,7 @@ def _assigned(events: DataFrame) -> DataFrame:
         "partition",
         "assigned_epoch",
         "assigned",
+        F.when(F.col("longest.replicas") == F.size("assigned"), F.col("longest.ref")).alias("assigned_ref"),
         F.coalesce(known, F.lit(0)).alias("assigned_until_ms"),
     )
 
@@ -179,7 +189,7 @@ def _with_newer_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Sets current_leader_epoch from the session's last request that listed the partition; adds epoch_source.
+    """Sets current_leader_epoch from the session's last request that listed the partition; adds epoch_source and session_ref.
 
     A partition's epoch rarely changes in a session: one row per session, partition and epoch is shuffled, with its first and last
     listing. An earlier epoch may come back when a topic is created again under the name: if the listings of two epochs overlap, the
@@ -189,12 +199,25 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     listing = of_types(events, FETCH).where(
         F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
     )
+    # of equal session epochs the last place, which remains when runs are folded
+    orders = {"first": then_by_place(-F.col("session_epoch")), "last": then_by_place(F.col("session_epoch"))}
+    places = {edge: F.struct(*(F.col(f"{edge}_{name}").alias(name) for name in PLACE_OF_NODE)) for edge in orders}
+    entry = F.struct(
+        "since",
+        "until",
+        F.col("current_leader_epoch").alias("epoch"),
+        *(place.alias(edge) for edge, place in places.items()),
+    )
     listing = (
-        listing.withColumn("topic_key", topic_key())
+        listing.withColumns({"topic_key": topic_key(), **orders})
         .groupBy(*key, "current_leader_epoch")
-        .agg(F.min("session_epoch").alias("since"), F.max("session_epoch").alias("until"))
+        .agg(
+            F.min("session_epoch").alias("since"),
+            F.max("session_epoch").alias("until"),
+            *(column for edge in orders for column in of_last(PLACE_OF_NODE, edge, f"{edge}_")),
+        )
         .groupBy(*key)
-        .agg(F.collect_list(F.struct("since", "until", F.col("current_leader_epoch").alias("epoch"))).alias("listings"))
+        .agg(F.collect_list(entry).alias("listings"))
     )
     now = F.col("session_epoch")
     before = F.transform(  # the last listing of an epoch before this session epoch is between `at` and `to`
@@ -203,6 +226,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
             F.when(listed["until"] < now, listed["until"]).otherwise(listed["since"]).alias("at"),
             F.least(listed["until"], now - 1).alias("to"),
             listed["epoch"].alias("epoch"),
+            F.when(listed["until"] < now, listed["last"]).otherwise(listed["first"]).alias("place"),
         ),
     )
     joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
@@ -215,19 +239,20 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
         ),
     )
     ambiguous, whole = F.coalesce(overlaps, F.lit(False)), F.col("session_broken").isNull()
-    return (
-        joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))
-        .withColumns(
-            {
-                "current_leader_epoch": F.col("last_listed.epoch"),
-                "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
-                .when(whole & ambiguous, EPOCH_AMBIGUOUS)
-                .otherwise(EPOCH_UNKNOWN),
-                "fetch_offset": F.lit(None).cast("bigint"),
-            }
-        )
-        .drop("topic_key", "listings", "last_listed", "session_broken")
+    joined = joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))
+    place = F.col("last_listed.place")
+    joined = with_refs(
+        joined.withColumns({f"session_{name}": place[name] for name in PLACE_OF_NODE}), events, "session"
     )
+    return joined.withColumns(
+        {
+            "current_leader_epoch": F.col("last_listed.epoch"),
+            "epoch_source": F.when(F.col("last_listed").isNotNull(), "session")
+            .when(whole & ambiguous, EPOCH_AMBIGUOUS)
+            .otherwise(EPOCH_UNKNOWN),
+            "fetch_offset": F.lit(None).cast("bigint"),
+        }
+    ).drop("topic_key", "listings", "last_listed", "session_broken", *(f"session_{name}" for name in PLACE_OF_NODE))
 
 
 def sessions_lose_epochs() -> Column:

@@ -53,6 +53,7 @@ class DataForUnassignedReplica(Rule):
     evidence = {
         "the Fetch request and its answer": "fetch_ref",
         "the leader epoch the broker held": "held_ref",
+        "what states the replicas of the leader epoch": "assigned_ref",
     }
     expected = (
         "error {UNKNOWN_LEADER_EPOCH}, or {NOT_LEADER_OR_FOLLOWER} without a leader epoch, for replica"
