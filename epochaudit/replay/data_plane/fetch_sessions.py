@@ -12,7 +12,8 @@ from epochaudit.events.views import PLACE, carried_ref, of_types, ref, run_rows
 from epochaudit.replay.state.broken_sessions import is_numbered_in_session
 from epochaudit.replay.state.places import of_last, then_by_place
 
-_ANSWER: Final = (*PLACE, "correlation_id", "client_id")
+_ANSWER: Final = (*PLACE, "correlation_id")
+_OF_FILE: Final = ("cluster", "node", "file", "session_id", "client_id", "topic", "topic_id", "partition")
 _LOWEST: Final = ("listed_from", "answered_from")
 _HIGHEST: Final = ("listed_until", "forgotten_at")
 
@@ -21,7 +22,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
     """One row per (serving node, fetch session, partition) that an answer listed though its request did not.
 
     Needs: the events table. Clock: the session epoch. Rows of Fetch are aggregated where they are read. All buffers have a fixed
-    width, so that it stays a hash aggregation.
+    width, so that it stays a hash aggregation: the client id, of which a session has one, is a key.
     Columns: the subject columns (node = the serving broker; correlation_id and client_id of the answer), session_id, and
       listed_from, listed_until        lowest and highest session epoch of the requests that list the partition; null: none does
       forgotten_at                     highest session epoch of the requests that remove it from the session
@@ -44,7 +45,7 @@ def fetch_sessions(events: DataFrame) -> DataFrame:
     }
     rows = rows.withColumns({f"by_{name}": then_by_place(value) for name, value in values.items()})
     places = [column for name in values for column in of_last(PLACE, f"by_{name}", f"{name}_")]
-    per_file = rows.groupBy("cluster", "node", "file", "session_id", "topic", "topic_id", "partition").agg(
+    per_file = rows.groupBy(*_OF_FILE).agg(
         F.min(listed).alias("listed_from"),
         F.max(listed).alias("listed_until"),
         F.max(values["forgotten_at"]).alias("forgotten_at"),
