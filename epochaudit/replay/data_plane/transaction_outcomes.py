@@ -48,7 +48,6 @@ def transaction_outcomes(events: DataFrame) -> DataFrame:
         F.max("ended_otherwise").alias("ended_otherwise"),
     )  # fmt: skip
     own = F.coalesce(*(F.col(way) for way in _WAYS))
-    # of several markers one that does not state version 1, if there is one
     differing = F.when(F.col("ended_committed").isNotNull(), F.col("marked_aborted")).otherwise(
         F.col("marked_committed")
     )
@@ -70,8 +69,10 @@ _REFS: Final = ("committed_ref", "aborted_ref", "committed_marker_ref", "aborted
 
 
 def _way(condition: Column) -> Column:
-    of_version_1 = holds(F.col("transaction_version") < EPOCH_BUMP_TRANSACTION_VERSION)
-    return F.when(condition, F.struct(of_version_1.alias("of_version_1"), *_PLACE, ref().alias("ref")))
+    """The event, in the order of choice: a marker of version 1 comes last, one that states no version first, as the verdict is about it."""
+    version = F.col("transaction_version")
+    of_version_1 = holds(version < EPOCH_BUMP_TRANSACTION_VERSION).alias("of_version_1")
+    return F.when(condition, F.struct(of_version_1, version.isNotNull().alias("stated"), *_PLACE, ref().alias("ref")))
 
 
 def _ended(events: DataFrame) -> DataFrame:
