@@ -509,9 +509,7 @@ def _held() -> dict[str, Column]:
     named = (F.col("named.seq") > deleted_seq) & ~F.coalesce(moved & moves_aside, F.lit(False))
     id_changed = named & (F.col("named.topic_id") != F.col("first_topic_id.topic_id"))
     former = id_changed & (F.col("leader_epoch") == EPOCH_DURING_DELETE)
-    of_former_topic = (F.col("announced.seq") < F.col("accepted.seq")) & (
-        F.col("announced.topic_id") != F.col("named.topic_id")
-    )
+    of_former_topic = F.col("announced.topic_id") != F.col("named.topic_id")
     unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
     in_process = F.col("accepted.process") == F.col("process")
     forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
