@@ -82,7 +82,8 @@ class TruncationCrossedSilently(Rule):
         " {last_lost_offset} were truncated",
         "the election of leader epoch {crossed_epoch} was {crossed_how}",
         _SERVED,
-        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before it",
+        "in leader epoch {crossed_epoch} or later no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before"
+        " it",
     )
 
     def lost(self) -> tuple[Column, Column]:
