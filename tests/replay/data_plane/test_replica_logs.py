@@ -64,15 +64,16 @@ def test_a_batch_that_was_overwritten_on_one_disk_is_found(judged: tuple[dict[st
     assert [(one.verdict, one.subject) for one in found] == [("violation", "m-0")] * 2
     for one in found:
         assert one.observed.startswith(f"the batches differ at offset {OFFSET}:")
-        first, second = one.evidence
-        assert [line.file.split("/")[0] for line in one.evidence] in (
-            [["broker-1", "broker-2"], ["broker-2", "broker-3"]]
-        )
-        for line in one.evidence:
+        of_batches, of_checkpoints = one.evidence[:2], one.evidence[2:]
+        nodes = [line.file.split("/")[0] for line in of_batches]
+        assert nodes in (["broker-1", "broker-2"], ["broker-2", "broker-3"])
+        assert [line.file.split("/")[0] for line in of_checkpoints] == nodes
+        assert all(line.file.endswith("/replication-offset-checkpoint") for line in of_checkpoints)
+        for line in of_batches:
             assert line.text is not None
             assert line.text.startswith(f"baseOffset: {OFFSET} lastOffset: {OFFSET} count: 1 ")
             assert line.text.endswith(" isvalid: true")
-        assert first.text != second.text
+        assert of_batches[0].text != of_batches[1].text
 
 
 def test_an_epoch_that_the_checkpoint_lacks_is_found(judged: tuple[dict[str, int], list[Finding]]) -> None:
