@@ -76,7 +76,8 @@ def positions(events: DataFrame) -> DataFrame:
                              FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
       crossed                a later leader epoch that is still part of the log starts below the position; crossed_epoch,
                              divergence_offset (its start), crossed_ref (the leader's line), crossed_election, crossed_how (the same,
-                             null if unknown), crossed_election_ref (null if unknown); last_lost_offset: the one before the position
+                             null if neither clean nor unclean), crossed_election_ref (null likewise); last_lost_offset: the offset
+                             before the position
       crossing_uncertain     some later epoch starts below the position. Unless `crossed`, a later election that was unclean, or of an
                              unknown kind, may have removed that epoch
       epochs_missing         the start of an epoch in between is not recorded
@@ -383,7 +384,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
             lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"], e["election_ref"]),
         )
     )
-    knows_election = F.col("diverged.election") != "unknown"
+    knows_election = F.col("diverged.election").isin("clean", "unclean")
     refused = F.filter(
         "other_answers",
         lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c) & (m["fetch_offset"] == o),
