@@ -19,15 +19,17 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import DAY_MS
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding, in_order, with_consequences
+from epochaudit.inventory.inventory import FileRead
 from epochaudit.losses.removal import Removal
 from epochaudit.pipeline import LISTED, Audit
 from epochaudit.report.assembly import rule_results
 from epochaudit.report.contents import LateFile, LostWrites, Report
 from epochaudit.rules.judge import Span, Tally
 from epochaudit.rules.messages import has_role
+from epochaudit.sources.formats import BY_KIND
 from epochaudit.spark.local_rows import local_rows
 from epochaudit.warehouse.ledger import OPEN, finding_of, last_run
-from epochaudit.warehouse.rows import ends_of_parts
+from epochaudit.warehouse.rows import REQUEST_LOG, ends_of_parts
 from epochaudit.warehouse.tables import Directory
 
 SETTLE_AFTER_MS: Final = 2 * DAY_MS
@@ -229,7 +231,7 @@ def including(
     """Add what earlier runs settled to a run's results. report: that of `audit`. span: what it judged. `late`: as `late_files`.
     verdicts: those that are listed as findings.
 
-    A finding that earlier runs reported stays if its own line is settled, or if one of its lines is older than the requests that
+    A finding that earlier runs reported stays if its own line is settled, or if one of its request lines is older than those that
     were read: this run could not have found it again.
     """
     if before.until is None or before.report is None:
@@ -242,7 +244,7 @@ def including(
     staying = {
         id: (caused_by, one)
         for id, (caused_by, one) in earlier.items()
-        if id not in found and (id in settled_ids or any(time < requests_from for time in _times(one)))
+        if id not in found and (id in settled_ids or has_request_before(one, requests_from, report.inventory.files))
     }
     # counted as settled, and found again: subtracted once
     again = [_tally(one, -1) for id, one in found.items() if id in settled_ids]
@@ -310,8 +312,14 @@ def _united(found: Iterable[Finding], staying: Iterable[tuple[str | None, Findin
     return tuple(sorted(whole, key=in_order))
 
 
-def _times(finding: Finding) -> list[str]:
-    return [line.time.rstrip("Z") for line in finding.evidence if line.time is not None]
+def has_request_before(finding: Finding, time: str, files: Iterable[FileRead]) -> bool:
+    """One of the finding's lines is of a request log, and older. All lines of other files are read again by each run.
+
+    A file that is not among `files` may be a request log.
+    """
+    others = {(file.cluster, file.path) for file in files if BY_KIND[file.kind].source != REQUEST_LOG}
+    requests = (line for line in finding.evidence if (finding.cluster, line.file) not in others)
+    return any(line.time is not None and line.time.rstrip("Z") < time for line in requests)
 
 
 def _own_time(finding: Finding, roles: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from epochaudit import warehouse
+from epochaudit.findings.evidence import Evidence
+from epochaudit.findings.finding import Finding
+from epochaudit.inventory.inventory import FileRead
 from epochaudit.pipeline import Audit, Reading, audit, evaluate_rules
 from epochaudit.report import text
 from epochaudit.report.assembly import report_of
@@ -19,9 +23,9 @@ from epochaudit.report.contents import LateFile, Report
 from epochaudit.report.json_report import document
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Tally
-from epochaudit.rules.rule import VERDICTS
+from epochaudit.rules.rule import HIGH, VERDICTS, VIOLATION
 from epochaudit.warehouse import nightly, settling
-from epochaudit.warehouse.settling import added, as_listed, stored
+from epochaudit.warehouse.settling import added, as_listed, has_request_before, stored
 from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended, audited
 
 pytestmark = pytest.mark.thorough
@@ -94,6 +98,21 @@ def test_settled_days_are_included_and_not_judged_again(spark: SparkSession, put
     after = night(folder)
     one = report_of(audit(spark, str(folder), select=SELECT))
     assert (found(after), counts(after), after.late) == (found(one), counts(one), ())
+
+
+def test_only_request_lines_are_not_read_again() -> None:
+    record = Evidence("the setting", None, "metadata/0.log", 1, 0, "2026-11-01T00:00:00.000Z", None)
+    answer = Evidence("the answer", 1, "broker-1/kafka-request.log", 1, 0, "2026-11-20T00:00:00.000", None)
+    one = Finding("id", "LD-03", VIOLATION, HIGH, CLUSTER, *(None,) * 8, "", "", (), (answer, record))
+    read = (
+        FileRead("metadata/0.log", "metadata-log-segment", None, *(0,) * 5, cluster=CLUSTER),
+        FileRead("broker-1/kafka-request.log", "request-log-json", 1, *(0,) * 5, cluster=CLUSTER),
+    )
+    assert not has_request_before(one, "2026-11-20T00:00:00.000", read)
+    assert has_request_before(one, "2026-11-20T00:00:00.001", read)
+    # a file that is not known, or of another cluster
+    assert has_request_before(one, "2026-11-02T00:00:00.000", read[1:])
+    assert has_request_before(replace(one, cluster="other"), "2026-11-02T00:00:00.000", read)
 
 
 def at(day: int) -> int:
