@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from tests.json_schemas import complaints
 from tests.side_by_side import as_json, named, reports_side_by_side
 
 pytestmark = pytest.mark.minutes
+
+MAGIC_AT, MAGIC = 16, b"\x02"  # where a raw segment has the magic of its first batch; lines of text have letters there
 
 # What left the logs: topic, partition, the leader epoch without it, first and last offset, the epochs it was written in, the brokers
 # that truncated it, whether it had been given out, and the groups and clients that had read it.
@@ -240,9 +243,20 @@ def assert_evidence_can_be_checked_by_hand(report: dict[str, Any], folder: Path)
     for finding in [one for root in report["findings"] for one in (root, *root["consequences"])]:
         assert finding["evidence"], finding
         for proof in finding["evidence"]:
+            if (folder / proof["file"]).read_bytes()[MAGIC_AT : MAGIC_AT + 1] == MAGIC:
+                assert_batch_has_record(folder / proof["file"], proof)
+                continue
             if proof["file"] not in lines:
                 lines[proof["file"]] = (folder / proof["file"]).read_text("utf-8", errors="replace").split("\n")
             recorded = lines[proof["file"]][proof["line"] - 1]
             beginning, *others = proof["text"].rstrip(" …").split(" … ")
             assert recorded.startswith(beginning), proof
             assert re.search(".*".join(map(re.escape, others)), recorded[len(beginning) :]), proof
+
+
+def assert_batch_has_record(segment: Path, proof: dict[str, Any]) -> None:
+    """The batch at the named byte of a raw metadata log has a record of the offset that the report quotes (DefaultRecordBatch)."""
+    batch = segment.read_bytes()[proof["byte_offset"] :]
+    (base_offset,), (last_offset_delta,) = struct.unpack_from(">q", batch), struct.unpack_from(">i", batch, 23)
+    offset = int(proof["text"].split(" ", 2)[1])
+    assert base_offset <= offset <= base_offset + last_offset_delta, proof
