@@ -239,24 +239,27 @@ def assert_every_line_is_accounted_for(read: dict[str, Any]) -> None:
 
 def assert_evidence_can_be_checked_by_hand(report: dict[str, Any], folder: Path) -> None:
     """Opening the named file at the named line shows the text that the report quotes, from its beginning, with ` … ` for gaps."""
+    files: dict[str, bytes] = {}
     lines: dict[str, list[str]] = {}
     for finding in [one for root in report["findings"] for one in (root, *root["consequences"])]:
         assert finding["evidence"], finding
         for proof in finding["evidence"]:
-            if (folder / proof["file"]).read_bytes()[MAGIC_AT : MAGIC_AT + 1] == MAGIC:
-                assert_batch_has_record(folder / proof["file"], proof)
+            name = proof["file"]
+            if name not in files:
+                files[name] = (folder / name).read_bytes()
+                lines[name] = files[name].decode("utf-8", errors="replace").split("\n")
+            if files[name][MAGIC_AT : MAGIC_AT + 1] == MAGIC:
+                assert_batch_has_record(files[name], proof)
                 continue
-            if proof["file"] not in lines:
-                lines[proof["file"]] = (folder / proof["file"]).read_text("utf-8", errors="replace").split("\n")
-            recorded = lines[proof["file"]][proof["line"] - 1]
+            recorded = lines[name][proof["line"] - 1]
             beginning, *others = proof["text"].rstrip(" …").split(" … ")
             assert recorded.startswith(beginning), proof
             assert re.search(".*".join(map(re.escape, others)), recorded[len(beginning) :]), proof
 
 
-def assert_batch_has_record(segment: Path, proof: dict[str, Any]) -> None:
+def assert_batch_has_record(segment: bytes, proof: dict[str, Any]) -> None:
     """The batch at the named byte of a raw metadata log has a record of the offset that the report quotes (DefaultRecordBatch)."""
-    batch = segment.read_bytes()[proof["byte_offset"] :]
+    batch = segment[proof["byte_offset"] :]
     (base_offset,), (last_offset_delta,) = struct.unpack_from(">q", batch), struct.unpack_from(">i", batch, 23)
     offset = int(proof["text"].split(" ", 2)[1])
     assert base_offset <= offset <= base_offset + last_offset_delta, proof

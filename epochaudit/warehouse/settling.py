@@ -240,11 +240,12 @@ def including(
     found = {finding.finding_id: finding for finding in with_consequences(report.findings)}
     earlier = _open_findings(directory, report.inventory.clusters, own_roles, verdicts)
     requests_from = iso_time(before.requests_from_ms, zoned=False) or ""
+    read_again = files_read_again(report.inventory.files)
     settled_ids = {id for id, (_, one) in earlier.items() if _own_time(one, own_roles) < before.until}
     staying = {
         id: (caused_by, one)
         for id, (caused_by, one) in earlier.items()
-        if id not in found and (id in settled_ids or has_request_before(one, requests_from, report.inventory.files))
+        if id not in found and (id in settled_ids or has_line_before(one, requests_from, read_again))
     }
     # counted as settled, and found again: subtracted once
     again = [_tally(one, -1) for id, one in found.items() if id in settled_ids]
@@ -312,13 +313,14 @@ def _united(found: Iterable[Finding], staying: Iterable[tuple[str | None, Findin
     return tuple(sorted(whole, key=in_order))
 
 
-def has_request_before(finding: Finding, time: str, files: Iterable[FileRead]) -> bool:
-    """One of the finding's lines is of a request log, and older. All lines of other files are read again by each run.
+def files_read_again(files: Iterable[FileRead]) -> set[FileKey]:
+    """Those of which each run reads all rows. A run leaves out the older rows of request logs (`committed_rows`)."""
+    return {(file.cluster, file.path) for file in files if BY_KIND[file.kind].source != REQUEST_LOG}
 
-    A file that is not among `files` may be a request log.
-    """
-    others = {(file.cluster, file.path) for file in files if BY_KIND[file.kind].source != REQUEST_LOG}
-    requests = (line for line in finding.evidence if (finding.cluster, line.file) not in others)
+
+def has_line_before(finding: Finding, time: str, read_again: Collection[FileKey]) -> bool:
+    """One of the finding's lines is older than `time`, and of a file of which a run leaves out older rows."""
+    requests = (line for line in finding.evidence if (finding.cluster, line.file) not in read_again)
     return any(line.time is not None and line.time.rstrip("Z") < time for line in requests)
 
 

@@ -25,7 +25,7 @@ from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Tally
 from epochaudit.rules.rule import HIGH, VERDICTS, VIOLATION
 from epochaudit.warehouse import nightly, settling
-from epochaudit.warehouse.settling import added, as_listed, has_request_before, stored
+from epochaudit.warehouse.settling import added, as_listed, files_read_again, has_line_before, stored
 from tests.warehouse.conftest import CLUSTER, OF_FETCHES, SELECT, Put, appended, audited
 
 pytestmark = pytest.mark.thorough
@@ -108,11 +108,12 @@ def test_only_request_lines_are_not_read_again() -> None:
         FileRead("metadata/0.log", "metadata-log-segment", None, *(0,) * 5, cluster=CLUSTER),
         FileRead("broker-1/kafka-request.log", "request-log-json", 1, *(0,) * 5, cluster=CLUSTER),
     )
-    assert not has_request_before(one, "2026-11-20T00:00:00.000", read)
-    assert has_request_before(one, "2026-11-20T00:00:00.001", read)
+    read_again = files_read_again(read)
+    assert not has_line_before(one, "2026-11-20T00:00:00.000", read_again)
+    assert has_line_before(one, "2026-11-20T00:00:00.001", read_again)
     # a file that is not known, or of another cluster
-    assert has_request_before(one, "2026-11-02T00:00:00.000", read[1:])
-    assert has_request_before(replace(one, cluster="other"), "2026-11-02T00:00:00.000", read)
+    assert has_line_before(one, "2026-11-02T00:00:00.000", files_read_again(read[1:]))
+    assert has_line_before(replace(one, cluster="other"), "2026-11-02T00:00:00.000", read_again)
 
 
 def at(day: int) -> int:

@@ -365,8 +365,8 @@ def _with_members(rows: DataFrame) -> DataFrame:
     elected = (F.col("code") == Errors.NEW_LEADER_ELECTED) & (
         F.col("current.next_partition_epoch") == F.col("partition_epoch") + 1
     )
-    election = F.filter("states", lambda s: elected & (s["place"] == F.col("current.next_clock")))
     place = F.coalesce("committed.place", F.when(elected, F.col("current.next_clock")))
+    written = F.get(F.filter("states", lambda s: s["place"] == place), F.lit(0))
     exact = place.isNotNull()
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
@@ -392,7 +392,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
             "checks_eligibility": F.coalesce(
                 new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
             ),
-            "committed_ref": F.coalesce("committed.state_ref", F.get(election, F.lit(0))["state_ref"]),
+            "committed_ref": written["state_ref"],
             "group_id": F.lit(None).cast("string"),
         }
     )
