@@ -55,6 +55,7 @@ def checkpointed(table: Table) -> Table:
 def as_leaf(rows: DataFrame) -> DataFrame:
     """The same rows as a leaf of further plans, if the session is tuned for small plans: Spark analyses what is below at each step.
 
+    It pays for rows that a frame reads twice: joined with themselves, they would be renamed as a whole at each step, and computed twice.
     With more rows it costs more to store them than to analyse the plan again. Unchanged over Spark Connect, which analyses a plan as
     a whole.
     """

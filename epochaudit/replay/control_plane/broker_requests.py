@@ -37,6 +37,7 @@ from epochaudit.replay.state.incarnations import topic_incarnations, with_identi
 from epochaudit.replay.state.live_brokers import live_epochs
 from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
+from epochaudit.spark.memo import as_leaf
 
 UNDER_EPOCH: Final = (ALTER_PARTITION, BROKER_HEARTBEAT, CONTROLLED_SHUTDOWN, ASSIGN_REPLICAS_TO_DIRS)
 
@@ -73,7 +74,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
     rows = of_types(events, BROKER_REGISTRATION, *UNDER_EPOCH).where(
         (F.col("source") == "request_log") & (F.col("partition_row") == 0)
     )
-    rows = rows.select(*_COLUMNS, ref().alias("request_ref"))
+    rows = as_leaf(rows.select(*_COLUMNS, ref().alias("request_ref")))
     by_broker = ["cluster", "node", "broker_id"]
     rows = rows.join(F.broadcast(_last_accepted(rows)), by_broker, "left")
     rows = rows.join(F.broadcast(_registrations(rows)), by_broker, "left")

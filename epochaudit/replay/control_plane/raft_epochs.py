@@ -14,6 +14,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
 from epochaudit.replay.state.quorum import OF_LEADERS, is_raft_fetch, maybe_parked, quorum_restarts
+from epochaudit.spark.memo import as_leaf
 
 _RAW: Final = r"\d{20}\.log$"
 _KNOWN_LEADERS: Final = ("Leader", "Follower")  # states whose line names the leader of the epoch
@@ -36,7 +37,7 @@ def raft_epochs(events: DataFrame) -> DataFrame:
       start_offset, start_ref  the offset of its LeaderChange record; null: none is recorded
       begins_again             as in `quorum_restarts`
     """
-    answers = _fetch_answers(events)
+    answers = as_leaf(_fetch_answers(events))
     leaders = reduce(
         DataFrame.unionByName, (_of_answers(answers), _of_requests(events), _of_lines(events), _of_records(events))
     )

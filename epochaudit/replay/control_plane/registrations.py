@@ -21,6 +21,7 @@ from epochaudit.replay.state.cluster_history import UNREGISTERED
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, partition_states
+from epochaudit.spark.memo import as_leaf
 
 _FIRST_STATING: Final = 3  # BrokerRegistration
 
@@ -44,7 +45,7 @@ def registrations(events: DataFrame) -> DataFrame:
       elr_level         eligible.leader.replicas.version level in force at the record; null: not in the evidence
       log_complete, log_whole   as in `cluster_history`
     """
-    rows = _new_incarnations(events)
+    rows = as_leaf(_new_incarnations(events))
     rows = rows.join(F.broadcast(_eligible_then(rows, events)), ["cluster", "broker_id", "position"], "left")
     rows = rows.join(F.broadcast(_requests(events)), ["cluster", "broker_id", "incarnation_id"], "left")
     rows = rows.withColumns({"topic": F.lit(None).cast("string"), "topic_id": F.col("first.topic_id")})

@@ -28,6 +28,7 @@ from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.replica_ends import TRUNCATIONS
 from epochaudit.spark.columns import let
+from epochaudit.spark.memo import as_leaf
 
 QUERIES: Final = (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH)
 
@@ -89,7 +90,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     of_partition = ["cluster", "topic_key", "partition"]
     starts = _starts(events).groupBy(*of_partition).agg(F.collect_list("start").alias("starts"))
     rows = served.withColumn("topic_key", topic_key()).join(F.broadcast(starts), of_partition, "left")
-    rows = _with_held_start(rows)
+    rows = as_leaf(_with_held_start(rows))
     rows = rows.join(F.broadcast(_latest_offsets(rows)), of_partition, "left")
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
     rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")

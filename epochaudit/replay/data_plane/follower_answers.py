@@ -16,6 +16,7 @@ from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.spark.memo import as_leaf
 
 TO_FOLLOWERS: Final = (FETCH, OFFSET_FOR_LEADER_EPOCH)
 
@@ -54,7 +55,7 @@ def follower_answers(events: DataFrame) -> DataFrame:
       unbroken         no request between the two is missing: the next one has the next correlation id, or is in the same session,
                        of which no request is missing
     """
-    answers = _answers(events)
+    answers = as_leaf(_answers(events))
     rows = answers.join(_next(events, _keyed(answers, events)), list(_ANSWER), "left")
     listed = F.when(F.col("in_request"), F.col("current_leader_epoch")).otherwise(F.col("listed.epoch"))
     in_session = (F.col("answer_session_id") > 0) & F.col("session_broken").isNull()  # 0: without a session

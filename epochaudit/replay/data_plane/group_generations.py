@@ -19,6 +19,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
+from epochaudit.spark.memo import as_leaf
 
 _CLASSIC_ID: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
 
@@ -57,7 +58,7 @@ def group_generations(events: DataFrame) -> DataFrame:
                        after static_ref; replaced_by: that member, and replaced_ref, that answer
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
-    generations, static = _generations(events), _static_members(events)
+    generations, static = as_leaf(_generations(events)), as_leaf(_static_members(events))
     times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")
     rows = of_types(events, *COMMITS).where(
         (F.col("generation_id") >= 0) & F.col("group_id").isNotNull() & F.col("member_id").isNotNull()

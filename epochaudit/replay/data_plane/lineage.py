@@ -22,7 +22,7 @@ from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
-from epochaudit.spark.memo import checkpointed
+from epochaudit.spark.memo import as_leaf, checkpointed
 
 GIVEN_OUT: Final = 4
 STATED_BY_LEADER: Final = 3
@@ -180,7 +180,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
         F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members")
     )  # fmt: skip
-    epochs = epochs.join(by_line, [*_KEY, "leader_epoch"], "left")
+    epochs = as_leaf(epochs.join(by_line, [*_KEY, "leader_epoch"], "left"))
     of_epochs = epochs.select(
         *_KEY, F.col("leader_epoch").alias("until"), F.col("start_offset").alias("began_at"),
         F.explode(F.filter("members", _may_have_lost)).alias("end"),

@@ -16,6 +16,7 @@ from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.incarnations import key_of_name, topic_incarnations, with_identity
 from epochaudit.replay.state.log_segments import COPY, PARTITION, folder_of, log_segments, no_client, with_checkpoint
 from epochaudit.sources.data_log.batch_runs import GRAIN
+from epochaudit.spark.memo import as_leaf
 
 UNCLEAN: Final = "unclean"
 
@@ -46,7 +47,7 @@ def replica_logs(events: DataFrame) -> DataFrame:
                                     `_with_election`; null: unknown. unclean_ref: the first such election
     """
     logs = _most_direct(log_segments(events))
-    copies = _with_bounds(_copies(logs), events)
+    copies = as_leaf(_with_bounds(_copies(logs), events))
     topics = F.size(F.collect_set("topic_id").over(Window.partitionBy("cluster", "topic")))
     pairs = _pairs(with_identity(copies.withColumn("topics", topics), topic_incarnations(events)))
     found = _of_epochs(logs).unionByName(_of_digests(logs.join(_as_written(copies), list(COPY), "semi")))

@@ -29,6 +29,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_OFFSET
 from epochaudit.replay.state.incarnations import later_ids, topic_incarnations, with_identity
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, with_refs
+from epochaudit.spark.memo import as_leaf
 
 FEWEST: Final = 3  # during a rebalance a member may request the offset again while no leader is elected
 _COMMITS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
@@ -49,7 +50,7 @@ def unanswered_members(events: DataFrame) -> DataFrame:
     last with one), joined_ref (null: the request states the member epoch).
     """
     rows = of_types(events, OFFSET_FETCH, *_COMMITS, JOIN_GROUP).where(F.col("group_id").isNotNull())
-    rows = _named(rows, events).withColumns({"at": at(), "client_host": client_host()})
+    rows = as_leaf(_named(rows, events).withColumns({"at": at(), "client_host": client_host()}))
     accepted = (F.col("error_code") == Errors.NONE) & F.col("topic").isNotNull() & F.col("partition").isNotNull()
     asks = _asks(rows.where(accepted & F.col("in_request")))
     known = rows.where(accepted & (F.col("offset") >= 0))

@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     TOPIC_RECORD,
 )
 from epochaudit.events.views import ref
-from epochaudit.spark.memo import checkpointed
+from epochaudit.spark.memo import as_leaf, checkpointed
 
 SOURCE: Final = "metadata_log"
 
@@ -89,7 +89,7 @@ def metadata_log(events: DataFrame) -> DataFrame:
     Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin, end and
     abort it are not.
     """
-    rows = _records(events)
+    rows = as_leaf(_records(events))
     rows = rows.join(F.broadcast(_holes(rows)), "cluster", "left")
     # before the window: it would sort each record with all Raft epochs, snapshots and transactions
     rows = rows.withColumn("is_dropped", _is_replaced() | _is_not_applied()).drop("starts", "marks")
@@ -135,7 +135,7 @@ def _copies(events: DataFrame) -> DataFrame:
 
 def _records(events: DataFrame) -> DataFrame:
     """The records of all copies, but for snapshots that are not whole. Adds position, and the columns of `_log_structure`."""
-    rows = _copies(events)
+    rows = as_leaf(_copies(events))
     with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
     of_cut = F.exists("starts", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
     return with_structure.where(~in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))

@@ -31,7 +31,7 @@ from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.processes import process_starts
 from epochaudit.replay.state.releases import releases
-from epochaudit.spark.memo import checkpointed
+from epochaudit.spark.memo import as_leaf, checkpointed
 
 TRUNCATIONS: Final = (LOG_TRUNCATED, FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK)
 NEW_LOG: Final = (LOG_CREATED, LOG_DELETION_SCHEDULED, LOG_EMPTIED)
@@ -134,6 +134,7 @@ def _replica_lines(events: DataFrame) -> DataFrame:
         F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason",
         ref().alias("own_ref"),
     )  # fmt: skip
+    lines = as_leaf(lines)
     rows = (
         lines.unionByName(_received(events, lines))
         .unionByName(log_lines, allowMissingColumns=True)
