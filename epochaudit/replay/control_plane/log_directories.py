@@ -22,9 +22,15 @@ from epochaudit.replay.state.registered_directories import (
 )
 
 _HISTORY: Final = ("log_complete", "log_holes", "raft_leaders")
+_REFS: Final = (
+    "replicas_ref",
+    "directories_ref",
+    "previous_leader_ref",
+    "leader_directory_ref",
+)  # of a partition's state
 _RECORD: Final = (
     "cluster", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "replicas", "directories", "broker_id",
-    "log_dirs", "metadata_offset", "raft_epoch", "place", "record_ref", "previous_leader", "previous_ref", "leader_directory",
+    "log_dirs", "metadata_offset", "raft_epoch", "place", "record_ref", "previous_leader", "leader_directory", *_REFS,
 )  # fmt: skip
 
 
@@ -40,13 +46,15 @@ def log_directories(events: DataFrame) -> DataFrame:
     Needs: the events table. node is the Raft leader of the record's epoch. Columns, beside the subject columns:
       event_type, metadata_offset, record_ref   of the record
       replicas, directories   of the partition after the record: a directory for each replica
+      replicas_ref, directories_ref   the record before that set them; null: this one does
       replica_count, directory_count   their lengths
       unmigrated              no directory of the list has been migrated: it fits any number of replicas
                               (PartitionRegistration.defaultToMigrating)
-      leader, previous_leader, previous_ref   the leader after the record and before it, and the record of the state before
+      leader, previous_leader, previous_leader_ref   the leader after the record and before it, and the record that set the latter
       elects                  a change record makes a replica the leader that was not, and the controller had assigned a directory to
                               that replica before the record
       leader_directory        that directory, by its id
+      leader_directory_ref    the record that assigned it
       leader_log_dirs         the log directories with which the leader was registered; null: not in the evidence
       leader_registered       it was registered; null: not in the evidence
       registration_ref        the record of them
@@ -81,8 +89,11 @@ def _partition_records(events: DataFrame) -> DataFrame:
             "place": F.col("clock"),
             "record_ref": F.col("state_ref"),
             "previous_leader": F.col("before.leader"),
-            "previous_ref": F.col("before.state_ref"),
+            "previous_leader_ref": F.col("before.leader_ref"),
+            "replicas_ref": F.nullif("replicas_ref", "state_ref"),
+            "directories_ref": F.nullif("directories_ref", "state_ref"),
             "leader_directory": F.when(elects & is_assigned(before), before),
+            "leader_directory_ref": F.col("before.directories_ref"),
             "broker_id": F.lit(None).cast("int"),
             "log_dirs": F.lit(None).cast("array<string>"),
         }
@@ -96,8 +107,8 @@ def _registrations(events: DataFrame) -> DataFrame:
             "place": F.col("position"),
             "record_ref": ref(),
             "previous_leader": F.lit(None).cast("int"),
-            "previous_ref": no_ref(),
             "leader_directory": F.lit(None).cast("string"),
+            **{name: no_ref() for name in _REFS},
         }
     ).select(*_RECORD)
 

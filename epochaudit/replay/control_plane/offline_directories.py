@@ -26,6 +26,7 @@ from epochaudit.replay.state.registered_directories import (
 )
 
 _HISTORY: Final = ("log_complete", "log_holes", "raft_leaders")
+_REFS: Final = ("leader_ref", "isr_ref", "directories_ref")
 _LEAST_LEFT: Final = 2  # the last member of an ISR stays in it, without a leader
 
 
@@ -45,7 +46,8 @@ def offline_directories(events: DataFrame) -> DataFrame:
       previous_ref        the record of them
       offline_dirs        those of them that do not remain; null: not in the evidence
       remaining_in        number of such partitions; null: none
-      remaining_leader, remaining_isr, remaining_directory, remaining_ref   of the first: its state, the replica's directory, the record
+      remaining_leader, remaining_isr, remaining_directory   of the first: its state, and the directory of the replica;
+                          remaining_leader_ref, remaining_isr_ref, remaining_directory_ref, the records that set them
       log_complete        as in `cluster_history`
       log_whole           no record of the metadata log before this one is missing
     """
@@ -94,7 +96,7 @@ def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
         "isr",
         "replicas",
         "directories",
-        "state_ref",
+        *_REFS,
     )
     removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     states = states.join(F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left")
@@ -110,7 +112,7 @@ def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
     )
     in_isr = F.array_contains("isr", broker) & (F.size("isr") >= _LEAST_LEFT)
     stays = F.array_contains("offline_dirs", F.col("directory")) & ((F.col("leader") == broker) | in_isr)
-    first = F.min(F.struct("topic_id", "partition", "leader", "isr", "directory", "state_ref"))
+    first = F.min(F.struct("topic_id", "partition", "leader", "isr", "directory", *_REFS))
     return (
         found.where(is_current & stays)
         .groupBy("cluster", "broker_id", "position")
@@ -127,7 +129,9 @@ def _columns() -> dict[str, Column]:
         "remaining_leader": F.col("first.leader"),
         "remaining_isr": F.col("first.isr"),
         "remaining_directory": F.col("first.directory"),
-        "remaining_ref": F.coalesce("first.state_ref", no_ref()),
+        "remaining_leader_ref": F.coalesce("first.leader_ref", no_ref()),
+        "remaining_isr_ref": F.coalesce("first.isr_ref", no_ref()),
+        "remaining_directory_ref": F.coalesce("first.directories_ref", no_ref()),
         **{name: F.lit(None).cast("int") for name in ("leader_epoch", "correlation_id")},
         **{name: F.lit(None).cast("string") for name in ("client_id", "group_id")},
     }

@@ -43,7 +43,7 @@ _COLUMNS: Final = (
     "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _ELIGIBLE: Final = ("elr", "last_known_elr")
-_SET: Final = ("leader_ref", "isr_ref")  # of `before` alone
+_SET: Final = ("leader_ref", "isr_ref", "directories_ref")
 _CLEARS: Final = ("clears", "created", "removed")
 _PLACE: Final = ("file_order", "split", "line_in_split")
 STATE: Final = (
@@ -72,9 +72,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       directories          the log directory of each replica after the record, as last set; empty: a PartitionRecord without
                            them; null: no record of the partition has them
       adding_replicas, removing_replicas   of the record itself; null = unchanged
-      before               struct of these columns and state_ref from the row before; null for the first. Also isr_ref and leader_ref,
-                           the row or the record before it that set the ISR and the leader
-      replicas_ref, elr_ref  the row or the record before it that set replicas or elr; null: none did
+      leader_ref, isr_ref, replicas_ref, elr_ref, directories_ref   the row or the record before it that set leader, isr, replicas,
+                           elr or directories; null: none did
+      before               struct of these columns but replicas_ref and elr_ref, and of state_ref, from the row before; null for the first
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
@@ -108,7 +108,7 @@ def _all_states(events: DataFrame) -> DataFrame:
             "next_partition_epoch": F.lead("partition_epoch").over(in_order),
             "next_ref": F.lead("state_ref").over(in_order),
         }
-    ).drop("holes", "holes_before", *_SET)
+    ).drop("holes", "holes_before")
 
 
 def _stated(events: DataFrame) -> DataFrame:
@@ -169,16 +169,18 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
         ).over(in_order)
         for name, ids in eligible.items()
     }
-    set_refs = {
-        name: F.last(F.when(F.col(name.removesuffix("_ref")).isNotNull(), F.col("state_ref")), ignorenulls=True).over(
-            in_order
-        )
-        for name in (*_SET, "replicas_ref")
+    none = F.when(full_record, F.array().cast("array<string>"))
+    stated = {
+        **{name: F.col(name) for name in ("leader", "isr", "replicas")},
+        "directories": F.coalesce("directories", none),
     }
-    directories = F.when(full_record, F.coalesce("directories", F.array().cast("array<string>")))
+    set_refs = {
+        f"{name}_ref": F.last(F.when(value.isNotNull(), F.col("state_ref")), ignorenulls=True).over(in_order)
+        for name, value in stated.items()
+    }
     rows = rows.withColumns(
         {
-            "directories": F.last(F.coalesce("directories", directories), ignorenulls=True).over(in_order),
+            "directories": F.last(stated["directories"], ignorenulls=True).over(in_order),
             **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
             **last_set_columns,
             **set_refs,

@@ -50,7 +50,9 @@ class ReplicaKeptOnOfflineDirectory(Rule):
     evidence = {
         "the record that takes the directory offline": "record_ref",
         "the broker's registration before": "previous_ref",
-        "the state that the first partition was left in": "remaining_ref",
+        "the first partition's directories": "remaining_directory_ref",
+        "the first partition's leader": "remaining_leader_ref",
+        "the first partition's ISR": "remaining_isr_ref",
     }
     expected = "no partition on directories {offline_dirs} keeps broker {broker_id} as leader, or in an ISR with others"
     observed = "no partition kept broker {broker_id}"

@@ -49,7 +49,8 @@ class LeaderElectedOnOfflineDirectory(Rule):
 
     evidence = {
         "the record of the election": "record_ref",
-        "the state before": "previous_ref",
+        "the leader before": "previous_leader_ref",
+        "the directory of the leader's replica": "leader_directory_ref",
         "the leader's log directories": "registration_ref",
     }
     expected = "a leader whose log directory is online"

@@ -47,7 +47,8 @@ class DirectoriesOutOfStep(Rule):
 
     evidence = {
         "the record": "record_ref",
-        "the state before": "previous_ref",
+        "the record that set the replicas": "replicas_ref",
+        "the record that set the directories": "directories_ref",
         "the registration of the other broker": "shared_ref",
     }
     expected = "a directory for each of replicas {replicas}"
