@@ -119,7 +119,7 @@ def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
     rows = rows.withColumns({"states": states_of(F.col("broker_id")), "written_epoch": epoch})
     rows = rows.join(_changes(events), ["cluster", "topic_id", "partition", "written_epoch"], "left")
     own = F.filter("states", lambda s: s["broker_epoch"] == F.col("current_broker_epoch"))
-    registered_ms = F.when(_registers(), F.try_element_at(own, F.lit(1))["since_ms"])
+    registered_ms = F.try_element_at(own, F.lit(1))["since_ms"]
     written_ms = F.when(~F.col("zookeeper"), F.coalesce(registered_ms, "changed_ms"))
     return on_record_clock(rows, written_ms, SLACK_MS).drop("written_epoch", "changed_ms", "writes")
 

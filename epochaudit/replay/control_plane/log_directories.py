@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import PARTITION_CHANGE_RECORD, REGISTER_BROKER_RECORD
 from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.kafka.field_values import LOST_DIRECTORY, UNMIGRATED_DIRECTORY
+from epochaudit.kafka.field_values import UNMIGRATED_DIRECTORY
 from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
@@ -58,8 +58,7 @@ def log_directories(events: DataFrame) -> DataFrame:
       leader_log_dirs         the log directories with which the leader was registered; null: not in the evidence
       leader_registered       it was registered; null: not in the evidence
       registration_ref        the record of them
-      directory_online        leader_directory is one of them, or the leader registered without any, as before metadata.version
-                              3.7-IV2; three values
+      directory_online        leader_directory is one of them; null: they are not in the evidence
       broker_id, log_dirs     of a registration
       shared_with             another broker that is registered with one of these directories; null: none is
       shared_dir, shared_ref  that directory, and the record of that registration
@@ -129,7 +128,6 @@ def _states() -> dict[str, Column]:
 def _columns() -> dict[str, Column]:
     leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     directory, log_dirs = F.col("leader_directory"), F.col("own.log_dirs")
-    without = (F.size(log_dirs) == 0) & (directory != LOST_DIRECTORY)
     return {
         "node": F.try_element_at(leading, F.lit(1))["leader"],
         "log_whole": whole_up_to(F.col("place")),
@@ -137,7 +135,7 @@ def _columns() -> dict[str, Column]:
         "leader_log_dirs": log_dirs,
         "leader_registered": F.col("own.registered"),
         "registration_ref": F.coalesce("own.ref", no_ref()),
-        "directory_online": F.when(log_dirs.isNotNull(), without | F.array_contains(log_dirs, directory)),
+        "directory_online": F.array_contains(log_dirs, directory),
         "replica_count": F.size("replicas"),
         "directory_count": F.size("directories"),
         "unmigrated": F.forall("directories", lambda one: one == UNMIGRATED_DIRECTORY),

@@ -82,9 +82,7 @@ def _changes(events: DataFrame) -> DataFrame:
 
 def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
     """One row per record after which a partition stays on an offline directory: remaining_in, and first, its state."""
-    went = changes.where(F.size("offline_dirs") > 0).select(
-        "cluster", "broker_id", "position", "offline_dirs", "known_since"
-    )
+    went = changes.select("cluster", "broker_id", "position", "offline_dirs", "known_since")
     states = partition_states(events, OF_RECORD).where(F.size("directories") > 0)
     states = states.select(
         "cluster",

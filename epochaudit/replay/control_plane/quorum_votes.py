@@ -44,7 +44,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
         F.coalesce(F.when(differs, F.col("last.ref")), no_ref()).alias("other_ref"),
         F.col("unknown.candidate").alias("unknown_candidate"), F.coalesce("unknown.ref", no_ref()).alias("unknown_ref"),
-        F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
+        "begins_again",
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
     )  # fmt: skip

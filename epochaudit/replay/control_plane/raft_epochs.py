@@ -61,7 +61,7 @@ def raft_epochs(events: DataFrame) -> DataFrame:
         F.col("earlier.high").alias("earlier_high"), F.col("earlier.raft_epoch").alias("earlier_epoch"),
         F.coalesce("earlier.high_ref", no_ref()).alias("earlier_ref"),
         "start_offset", F.coalesce("start_ref", no_ref()).alias("start_ref"),
-        F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
+        "begins_again",
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
     )  # fmt: skip

@@ -147,8 +147,9 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
                        between removed; acknowledged_in (that epoch), acknowledged_by (that leader), acknowledged_ref
       answered_before  a leader of an earlier epoch acknowledged writes, with any acks
       unplaced_answer  the highest base offset that was acknowledged in a leader epoch that is not known
-      start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded, or
-                       its leader went on with a shorter log
+      start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded
+      shortened_in     acknowledged_in, or the first leader epoch since, whose leader went on with a shorter log: that may have removed the
+                       write, too; null: none. shortened_to, the end of that log, and shortened_ref, the leader's line
     """
     writes = F.transform(
         "writes", lambda write: F.struct(write["base_offset"], "leader_epoch", "node", write["own_ref"])
@@ -171,8 +172,7 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         {"highest": F.max(F.array_max("writes")).over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
     removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
-    restarted = F.col("restart_offset").isNotNull()
-    epoch = F.struct("leader_epoch", "least_start", restarted.alias("restarted"), "writes")
+    epoch = F.struct("leader_epoch", "least_start", "restart_offset", "restart_ref", "writes")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
 
@@ -184,20 +184,26 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     left = F.array_max(F.aggregate("earlier", none, after_epoch))
     rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
     acknowledged = F.col("acknowledged")
-    shortened = F.exists(
-        "earlier", lambda e: e["restarted"] & (e["leader_epoch"] >= F.col("acknowledged.leader_epoch"))
+    since = F.col("acknowledged.leader_epoch")
+    shortened = F.filter("earlier", lambda e: e["restart_offset"].isNotNull() & (e["leader_epoch"] >= since))
+    first = F.col("shortened")
+    return (
+        rows.withColumn("shortened", F.get(F.array_sort(shortened), F.lit(0)))
+        .withColumns(
+            {
+                "acknowledged_offset": acknowledged["base_offset"],
+                "acknowledged_in": acknowledged["leader_epoch"],
+                "acknowledged_by": acknowledged["node"],
+                "acknowledged_ref": acknowledged["own_ref"],
+                "answered_before": F.coalesce(F.col("answered_from") < F.col("leader_epoch"), F.lit(False)),
+                "start_unknown_between": F.coalesce(F.col("open_before") > since, F.lit(False)),
+                "shortened_in": first["leader_epoch"],
+                "shortened_to": first["restart_offset"],
+                "shortened_ref": first["restart_ref"],
+            }
+        )
+        .drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from", "shortened")
     )
-    since = (F.col("open_before") > F.col("acknowledged.leader_epoch")) | shortened
-    return rows.withColumns(
-        {
-            "acknowledged_offset": acknowledged["base_offset"],
-            "acknowledged_in": acknowledged["leader_epoch"],
-            "acknowledged_by": acknowledged["node"],
-            "acknowledged_ref": acknowledged["own_ref"],
-            "answered_before": F.coalesce(F.col("answered_from") < F.col("leader_epoch"), F.lit(False)),
-            "start_unknown_between": F.coalesce(since, F.lit(False)),
-        }
-    ).drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from")
 
 
 def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
@@ -207,10 +213,8 @@ def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election and candidates_before (of that), until (null,
     or the offset from which on another epoch in between had removed the records).
     """
-    by_epoch = (
-        answered.where(F.col("leader_epoch").isNotNull())
-        .groupBy(*_KEY, "node", "leader_epoch")
-        .agg(F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"))
+    by_epoch = answered.groupBy(*_KEY, "node", "leader_epoch").agg(
+        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset")
     )
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     starts = epochs.where(named & F.col("start_offset").isNotNull()).select(

@@ -36,7 +36,8 @@ class AcknowledgedWriteLost(Rule):
 
     An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was
     alone in the ISR, stopped uncleanly, and had not written all to its disk. If an epoch in between has no recorded start, it may be
-    the one that lost the write: then it is exposed, too. Writes whose leader epoch is not known are unverifiable.
+    the one that lost the write. So may a leader that went on in its epoch with a shorter log. Both are exposed, too. Writes whose leader
+    epoch is not known are unverifiable.
 
     Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
     of a transaction count whether or not it was committed.
@@ -58,6 +59,7 @@ class AcknowledgedWriteLost(Rule):
     evidence = {
         "the leader's line that starts the epoch": "start_ref",
         "the answer that acknowledged the write": "acknowledged_ref",
+        "the line of the leader that went on with a shorter log": "shortened_ref",
         "the recovery of the leader's log": "recovered_ref",
         "the election": "election_ref",
         "the last recorded ISR before the election": "isr_before_ref",
@@ -68,6 +70,7 @@ class AcknowledgedWriteLost(Rule):
     observed = "the leader epoch starts at {start_offset}"
     because = (
         _ACKNOWLEDGED,
+        "the leader of epoch {shortened_in} went on with a log that ended at offset {shortened_to}",
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
         STARTED,
         ELECTION,
@@ -88,6 +91,10 @@ class AcknowledgedWriteLost(Rule):
             exposed(
                 lost & col("start_unknown_between"),
                 "an epoch in between, whose start is not in the evidence, may have lost the write",
+            ),
+            exposed(
+                lost & col("shortened_in").isNotNull(),
+                "a leader that went on with a shorter log in its epoch may have lost the write",
             ),
             exposed(
                 lost & col("alone_before") & col("recovered_by").isNotNull(),
