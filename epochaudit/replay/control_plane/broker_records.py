@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_HEARTBEAT, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import (
@@ -27,6 +27,7 @@ from epochaudit.replay.state.cluster_history import (
     cluster_history,
     in_words,
     level_at,
+    raft_leader,
     releases_of,
     standing_of,
     states_of,
@@ -120,14 +121,13 @@ def _registration() -> dict[str, Column]:
     states = states_of(F.col("broker_id"))
     last = F.try_element_at(F.filter(states, lambda s: s["until"] == F.col("position")), F.lit(-1))
     own = F.try_element_at(F.filter(states, lambda s: s["since"] == F.col("position")), F.lit(-1))
-    leading = F.filter("raft_leaders", lambda r: r["raft_epoch"] == F.col("raft_epoch"))
     previous = F.last(F.when(_registers(), registration), ignorenulls=True).over(before)
     return {
         "previous": previous,
         "standing_before": standing_of(last),
         "standing_before_ref": last["ref"],
         "standing": standing_of(own),
-        "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "node": raft_leader(),
     }
 
 
@@ -186,7 +186,7 @@ def _subject() -> dict[str, Column]:
         "remaining_leader": F.col("first.leader"),
         "remaining_ref": F.col("first.state_ref"),
         "previous_ref": F.col("previous.record_ref"),
-        "granted_ref": F.coalesce(F.when(_is_new_incarnation(), F.col("granted")), no_ref()),
+        "granted_ref": F.when(_is_new_incarnation(), F.col("granted")),
         "begins_again": F.coalesce("begins_again", F.lit(False)),
         "previous_incarnation_id": F.col("previous.incarnation_id"),
         "standing_in_words": in_words(F.col("standing")),

@@ -17,10 +17,10 @@ from epochaudit.events.event_types import (
     TOPIC_RECORD,
 )
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import holds, no_ref, of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
-from epochaudit.replay.state.cluster_history import cluster_history, level_at, releases_of, whole_up_to
+from epochaudit.replay.state.cluster_history import cluster_history, level_at, raft_leader, releases_of, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, STATE, partition_states
@@ -178,7 +178,7 @@ def _with_min_insync_replicas(rows: DataFrame, events: DataFrame) -> DataFrame:
     own = F.try_element_at(of_topic, F.lit(-1))
     found = F.when(own["members"].isNotNull(), own).otherwise(F.try_element_at(of_cluster, F.lit(-1)))
     known = F.when(F.col("created").isNotNull(), found)
-    added = {"min_insync_replicas": known["members"], "min_insync_replicas_ref": F.coalesce(known["ref"], no_ref())}
+    added = {"min_insync_replicas": known["members"], "min_insync_replicas_ref": known["ref"]}
     return rows.withColumns(added).drop("settings", "created", "created_name")
 
 
@@ -192,13 +192,12 @@ def _may_be_on() -> Column:
 
 
 def _columns() -> dict[str, Column]:
-    leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     moves = F.col("adding_replicas").isNotNull() | F.col("removing_replicas").isNotNull()
     until_election = F.coalesce("next_election.clock", F.lit(FOREVER))
     return {
         **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
         "previous_ref": F.col("before.state_ref"),
-        "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "node": raft_leader(),
         "changes": (F.col("event_type") == PARTITION_CHANGE_RECORD) & ~in_snapshot(),
         "reassigned": _changes_replicas() | moves,
         "marks": _marks(),

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_HEARTBEAT, REGISTER_BROKER_RECORD
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import in_snapshot, position
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_first, then_by_place, with_refs
@@ -58,7 +58,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
         "node", *_INCARNATION, "fenced", "heartbeat_ref", "registered_offset",
         F.col("heartbeat_current_metadata_offset").alias("current_metadata_offset"),
         F.col("heartbeat_client_id").alias("client_id"), F.col("heartbeat_correlation_id").alias("correlation_id"),
-        F.coalesce("registered_ref", no_ref()).alias("registered_ref"),
+        "registered_ref",
         "registered_unfenced",
         F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "group_id")),

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import PARTITION_CHANGE_RECORD, REGISTER_BROKER_RECORD
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.field_values import UNMIGRATED_DIRECTORY
-from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
+from epochaudit.replay.state.cluster_history import cluster_history, raft_leader, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, partition_states
@@ -126,22 +126,21 @@ def _states() -> dict[str, Column]:
 
 
 def _columns() -> dict[str, Column]:
-    leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     directory, log_dirs = F.col("leader_directory"), F.col("own.log_dirs")
     return {
-        "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "node": raft_leader(),
         "log_whole": whole_up_to(F.col("place")),
         "elects": directory.isNotNull(),
         "leader_log_dirs": log_dirs,
         "leader_registered": F.col("own.registered"),
-        "registration_ref": F.coalesce("own.ref", no_ref()),
+        "registration_ref": F.col("own.ref"),
         "directory_online": F.array_contains(log_dirs, directory),
         "replica_count": F.size("replicas"),
         "directory_count": F.size("directories"),
         "unmigrated": F.forall("directories", lambda one: one == UNMIGRATED_DIRECTORY),
         "shared_with": F.col("other.broker_id"),
         "shared_dir": F.get(F.array_intersect("other.log_dirs", "log_dirs"), F.lit(0)),
-        "shared_ref": F.coalesce("other.ref", no_ref()),
+        "shared_ref": F.col("other.ref"),
         "correlation_id": F.lit(None).cast("int"),
         **{name: F.lit(None).cast("string") for name in ("client_id", "group_id")},
     }

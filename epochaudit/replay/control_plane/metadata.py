@@ -28,6 +28,7 @@ from epochaudit.replay.state.cluster_history import (
     checks_eligibility,
     cluster_history,
     in_words,
+    raft_leader,
     releases_of,
     standing_of,
     stated_level_at,
@@ -216,8 +217,7 @@ def _deleted_before() -> Column:
 
 def _controller() -> Column:
     """The controller that made the change."""
-    leading = F.filter("raft_leaders", lambda r: r["raft_epoch"] == F.col("raft_epoch"))
-    return F.when(F.col("scope") == OF_RECORD, F.try_element_at(leading, F.lit(1))["leader"]).otherwise(
+    return F.when(F.col("scope") == OF_RECORD, raft_leader()).otherwise(
         F.when(F.col("scope") == OF_CONTROLLER, F.col("node")).otherwise(F.col("controller_id"))
     )
 

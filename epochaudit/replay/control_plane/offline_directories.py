@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_REGISTRATION_CHANGE_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.state.cluster_history import cluster_history, raft_leader, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
@@ -73,7 +73,7 @@ def _changes(events: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "previous_log_dirs": F.col("before.log_dirs"),
-            "previous_ref": F.coalesce("before.ref", no_ref()),
+            "previous_ref": F.col("before.ref"),
             "offline_dirs": F.array_except("before.log_dirs", "log_dirs"),
             "known_since": last_snapshot(F.col("position")),
         }
@@ -119,17 +119,16 @@ def _remaining(changes: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _columns() -> dict[str, Column]:
-    leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     return {
-        "node": F.try_element_at(leading, F.lit(1))["leader"],
+        "node": raft_leader(),
         "log_whole": whole_up_to(F.col("position")),
         "partition": F.col("first.partition"),
         "remaining_leader": F.col("first.leader"),
         "remaining_isr": F.col("first.isr"),
         "remaining_directory": F.col("first.directory"),
-        "remaining_leader_ref": F.coalesce("first.leader_ref", no_ref()),
-        "remaining_isr_ref": F.coalesce("first.isr_ref", no_ref()),
-        "remaining_directory_ref": F.coalesce("first.directories_ref", no_ref()),
+        "remaining_leader_ref": F.col("first.leader_ref"),
+        "remaining_isr_ref": F.col("first.isr_ref"),
+        "remaining_directory_ref": F.col("first.directories_ref"),
         **{name: F.lit(None).cast("int") for name in ("leader_epoch", "correlation_id")},
         **{name: F.lit(None).cast("string") for name in ("client_id", "group_id")},
     }

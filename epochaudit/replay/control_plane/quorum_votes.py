@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import VOTE
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.quorum import quorum_restarts
 
@@ -42,8 +42,8 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         "cluster", "node", "raft_epoch",
         F.col("first.candidate").alias("candidate"), F.coalesce("first.ref", "unknown.ref").alias("vote_ref"),
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
-        F.coalesce(F.when(differs, F.col("last.ref")), no_ref()).alias("other_ref"),
-        F.col("unknown.candidate").alias("unknown_candidate"), F.coalesce("unknown.ref", no_ref()).alias("unknown_ref"),
+        F.when(differs, F.col("last.ref")).alias("other_ref"),
+        F.col("unknown.candidate").alias("unknown_candidate"), F.col("unknown.ref").alias("unknown_ref"),
         "begins_again",
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),

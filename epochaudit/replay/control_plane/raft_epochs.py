@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, FETCH_SNAPSHOT, LEADER_CHANGE, RAFT_STATE_CHANGED, VOTE
-from epochaudit.events.views import PLACE, carried_ref, no_ref, of_types, ref
+from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
@@ -54,13 +54,13 @@ def raft_epochs(events: DataFrame) -> DataFrame:
     differs = F.col("last.leader") != F.col("first.leader")
     return rows.select(
         "cluster", F.col("first.leader").alias("node"), "raft_epoch", F.col("first.leader").alias("leader"),
-        F.coalesce("first.ref", no_ref()).alias("leader_ref"),
+        F.col("first.ref").alias("leader_ref"),
         F.when(differs, F.col("last.leader")).alias("other_leader"),
-        F.coalesce(F.when(differs, F.col("last.ref")), no_ref()).alias("other_ref"),
-        "low", F.coalesce("low_ref", no_ref()).alias("low_ref"),
+        F.when(differs, F.col("last.ref")).alias("other_ref"),
+        "low", "low_ref",
         F.col("earlier.high").alias("earlier_high"), F.col("earlier.raft_epoch").alias("earlier_epoch"),
-        F.coalesce("earlier.high_ref", no_ref()).alias("earlier_ref"),
-        "start_offset", F.coalesce("start_ref", no_ref()).alias("start_ref"),
+        F.col("earlier.high_ref").alias("earlier_ref"),
+        "start_offset", "start_ref",
         "begins_again",
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),

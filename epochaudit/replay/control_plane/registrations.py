@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_REGISTRATION, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
 from epochaudit.replay.control_plane.eligible_replicas import ELR_ON, names_eligible
@@ -76,8 +76,7 @@ def _eligible_then(rows: DataFrame, events: DataFrame) -> DataFrame:
     members = members.join(
         F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left"
     )
-    forever = F.lit(FOREVER)
-    until = F.least(F.coalesce("next_clock", forever), F.coalesce("removed", forever))
+    until = F.least("next_clock", "removed", F.lit(FOREVER))
     in_force = (F.col("clock") < F.col("position")) & (until > F.col("position"))
     found = F.broadcast(rows.select("cluster", "broker_id", "position")).join(members, ["cluster", "broker_id"])
     return (
@@ -113,13 +112,13 @@ def _columns() -> dict[str, Column]:
     return {
         "partition": F.col("first.partition"),
         "eligible_elr": F.array_sort("first.elr"),
-        "eligible_ref": F.coalesce("first.elr_ref", no_ref()),
+        "eligible_ref": F.col("first.elr_ref"),
         "previous_broker_epoch": previous["broker_epoch"],
-        "previous_ref": F.coalesce(previous["record_ref"], no_ref()),
+        "previous_ref": previous["record_ref"],
         "stated_epoch": stated,
-        "request_ref": F.coalesce("request.ref", no_ref()),
+        "request_ref": F.col("request.ref"),
         "unregistered": unregistered,
-        "unregistered_ref": F.coalesce(F.when(unregistered, F.col("standing_before_ref")), no_ref()),
+        "unregistered_ref": F.when(unregistered, F.col("standing_before_ref")),
         "clean": F.when((stated == NO_BROKER_EPOCH) | unregistered, F.lit(False)).otherwise(
             stated == previous["broker_epoch"]
         ),

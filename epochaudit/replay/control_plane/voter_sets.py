@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import KRAFT_VOTERS
-from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history, whole_up_to
+from epochaudit.events.views import of_types, ref
+from epochaudit.replay.state.cluster_history import cluster_history, raft_leader, whole_up_to
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 
@@ -28,13 +28,12 @@ def voter_sets(events: DataFrame) -> DataFrame:
     rows = records.withColumn("earlier", F.lag(state).over(in_order))
     history = cluster_history(events).select("cluster", "log_holes", "raft_leaders")
     rows = rows.drop("node").join(F.broadcast(history), "cluster", "left")
-    leading = F.filter("raft_leaders", lambda leader: leader["raft_epoch"] == F.col("raft_epoch"))
     return rows.select(
-        "cluster", F.try_element_at(leading, F.lit(1))["leader"].alias("node"), "metadata_offset", "raft_epoch", "voters",
+        "cluster", raft_leader().alias("node"), "metadata_offset", "raft_epoch", "voters",
         ref().alias("record_ref"),
         F.col("earlier").isNull().alias("first"),
         F.col("earlier.voters").alias("earlier_voters"), F.col("earlier.metadata_offset").alias("earlier_offset"),
-        F.coalesce("earlier.ref", no_ref()).alias("earlier_ref"),
+        F.col("earlier.ref").alias("earlier_ref"),
         F.array_except("voters", "earlier.voters").alias("added"),
         F.array_except("earlier.voters", "voters").alias("removed"),
         whole_up_to(F.col("position")).alias("log_whole"),

@@ -232,7 +232,7 @@ def _may_have_lost(end: Column) -> Column:
     more = end["same_process"] & ~repeats & (end["high_watermark"] > F.col("start_offset"))
     fewer = end["truncated_to"] < F.greatest(end["high_watermark"], end["loaded"], end["start_offset"])
     came_later = end["epoch_before"] < F.col("leader_epoch")
-    return F.coalesce(came_later & (F.coalesce(more, F.lit(False)) | F.coalesce(fewer, F.lit(False))), F.lit(False))
+    return holds(came_later & (more | fewer))
 
 
 def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:

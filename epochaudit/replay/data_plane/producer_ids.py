@@ -150,5 +150,5 @@ def _to_broker() -> Column:
 
 def _given(rows: DataFrame, other: Column) -> DataFrame:
     """The rows with _SUBJECT and _GIVEN; other: struct with given_to and given_ref, null for none."""
-    columns = {"other_to": other["given_to"], "other_ref": F.coalesce(other["given_ref"], no_ref())}
+    columns = {"other_to": other["given_to"], "other_ref": other["given_ref"]}
     return rows.withColumns(columns).select(*_SUBJECT, *_GIVEN)

@@ -167,6 +167,12 @@ def cluster_history(events: DataFrame) -> DataFrame:
     )
 
 
+def raft_leader() -> Column:
+    """The leader of the record's Raft epoch; null: not in the evidence. Needs: raft_leaders, raft_epoch."""
+    leading = F.filter("raft_leaders", lambda one: one["raft_epoch"] == F.col("raft_epoch"))
+    return F.try_element_at(leading, F.lit(1))["leader"]
+
+
 def whole_up_to(position: Column) -> Column:
     """Whether no record of the metadata log is missing before this position. Needs: log_holes.
 
