@@ -31,7 +31,7 @@ def metadata_answers(events: DataFrame) -> DataFrame:
                                (MetadataResponse.hasReliableLeaderEpochs)
       newer_epoch, newer_ref   a higher leader epoch that the process had answered before that request arrived; null: none
       published                ZooKeeper: the broker receives UpdateMetadata requests
-      published_ref            if newer_epoch is not null, the last UpdateMetadata with leader_epoch before that request
+      published_ref            the last UpdateMetadata with leader_epoch before that request
       from_log                 KRaft: the broker or the cluster has a metadata log
     """
     by_epoch = _by_epoch(events)
@@ -54,7 +54,7 @@ def metadata_answers(events: DataFrame) -> DataFrame:
         F.col("last_api_version").alias("api_version"), F.col("last_response_leader").alias("answered_leader"),
         F.col("last_ref").alias("answer_ref"), "ambiguous_name", "reliable",
         F.col("newer.leader_epoch").alias("newer_epoch"), F.col("newer.ref").alias("newer_ref"), "published",
-        F.when(F.col("newer").isNotNull(), F.try_element_at(published, F.lit(-1))["ref"]).alias("published_ref"),
+        F.try_element_at(published, F.lit(-1))["ref"].alias("published_ref"),
         F.coalesce(F.col("deltas") | F.col("has_metadata_log"), F.lit(False)).alias("from_log"),
     )  # fmt: skip
 
