@@ -180,7 +180,7 @@ def _maybe_another_topic() -> Column:
     """See `metadata`. Only the log of the controller that created the topic again has its lines, and it may be missing."""
     several_topics = (F.col("scope") == OF_CONTROLLER) & (F.col("recreated") | F.col("deleted_by_name"))
     skips_epoch = F.col("clock") > F.col("previous_clock") + 1
-    return F.coalesce(several_topics & skips_epoch & ~_same_topic_id(), F.lit(False))
+    return several_topics & skips_epoch & ~_same_topic_id()
 
 
 def _began_ms() -> Column:

@@ -77,7 +77,7 @@ def strays(events: DataFrame) -> DataFrame:
         replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
         F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
         F.coalesce(_starts_recorded(), F.lit(False)).alias("starts_recorded"),
-        F.coalesce(restart.isNull() & (F.size(same_id) > 0), F.lit(False)).alias("may_have_restarted"),
+        F.coalesce(F.size(same_id) > 0, F.lit(False)).alias("may_have_restarted"),
     )  # fmt: skip
 
 

@@ -113,9 +113,7 @@ class StrayReplicaKept(Rule):
                 observed="a replica of another topic id took its place",
                 because=(gave_up,),
             ),
-            passed(
-                col("reason") == FULL_REQUEST, observed="it was neither started nor served again", because=(gave_up,)
-            ),
+            passed(col("reason") == FULL_REQUEST, observed="it was not served again", because=(gave_up,)),
             otherwise=unverifiable(
                 None,
                 "what became of the stray replica is not in the evidence",
