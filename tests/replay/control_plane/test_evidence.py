@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 from epochaudit.replay.control_plane.heartbeats import heartbeats
 from epochaudit.replay.control_plane.log_copies import log_copies
 from epochaudit.replay.control_plane.registrations import registrations
-from epochaudit.replay.control_plane.voter_sets import voter_sets
 from tests.replay.histories import histories, history
 
 
@@ -61,24 +60,3 @@ def test_a_heartbeat_has_the_record_of_its_registration_unless_a_snapshot_has_it
     )
     rows = heartbeats(events).select("broker_id", "registered_offset", "registered_ref.byte_offset").collect()
     assert sorted(tuple(row) for row in rows) == [(1, None, None), (2, 500, 200)]
-
-
-def test_the_node_of_a_record_is_the_raft_leader_of_its_epoch(spark: SparkSession) -> None:
-    events = history(
-        spark,
-        """
-| # | event_type | metadata_offset | raft_epoch | leader | voters |
-|---|---|---|---|---|---|
-| l1 | LEADER_CHANGE | 0 | 1 | 101 | |
-| v1 | KRAFT_VOTERS | 1 | 1 | | 101:A |
-| l2 | LEADER_CHANGE | 2 | 2 | 102 | |
-| v2 | KRAFT_VOTERS | 3 | 2 | | 101:A,102:B |
-| v3 | KRAFT_VOTERS | 4 | 3 | | 102:B |
-""",
-    )
-    rows = voter_sets(events).select("metadata_offset", "node", "added", "removed").collect()
-    assert sorted(tuple(row) for row in rows) == [
-        (1, 101, None, None),
-        (3, 102, ["102:B"], []),
-        (4, None, [], ["101:A"]),
-    ]
