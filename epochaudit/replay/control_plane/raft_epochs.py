@@ -72,7 +72,7 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
     served = F.col("error_code") == Errors.NONE
     watermark = F.when(served & (F.col("high_watermark") >= 0), F.col("high_watermark"))
     leader = F.when(~maybe_parked() & F.col("error_code").isin(*_KNOWS_LEADER), F.col("hinted_leader"))
-    rows = of_types(events, FETCH).where(is_raft_fetch() & F.col("in_response")).select(
+    rows = of_types(events, FETCH).where(is_raft_fetch()).select(
         "cluster", "node", "file", "current_leader_epoch", "hinted_leader_epoch", leader.alias("named_leader"),
         watermark.alias("watermark"), "file_order", *PLACE,
     )  # fmt: skip

@@ -167,7 +167,7 @@ def _hints(events: DataFrame) -> DataFrame:
     return rows.select(
         *_SUBJECT, kind.alias("kind"), F.when(taken, "taken from a hint").otherwise("hinted at").alias("how"),
         F.when(taken, F.col("known.knows")).otherwise(F.col("knew")).alias("previous_epoch"), "own_ref", "ambiguous_name",
-        "reason", "leader", F.when(taken, F.col("known.ref")).alias("known_ref"),
+        "reason", "leader", F.col("known.ref").alias("known_ref"),
         F.coalesce("one_client", F.lit(False)).alias("one_client"),
     )  # fmt: skip
 
