@@ -187,7 +187,6 @@ def _subject() -> dict[str, Column]:
         "remaining_ref": F.col("first.state_ref"),
         "previous_ref": F.col("previous.record_ref"),
         "granted_ref": F.when(_is_new_incarnation(), F.col("granted")),
-        "begins_again": F.coalesce("begins_again", F.lit(False)),
         "previous_incarnation_id": F.col("previous.incarnation_id"),
         "standing_in_words": in_words(F.col("standing")),
         "standing_before_in_words": in_words(F.col("standing_before")),

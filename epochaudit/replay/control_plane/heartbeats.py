@@ -60,7 +60,7 @@ def heartbeats(events: DataFrame) -> DataFrame:
         F.col("heartbeat_client_id").alias("client_id"), F.col("heartbeat_correlation_id").alias("correlation_id"),
         "registered_ref",
         "registered_unfenced",
-        F.coalesce("begins_again", F.lit(False)).alias("begins_again"),
+        "begins_again",
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip

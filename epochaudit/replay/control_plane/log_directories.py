@@ -22,12 +22,7 @@ from epochaudit.replay.state.registered_directories import (
 )
 
 _HISTORY: Final = ("log_complete", "log_holes", "raft_leaders")
-_REFS: Final = (
-    "replicas_ref",
-    "directories_ref",
-    "previous_leader_ref",
-    "leader_directory_ref",
-)  # of a partition's state
+_REFS: Final = ("replicas_ref", "directories_ref", "previous_leader_ref", "leader_directory_ref")
 _RECORD: Final = (
     "cluster", "event_type", "topic", "topic_id", "partition", "leader", "leader_epoch", "replicas", "directories", "broker_id",
     "log_dirs", "metadata_offset", "raft_epoch", "place", "record_ref", "previous_leader", "leader_directory", *_REFS,

@@ -131,7 +131,7 @@ def _hints(events: DataFrame) -> DataFrame:
     Columns: leader, leader_epoch (of the hint), reason (of the line), and
       previous_epoch  the leader epoch that the client knew; KNEW_NONE: it knew none; null: no line states it. The line of an
                       ignored hint states it itself.
-      known_ref       the line that states it, of a hint that was taken
+      known_ref       the line before that states what the client knew
       one_client      the file has all lines of one client about the partition: they begin with the first epoch that it learned, and
                       each states the epoch that the line before left
     """
