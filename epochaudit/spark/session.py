@@ -117,6 +117,7 @@ SMALL_PLANS: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.icu.caseMappings.enabled": "false",  # ICU maps all of Unicode before the first lower()
+    "spark.sql.lightweightPlanChangeValidation": "false",  # Spark checks its own rules after each of them, 600,000 times
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.{rule}" for rule in (
             "catalyst.optimizer.PruneFilters", "catalyst.optimizer.FoldablePropagation",
