@@ -54,7 +54,8 @@ def lineage(events: DataFrame) -> DataFrame:
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
         whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR
-        checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`
+        checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`; checkpointed_epoch_ref,
+                       the line of the last leader epoch in which that broker is known to have been
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
       begun_unknown_between   an epoch in between may have removed the records: where it began is not recorded, and no later epoch is
                        known to have had records at the start of this one or above
@@ -89,6 +90,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
             "whole_isr_ref": exposed["isr_ref"],
             "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
+            "checkpointed_epoch_ref": F.when(exposed["kind"] == CHECKPOINTED, exposed["since_ref"]),
             "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
             "truncated_to": exposed["truncated_to"],
             "truncated_ref": exposed["truncated_ref"],
@@ -191,21 +193,21 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         F.coalesce("end.high_watermark", "end.loaded").alias("knew"), F.col("end.start_offset").alias("ended"),
         F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
         F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),
-        F.col("end.epoch_before").alias("before"),
+        F.col("end.epoch_before").alias("before"), no_ref().alias("since_ref"),
     )  # fmt: skip
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     loaded = ends.where(named & F.col("is_leader") & (F.col("truncated_to") < F.col("loaded"))).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(LOADED).alias("kind"), F.col("loaded").alias("knew"), F.lit(None).cast("bigint").alias("ended"),
         "truncated_to", F.col("loaded_ref").alias("by"), "truncated_ref",
-        F.lit(False).alias("alone"), F.lit(None).cast("int").alias("before"),
+        F.lit(False).alias("alone"), F.lit(None).cast("int").alias("before"), no_ref().alias("since_ref"),
     )  # fmt: skip
     nowhere = F.lit(None).cast("bigint")
     checkpointed = checkpointed_ends(events).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(CHECKPOINTED).alias("kind"), F.col("high_watermark").alias("knew"), nowhere.alias("ended"), nowhere.alias("truncated_to"),
         F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"), F.lit(False).alias("alone"),
-        F.lit(None).cast("int").alias("before"),
+        F.lit(None).cast("int").alias("before"), F.col("leader_epoch_ref").alias("since_ref"),
     )  # fmt: skip
     known = stated.unionByName(loaded).unionByName(checkpointed)
     return epochs.join(_bounds(epochs, _with_lowest_start(known, events)), [*_KEY, "leader_epoch"], "left")
@@ -246,6 +248,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     known: one row per statement of a replica, with the key columns and
       of, by, kind     the replica, its line (a ref), and what states the offset: STATED_BY_REPLICA, LOADED or CHECKPOINTED
       since, until     the leader epochs after which and up to which the records may have been removed
+      since_ref        CHECKPOINTED: the line that states since
       knew, ended      the replica's high watermark, and where its log ended; null if not stated
       alone            its release commits with an ISR of one, whatever min.insync.replicas is
       before           the leader epoch in which it was before its line
@@ -276,7 +279,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     kind = kind.otherwise(STATED_BY_REPLICA)
     bound = _exposure(
         F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref"),
-        F.when(kind == WHOLE_ISR, F.col("previous_isr_ref")),
+        F.when(kind == WHOLE_ISR, F.col("previous_isr_ref")), F.col("since_ref"),
     )  # fmt: skip
     return lost.groupBy(*_KEY, "leader_epoch").agg(F.max(bound).alias("before"))
 
@@ -290,6 +293,7 @@ def _exposure(
     truncated_to: Column | None = None,
     truncated_ref: Column | None = None,
     isr_ref: Column | None = None,
+    since_ref: Column | None = None,
 ) -> Column:
     """Up to which offset a partition was committed, and how that is known. Of equal offsets the greatest kind counts."""
     nowhere = F.lit(None).cast("bigint")
@@ -302,6 +306,7 @@ def _exposure(
         (nowhere if truncated_to is None else truncated_to).alias("truncated_to"),
         (no_ref() if truncated_ref is None else truncated_ref).alias("truncated_ref"),
         (no_ref() if isr_ref is None else isr_ref).alias("isr_ref"),
+        (no_ref() if since_ref is None else since_ref).alias("since_ref"),
     )
 
 

@@ -86,6 +86,7 @@ class ExposedDataLostByElection(Rule):
     evidence = {
         "the leader's line that starts the epoch": "start_ref",
         "the answer or line that states how far it was committed": "exposed_ref",
+        "the last leader epoch in which the broker of the checkpoint is known to have been": "checkpointed_epoch_ref",
         "the statement that one broker was the whole ISR": "whole_isr_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
