@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.cluster_history import FENCED, UNKNOWN, UNREGISTERED
+from epochaudit.replay.state.cluster_history import UNKNOWN, UNREGISTERED
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -24,23 +24,24 @@ class PartitionCreatedOnIneligible(Rule):
     may choose a replica that never had the log.
 
     ## Evidence needed
-    The metadata log, from its start or from a snapshot.
+    The metadata log, from its start or from a snapshot. The controller's Kafka version, if the log has no metadata.version.
 
     ## What is allowed
     Assigned brokers that are fenced, if they are not in the ISR. Records of a snapshot create no partitions. During a
     recorded migration from ZooKeeper (states 1 and 2) a first record may be a copy: unverifiable. Controllers before 3.3
-    add brokers in controlled shutdown to new ISRs: exposed.
+    may choose fenced brokers, too, and take each broker that they choose into the ISR. If the request assigns the
+    brokers, they take those in controlled shutdown into it. Both are exposed.
 
     ## What to do
     Check that the partition has a running leader (`kafka-topics.sh --describe`); if not, start the broker. Create
-    topics when no broker is shutting down. Exposed means a controller before 3.3, which places partitions on brokers in
-    controlled shutdown: upgrade (KIP-841).
+    topics when no broker is fenced or shutting down. Exposed means a controller before 3.3, which takes such brokers into
+    new ISRs: upgrade (KIP-841).
 
     ## Example
     Broker 3 is in controlled shutdown. The PartitionRecord of orders-0 has ISR [1, 2, 3].
 
     ## References
-    KIP-841, Proposed Changes (partition creation); ReplicationControlManager.createTopic.
+    KIP-841, Proposed Changes (partition creation); ReplicationControlManager.createTopic; StripedReplicaPlacer.
     """
 
     evidence = {
@@ -58,7 +59,7 @@ class PartitionCreatedOnIneligible(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0
-        only_leaving = ~F.array_contains("standings", FENCED) & ~F.array_contains("standings", UNREGISTERED)
+        registered = ~F.array_contains("standings", UNREGISTERED)
         named = "ISR {isr}, of which not eligible: {ineligible_members}"
         because_states = (
             "by the metadata log, at offset {metadata_offset} these members were not eligible: {ineligible_members}",
@@ -80,8 +81,14 @@ class PartitionCreatedOnIneligible(Rule):
                 observed=named,
             ),
             exposed(
-                only_leaving & ~col("checks_eligibility"),
-                "controllers before 3.3 place partitions on brokers in controlled shutdown",
+                registered & ~col("checks_eligibility"),
+                "controllers before 3.3 take fenced and leaving brokers into new ISRs",
+                observed=named,
+                because=because_states,
+            ),
+            unverifiable(
+                registered & col("checks_eligibility").isNull(),
+                "the controller's Kafka version is not in the evidence",
                 observed=named,
                 because=because_states,
             ),
