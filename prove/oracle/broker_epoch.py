@@ -105,7 +105,7 @@ def be06(history: History) -> Judged:
         )
         epoch = after[record.offset].brokers[member].broker_epoch
         start = begun.get((updated.partition, held.leader_epoch))
-        fetches = fetches_of(history, updated, member, held)
+        fetches = [query for query in fetches_of(history, updated, member, held) if query.diverging is None]
         key = updated.node, updated.partition, held.leader_epoch
         if start is None:
             yield UNVERIFIABLE, key

@@ -271,17 +271,17 @@ def is14(history: History) -> Judged:
 
 
 def is15(history: History) -> Judged:
-    """A new member of the ISR has fetched, in the leader epoch, up to the start of that epoch."""
+    """A new member of the ISR has fetched, in the leader epoch, up to the start of that epoch, where the logs do not diverge."""
     begun = starts(history)
     for updated, member, held in joined(history):
         fetches = fetches_of(history, updated, member, held)
         start = begun.get((updated.partition, held.leader_epoch))
-        reached = max((query.offset for query in fetches), default=None)
         key = updated.node, updated.partition, held.leader_epoch
-        if start is None or reached is None:
+        if start is None or not fetches:
             yield UNVERIFIABLE, key
         else:
-            yield (PASS if reached >= start else VIOLATION), key
+            reached = any(query.offset >= start and query.diverging is None for query in fetches)
+            yield (PASS if reached else VIOLATION), key
 
 
 def joined(history: History) -> Iterator[tuple[IsrUpdated, int, Start]]:

@@ -56,8 +56,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
     led in), event_type, line_ref and time_ms of its first line about the ISR (null if none is recorded), replica_id (the new
     member), isr, partition_epoch, record_ref (the metadata record of the ISR), start_offset of the leader epoch with start_ref, and
       timed            a line of the leader, or the end of its leader epoch, bounds the time at which the replica had joined
-      fetched          number of the replica's fetches of this leader epoch that were accepted and had arrived by then: answered 0,
-                       or they waited, and were refused when the leader changed
+      fetched          number of the replica's fetches of this leader epoch that were accepted and had arrived by then: answered 0
+                       without a diverging epoch, or they waited, and were refused when the leader changed
       fetched_offset   the highest fetch offset of these, with fetch_ref
       stated_epoch     the member's broker epoch in the accepted AlterPartition, with request_ref; null or -1: none
       requested_isr    the ISR in that request: the end of a reassignment takes members from it
@@ -66,6 +66,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       stated_offset    the highest fetch offset of those with the stated epoch, with stated_ref
       refused_offset, epochs_refused  the same of those that were refused without a recorded wait: they may have been accepted on
                        arrival, too
+      diverged_offset  the highest fetch offset of those that were answered with a diverging epoch, with diverged_ref
       session_broken   some request of the sessions of these fetches is not recorded
       requests_missing some request of the member's process with the stated epoch need not be recorded: files of the leader's
                        request log are missing while it led, it ends before the join, or the begin of a fetch session of the
@@ -373,7 +374,8 @@ def _fetched(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", topic_key().alias("topic_key"), "partition", "replica_id", "replica_epoch", "error_code",
-        "current_leader_epoch", "fetch_offset", "arrival_ms", "time_ms", "remote_time_us", "session_id", ref().alias("fetch_ref"),
+        "current_leader_epoch", "fetch_offset", "diverging_epoch", "arrival_ms", "time_ms", "remote_time_us", "session_id",
+        ref().alias("fetch_ref"),
     )  # fmt: skip
     leader_epoch = F.coalesce("current_leader_epoch", F.lit(NO_EPOCH))
     in_epoch = (leader_epoch == NO_EPOCH) & (F.col("until_ms") < FOREVER) | (leader_epoch == F.col("leader_epoch"))
@@ -388,8 +390,11 @@ def _fetched(events: DataFrame) -> DataFrame:
     fetches = fetches.join(F.broadcast(_registered_meanwhile(events)), list(SESSION), "left")
     # an answer leaves out partitions without new data: a null error code
     served = F.coalesce("error_code", F.lit(Errors.NONE)) == Errors.NONE
-    # ReplicaManager.fetchMessages answers an error at once: a fetch that waited had been read, and its offset noted
-    accepted = served | F.coalesce(F.col("remote_time_us") > 0, F.lit(False))
+    # ReplicaManager.fetchMessages answers an error or a diverging epoch at once: a fetch that waited had been read, and its offset noted
+    waited = F.coalesce(F.col("remote_time_us") > 0, F.lit(False))
+    diverged = F.coalesce(F.col("diverging_epoch") >= 0, F.lit(False)) & ~waited  # its offset is not noted: KAFKA-13141
+    accepted = (served & ~diverged) | waited
+    refused = ~served & ~waited
     fenced, stated = F.col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER, F.col("stated_epoch")
     replica_epoch = F.coalesce("replica_epoch", F.lit(NO_BROKER_EPOCH))
     epoch = F.when(replica_epoch == NO_BROKER_EPOCH, F.coalesce("registered_epoch", replica_epoch)).otherwise(
@@ -404,8 +409,9 @@ def _fetched(events: DataFrame) -> DataFrame:
                 "epochs_fetched"
             ),
             F.max(F.when(accepted & (epoch == stated), F.struct("fetch_offset", "fetch_ref"))).alias("of_stated"),
-            F.max(F.when(~accepted, F.col("fetch_offset"))).alias("refused_offset"),
-            F.collect_set(F.when(~accepted, epoch)).alias("epochs_refused"),
+            F.max(F.when(diverged, F.struct("fetch_offset", "fetch_ref"))).alias("furthest_diverged"),
+            F.max(F.when(refused, F.col("fetch_offset"))).alias("refused_offset"),
+            F.collect_set(F.when(refused, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, stated - 1)).alias("stale_refused"),
             F.coalesce(F.max("session_broken"), F.lit(False)).alias("session_broken"),
         )
@@ -415,9 +421,11 @@ def _fetched(events: DataFrame) -> DataFrame:
                 "fetch_ref": F.col("furthest.fetch_ref"),
                 "stated_offset": F.col("of_stated.fetch_offset"),
                 "stated_ref": F.col("of_stated.fetch_ref"),
+                "diverged_offset": F.col("furthest_diverged.fetch_offset"),
+                "diverged_ref": F.col("furthest_diverged.fetch_ref"),
             }
         )
-        .drop("furthest", "of_stated")
+        .drop("furthest", "of_stated", "furthest_diverged")
     )
 
 

@@ -33,7 +33,8 @@ class StaleReplicaJoinedIsr(Rule):
     leader's metadata was. A broker fetches with epoch -1 until it learns of its registration; the epoch that it later
     states in the same fetch session also applies to these fetches. A fetch that was answered 6 before the new
     incarnation caught up was fenced. A fetch that waited (remoteTimeMs above 0) counts even if it was refused in the
-    end. Leaders of ZooKeeper clusters state no broker epochs and are not judged.
+    end. A fetch that is answered with a diverging epoch does not count: the follower truncates first. Leaders of
+    ZooKeeper clusters state no broker epochs and are not judged.
 
     ## What to do
     Keep the leader running, and hold no election, until the replica has caught up (metric `FetcherLagMetrics`,
@@ -54,6 +55,7 @@ class StaleReplicaJoinedIsr(Rule):
         "the AlterPartition that states the broker epoch": "request_ref",
         "the furthest fetch of the new member": "fetch_ref",
         "its furthest fetch with the broker epoch stated": "stated_ref",
+        "its furthest fetch that was answered with a diverging epoch": "diverged_ref",
         "the start of the leader epoch": "start_ref",
     }
     expected = (
@@ -66,6 +68,7 @@ class StaleReplicaJoinedIsr(Rule):
         "replica {replica_id}",
         "broker {node} led in leader epoch {leader_epoch} from offset {start_offset}",
         "until then the replica had fetched in this leader epoch with broker epochs {epochs_fetched}, up to offset {fetched_offset}",
+        "its fetch from offset {diverged_offset} does not count: the leader answered with a diverging epoch",
     )
 
     def applies(self) -> Column:
@@ -80,6 +83,10 @@ class StaleReplicaJoinedIsr(Rule):
                 ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
             ),
             unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
+            unverifiable(
+                (col("fetched") == 0) & col("diverged_offset").isNotNull(),
+                "the replica's recorded fetches in this leader epoch were answered with a diverging epoch (request log)",
+            ),
             unverifiable(
                 none, "no fetch of the replica in this leader epoch is recorded (request log)", because=self.because[:2]
             ),
@@ -121,5 +128,5 @@ class StaleReplicaJoinedIsr(Rule):
                 observed="with broker epoch {stated_epoch} the replica fetched up to offset {stated_offset}, with older ones up to "
                 "{fetched_offset}",
             ),
-            otherwise=violation(observed="the replica fetched with broker epochs {epochs_fetched} only"),
+            otherwise=violation(observed="the replica's fetches that count have broker epochs {epochs_fetched} only"),
         )

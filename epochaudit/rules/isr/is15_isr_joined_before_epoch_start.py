@@ -35,28 +35,31 @@ class IsrJoinedBeforeEpochStart(Rule):
     Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. The request log is
     written late, so fetches that arrive up to a second after the leader's line count. A fetch that waits (remoteTimeMs
     above 0) was accepted at its arrival, although it is refused when the leader changes. Another refused fetch is
-    unverifiable. Members without recorded fetches are unverifiable. A leader that the change itself replaces, at the
-    end of a reassignment, logs no line about it: all its fetches of the epoch count. Kafka before 2.0.1 does not check
-    the epoch's start: exposed.
+    unverifiable. A fetch that is answered with a diverging epoch does not count: the follower truncates first. Leaders of
+    2.7.0, 2.7.1 and 2.8.0 take it for the follower's position (KAFKA-13141). Members without recorded fetches are
+    unverifiable. A leader that the change itself replaces, at the end of a reassignment, logs no line about it: all its
+    fetches of the epoch count. Kafka before 2.0.1 does not check the epoch's start: exposed.
 
     ## What to do
     Keep the leader running, and hold no election, until the replica has caught up (metric `FetcherLagMetrics`,
     `ConsumerLag`, of its broker). If it was elected before, TR-06 reports the loss, and the former leader's log may
     hold the only copy. Exposed means a leader before 2.0.1, which does not check the start of its epoch: upgrade to
-    2.0.1 or 2.1.0 (KAFKA-7128).
+    2.0.1 or 2.1.0 (KAFKA-7128). Leaders of 2.7 and 2.8.0 need 2.7.2 or 2.8.1 (KAFKA-13141).
 
     ## Example
     Broker 1 leads orders-0 in epoch 4 from offset 120. Broker 3 has fetched up to offset 100, and broker 1 adds it to the
     ISR.
 
     ## References
-    Partition.isFollowerInSync; Kafka's TLA+ model (FencedLeaderExpandIsr); KIP-320, Inadequate Replica Fencing; KAFKA-7128.
+    Partition.isFollowerInSync; Kafka's TLA+ model (FencedLeaderExpandIsr); KIP-320, Inadequate Replica Fencing; KAFKA-7128,
+    KAFKA-13141.
     """
 
     evidence = {
         "the leader's line about its new ISR": "line_ref",
         "the record of the new ISR": "record_ref",
         "the furthest fetch of the new member": "fetch_ref",
+        "its furthest fetch that was answered with a diverging epoch": "diverged_ref",
         "the start of the leader epoch": "start_ref",
     }
     expected = (
@@ -66,6 +69,7 @@ class IsrJoinedBeforeEpochStart(Rule):
     because = (
         "broker {node} led {topic}-{partition} in leader epoch {leader_epoch} from offset {start_offset}",
         "until it took replica {replica_id} into ISR {isr}, the replica had fetched in this leader epoch up to offset {fetched_offset}",
+        "its fetch from offset {diverged_offset} does not count: the leader answered with a diverging epoch",
     )
 
     def applies(self) -> Column:
@@ -74,6 +78,8 @@ class IsrJoinedBeforeEpochStart(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         reaching = "replica {replica_id} fetches from offset {start_offset} or beyond before it joins ISR {isr}"
         below = "it fetched from offset {fetched_offset} at most"
+        diverged = col("diverged_offset").isNotNull()
+        none_recorded = "no recorded one that counts is from offset {start_offset} or beyond"
         return first_of(
             unverifiable(
                 ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
@@ -89,22 +95,35 @@ class IsrJoinedBeforeEpochStart(Rule):
                 "a fetch that suffices was refused in the end; whether it had been accepted on arrival is not in the evidence",
                 observed="a fetch from offset {refused_offset} was refused",
             ),
-            unverifiable(col("fetched") == 0, "no fetch of the replica in this leader epoch is recorded (request log)"),
+            unverifiable(
+                (col("fetched") == 0) & ~diverged,
+                "no fetch of the replica in this leader epoch is recorded (request log)",
+            ),
             unverifiable(
                 col("session_broken"),
                 "requests of the replica's fetch session are not recorded",
-                observed="those recorded are from offset {fetched_offset} at most",
+                observed=none_recorded,
             ),
             unverifiable(
                 col("requests_missing"),
                 "requests of the replica are missing (request log)",
-                observed="those recorded are from offset {fetched_offset} at most",
+                observed=none_recorded,
             ),
             exposed(
                 F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False)),
                 "leaders before 2.0.1 do not look at the start of the leader epoch",
                 expected=reaching,
                 observed=below,
+            ),
+            violation(
+                col("fetched") == 0,
+                expected=reaching,
+                observed="none of its fetches counts",
+            ),
+            violation(
+                diverged,
+                expected=reaching,
+                observed="apart from those that were answered with a diverging epoch, its fetches are from offset {fetched_offset} at most",
             ),
             otherwise=violation(expected=reaching, observed=below),
         )
