@@ -24,6 +24,7 @@ from epochaudit.events.event_types import (
     LEADER_AND_ISR,
     LEADER_AND_ISR_SKIPPED,
     LEADER_STARTS,
+    LOG_DELETION_SCHEDULED,
     PARTITION_CHANGE_RECORD,
     UPDATE_METADATA,
 )
@@ -70,7 +71,8 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       session_broken   some request of the sessions of these fetches is not recorded
       requests_missing some request of the member's process with the stated epoch need not be recorded: files of the leader's
                        request log are missing while it led, it ends before the join, or the begin of a fetch session of the
-                       process is missing
+                       process is missing. Of a leader that the change replaces, the join is before it deletes its replica; true
+                       if no line tells when
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
       skipped          ZooKeeper refused the leader's new ISR, by its next line
@@ -440,9 +442,14 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     not_begun = sessions.where(F.col("first") > 0).select(*_PROCESS, F.lit(True).alias("session_not_begun")).distinct()
     joined = rows.join(F.broadcast(not_begun), list(_PROCESS), "left")
     joined = joined.join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
-    gap = gap_between(F.coalesce("start_ms", F.lit(0)), F.col("time_ms"))
-    missing = F.coalesce("session_not_begun", F.lit(False)) | gap
-    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms")
+    # the end of a reassignment replaces a leader that is no replica any more; an earlier line may be of a future replica
+    deletions = of_types(events, LOG_DELETION_SCHEDULED).groupBy("cluster", "node", "topic", "partition")
+    last = deletions.agg(F.max("time_ms").alias("deleted_ms"))
+    joined = joined.join(F.broadcast(last), ["cluster", "node", "topic", "partition"], "left")
+    start_ms = F.coalesce("start_ms", F.lit(0))
+    end_ms = F.coalesce("time_ms", F.when(F.col("deleted_ms") > start_ms, F.col("deleted_ms")))
+    missing = F.coalesce("session_not_begun", F.lit(False)) | end_ms.isNull() | gap_between(start_ms, end_ms)
+    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms", "deleted_ms")
 
 
 def _registered_meanwhile(events: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ class StaleReplicaJoinedIsr(Rule):
 
     ## Evidence needed
     The new ISRs from the metadata log, or else from the leader's server.log and state-change.log. The leader's request log
-    with Fetch 15+. The controller's request log.
+    with Fetch 15+. The controller's request log. If the change itself replaces the leader: server.log, as for IS-15.
 
     ## What is allowed
     A fetch with an older broker epoch that was answered 0 is no finding by itself, because no log shows how recent the

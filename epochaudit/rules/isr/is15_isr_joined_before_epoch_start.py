@@ -29,7 +29,8 @@ class IsrJoinedBeforeEpochStart(Rule):
     The new ISRs from the metadata log, or else from the leader's lines. Three logs of the leader: server.log ("ISR
     updated"), state-change.log ("starts at leader epoch", and in KRaft "Skipped the become-leader state change", the only
     line about an ISR that reaches the leader by the metadata log first), and the request log (Fetch; up to 2.5 also
-    LeaderAndIsr, for the ISR that it began with).
+    LeaderAndIsr, for the ISR that it began with). If the change itself replaces the leader: server.log up to the line that
+    its replica's log "is scheduled for deletion".
 
     ## What is allowed
     Fetches without a leader epoch (below version 9) count if they arrived after the epoch's start. The request log is
