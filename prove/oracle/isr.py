@@ -191,10 +191,25 @@ def is11(history: History) -> Judged:
         if place_of in resets or again is None or _content(again) != _content(request):
             yield PASS, one.subject
         else:
-            known = any(isinstance(line, IsrReset | IsrUpdated) for line in own) and released(
-                history, request.broker_id
-            )
+            known = released(history, request.broker_id) and _lines_around(history, request)
             yield (VIOLATION if known else UNVERIFIABLE), one.subject
+
+
+def _lines_around(history: History, request: AlterPartition) -> bool:
+    """The leader's lines about the partition go from the request's partition epoch, or an earlier one, to a later one."""
+    ids = {record.data["topicId"] for record in records(history) if _creates(record, request.topic)}
+    epochs = [
+        line.partition_epoch
+        for line in history.of(request.broker_id)
+        if isinstance(line, IsrUpdated) and (line.topic, line.partition) == (request.topic, request.partition)
+    ]
+    asked_in = request.partition_epoch
+    return len(ids) == 1 and any(epoch <= asked_in for epoch in epochs) and any(epoch > asked_in for epoch in epochs)
+
+
+def _creates(record: Record, topic: str) -> bool:
+    data: Any = record.data
+    return record.kind == "TOPIC_RECORD" and data["name"] == topic
 
 
 def _content(request: AlterPartition) -> tuple[object, ...]:

@@ -13,7 +13,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import ALTER_PARTITION, BROKER_HEARTBEAT, UPDATE_METADATA
+from epochaudit.events.event_types import (
+    ALTER_PARTITION,
+    BROKER_HEARTBEAT,
+    FOLLOWER_STARTS,
+    ISR_UPDATED,
+    LEADER_AND_ISR_SKIPPED,
+    LEADER_STARTS,
+    UPDATE_METADATA,
+)
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
 from epochaudit.events.views import answer_code, of_types, ref
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
@@ -37,6 +45,7 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.live_brokers import with_absent_members
+from epochaudit.replay.state.log_gaps import gap_between, server_log_gaps
 from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 from epochaudit.spark.columns import let
@@ -52,13 +61,16 @@ _COLUMNS: Final = (
     "leader_epoch", "partition_epoch", "isr", "isr_broker_epochs", "leader_recovery_state", "response_leader",
     "response_leader_epoch", "response_partition_epoch", "response_isr",
 )  # fmt: skip
+_WITH_EPOCHS: Final = (LEADER_STARTS, FOLLOWER_STARTS, ISR_UPDATED, LEADER_AND_ISR_SKIPPED)
+_EPOCHS: Final = ("leader_epoch", "partition_epoch")
 _STATE: Final = (
     "clock", "next_clock", "time_ms", "next_ms", "node", "controller_epoch", "leader_epoch", "partition_epoch", "leader",
     "isr", "replicas", "next_partition_epoch", "leader_recovery_state", "state_ref",
 )  # fmt: skip
 
 _INTERMEDIATE: Final = (
-    "states", "known_topic", "id_refs", "sightings", "shutdown_requests", "identity", "members", "since", "until", "oldest", "newest",
+    "states", "known_topic", "id_refs", "sightings", "recreated", "shutdown_requests", "identity", "members", "since", "until", "oldest",
+    "newest",
 )  # fmt: skip
 
 
@@ -113,6 +125,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            not have changed anything
       sender_release       Kafka release of the requesting leader as a number (3003000 for 3.3.0)
       sender_lines_recorded  that leader's lines about ISR changes are recorded
+      sender_log_recorded  its server.log is recorded for the whole time in which it may have sent the request: from its last line
+                           about the partition in these or earlier epochs to its first one in later epochs
       isr_reset_recorded   one of them withdraws an ISR in this leader epoch after error code 107 or 55
       superseding_ref      (ZooKeeper) before the request arrived, the controller's own broker had received another topic under the
                            name of the request's topic id: the first statement of the first such topic
@@ -131,13 +145,16 @@ def isr_changes(events: DataFrame) -> DataFrame:
         .transform(_with_members)
         .transform(with_absent_members)
         .transform(_at_the_sender)
+        .transform(_with_sender_log, events)
         .drop(*HISTORY_COLUMNS, *_INTERMEDIATE)
     )
 
 
 def _identified(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Completes topic and topic_id. Adds topic_known, and identity, the key of the partition's states."""
-    rows = with_identity(rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "id_refs", "sightings")
+    rows = with_identity(
+        rows, topic_incarnations(events), "known_topic", "topic_removed_ms", "id_refs", "sightings", "recreated"
+    )
     rows = rows.withColumn("topic_known", F.col("known_topic").isNotNull())
     return rows.withColumn("identity", F.when(F.col("zookeeper"), F.col("topic")).otherwise(F.col("topic_id")))
 
@@ -457,3 +474,32 @@ def _at_the_sender(rows: DataFrame) -> DataFrame:
         )
         .drop("following")
     )
+
+
+def _with_sender_log(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds sender_log_recorded. Clock: the requesting leader's host, as the controller's host has another one.
+
+    The lines name the topic: of several topics of one name they are not told apart.
+    """
+    sender = F.col("node").alias("broker_id")
+    of_partition = ["cluster", "broker_id", "topic", "partition"]
+    lines = of_types(events, *_WITH_EPOCHS).select("cluster", sender, "topic", "partition", "time_ms", *_EPOCHS)
+    by_partition = lines.groupBy(*of_partition).agg(F.collect_list(F.struct("time_ms", *_EPOCHS)).alias("lines"))
+    log = server_log_gaps(events).select("cluster", sender, "first_ms", "gaps")
+
+    def later(line: Column) -> Column:
+        of_later_epoch = (line["leader_epoch"] > F.col("leader_epoch")) | (
+            line["partition_epoch"] > F.col("partition_epoch")
+        )
+        return F.coalesce(of_later_epoch, F.lit(False))
+
+    rows = rows.join(by_partition, of_partition, "left").join(F.broadcast(log), ["cluster", "broker_id"], "left")
+    rows = rows.withColumns(
+        {
+            "since_ms": F.array_max(F.filter("lines", lambda line: ~later(line))["time_ms"]),
+            "until_ms": F.array_min(F.filter("lines", later)["time_ms"]),
+        }
+    )
+    whole = (F.col("first_ms") <= F.col("since_ms")) & ~gap_between(F.col("since_ms"), F.col("until_ms"))
+    recorded = whole & (F.col("since_ms") <= F.col("until_ms")) & ~F.col("recreated")
+    return rows.withColumn("sender_log_recorded", recorded).drop("lines", "since_ms", "until_ms", "first_ms", "gaps")

@@ -33,8 +33,18 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
     until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
     """
+    return _gaps_of(events, "request_log")
+
+
+@checkpointed
+def server_log_gaps(events: DataFrame) -> DataFrame:
+    """One row per node with a server.log. Clock: the node's host. Columns: as `request_log_gaps`."""
+    return _gaps_of(events, "server_log")
+
+
+def _gaps_of(events: DataFrame, source: str) -> DataFrame:
     without_gaps = (
-        events.where((F.col("source") == "request_log") & F.col("node").isNotNull())
+        events.where((F.col("source") == source) & F.col("node").isNotNull())
         .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far"))
         .agg(F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"), F.max("time_ms").alias("last_ms"))
     )
@@ -44,7 +54,7 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
 
 
 def gap_between(from_ms: Column, until_ms: Column) -> Column:
-    """Whether files of a node's request log are missing between these times of its host, or after its end. Needs: gaps."""
+    """Whether files of a node's log are missing between these times of its host, or after its end. Needs: gaps."""
     return F.coalesce(F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms)), F.lit(False))
 
 

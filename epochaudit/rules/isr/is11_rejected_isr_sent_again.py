@@ -27,7 +27,10 @@ class RejectedIsrSentAgain(Rule):
     an ineligible member stalls every acks=all producer of the partition.
 
     ## Evidence needed
-    The controller's request log and the leader's server.log with the lines of kafka.cluster.Partition at INFO.
+    The controller's request log and the leader's server.log with the lines of kafka.cluster.Partition at INFO. As the two
+    hosts share no clock, lines of the leader about the partition show when it had sent the request: one in or before the
+    request's epochs (also "starts at leader epoch" in state-change.log), and one in later epochs. Between them no file
+    of its server.log may be missing.
 
     ## What is allowed
     A new request after a reset, even for the same ISR. Leaders before 3.3 have no such reset and are not judged. No log
@@ -72,6 +75,10 @@ class RejectedIsrSentAgain(Rule):
             unverifiable(
                 ~F.coalesce("sender_lines_recorded", F.lit(False)),
                 "no lines about ISR changes of the leader (server.log at INFO)",
+            ),
+            unverifiable(
+                ~F.coalesce("sender_log_recorded", F.lit(False)),
+                "the leader's server.log is not known to be recorded for that time",
             ),
             unverifiable(col("sender_release").isNull(), "the leader's Kafka version is not in the evidence"),
             otherwise=violation(
