@@ -177,9 +177,20 @@ class _Config(_Record):
 
 
 class _ProducerIds(_Record):
+    """The first id after the block has two names: producerIdsEnd in dumps of 3.0 and 3.1, nextProducerId from 3.2 on."""
+
     broker_id: Int32
-    next_producer_id: Int64
     broker_epoch: Int64 = -1
+    producer_ids_end: Int64 | None = None
+    next_producer_id: Int64 | None = None
+
+    def __post_init__(self) -> None:
+        if self.producer_ids_end is None and self.next_producer_id is None:
+            raise ValueError("Object missing required field `nextProducerId`")
+
+    def columns(self) -> Columns:
+        first_after = self.producer_ids_end if self.next_producer_id is None else self.next_producer_id
+        return {"broker_id": self.broker_id, "broker_epoch": self.broker_epoch, "next_producer_id": first_after}
 
 
 class _LeaderChange(_Record):

@@ -188,6 +188,11 @@ PARTITION = (
             '{"brokerId":3,"brokerEpoch":5,"nextProducerId":1000}',
             {"broker_id": 3, "broker_epoch": 5, "next_producer_id": 1000},
         ),
+        (  # 3.0 and 3.1
+            "PRODUCER_IDS_RECORD",
+            '{"brokerId":3,"brokerEpoch":5,"producerIdsEnd":1000}',
+            {"broker_id": 3, "broker_epoch": 5, "next_producer_id": 1000},
+        ),
         ("RECORD_OF_A_LATER_KAFKA", '{"any":[{"thing":1}]}', {}),
     ],
 )
@@ -256,6 +261,7 @@ def test_records_of_a_transaction_are_events_whatever_becomes_of_it() -> None:
         (record(7, "TOPIC_RECORD", '{"name":"elig"}'), "not a whole metadata record"),
         (record(7, "TOPIC_RECORD", '{"name":7,"topicId":""}'), "not a whole metadata record"),
         (record(7, "FENCE_BROKER_RECORD", '{"id":2147483648,"epoch":1}'), "not a whole metadata record"),
+        (record(7, "PRODUCER_IDS_RECORD", '{"brokerId":3,"brokerEpoch":5}'), "not a whole metadata record"),
         (record(7, "X", '{"a":' * 5000), "not a whole metadata record"),
         (record(7, "X").encode() + b"\0", "not a whole metadata record"),
         (
