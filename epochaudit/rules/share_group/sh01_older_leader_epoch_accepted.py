@@ -112,7 +112,8 @@ class OlderLeaderEpochAccepted(Rule):
                 expected=_NOT_REPLACED,
                 because=(
                     _ASKED,
-                    "coordinator {node} had answered no read in a higher leader epoch a second before the request arrived",
+                    "coordinator {node} had answered no read in a higher leader epoch a second before the request arrived, or had "
+                    "deleted or initialized the state since",
                 ),
             ),
         )

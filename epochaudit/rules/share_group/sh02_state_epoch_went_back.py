@@ -108,7 +108,8 @@ class StateEpochWentBack(Rule):
                 expected=_NOT_BELOW,
                 because=(
                     _ASKED,
-                    "coordinator {node} had initialized the state to no higher state epoch a second before the request arrived",
+                    "coordinator {node} had initialized the state to no higher state epoch a second before the request arrived, or "
+                    "had deleted the state since, or initialized it without a state epoch",
                 ),
             ),
         )
