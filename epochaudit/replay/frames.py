@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
-    ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
@@ -19,7 +18,6 @@ from epochaudit.events.event_types import (
     DELETE_RECORDS,
     END_TXN,
     FETCH,
-    INIT_PRODUCER_ID,
     KRAFT_VOTERS,
     LEADER_AND_ISR,
     LEADER_AND_ISR_SKIPPED,
@@ -30,7 +28,6 @@ from epochaudit.events.event_types import (
     OFFSET_FETCH,
     PARTITION_CHANGE_RECORD,
     PRODUCE,
-    PRODUCER_IDS_RECORD,
     RAFT_STATE_CHANGED,
     STRAY_PARTITION,
     VOTE,
@@ -78,7 +75,7 @@ from epochaudit.replay.data_plane.log_runs import log_runs
 from epochaudit.replay.data_plane.member_commits import member_commits, states_member_epoch
 from epochaudit.replay.data_plane.metadata_answers import metadata_answers
 from epochaudit.replay.data_plane.positions import positions
-from epochaudit.replay.data_plane.producer_ids import producer_ids
+from epochaudit.replay.data_plane.producer_ids import GIVING_IDS, gives_ids, producer_ids
 from epochaudit.replay.data_plane.producer_requests import OF_TRANSACTIONS, producer_requests
 from epochaudit.replay.data_plane.record_deletions import record_deletions
 from epochaudit.replay.data_plane.refusals import refusals, refused
@@ -153,7 +150,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "metadata_answers": Frame(metadata_answers, (METADATA,)),
     "offline_directories": Frame(offline_directories, (BROKER_REGISTRATION_CHANGE_RECORD,), takes_directories_offline),
     "positions": Frame(positions, (FETCH,)),
-    "producer_ids": Frame(producer_ids, (INIT_PRODUCER_ID, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)),
+    "producer_ids": Frame(producer_ids, GIVING_IDS, gives_ids),
     "producer_requests": Frame(producer_requests, OF_TRANSACTIONS),
     "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
     "quorum_votes": Frame(quorum_votes, (VOTE,)),

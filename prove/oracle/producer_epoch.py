@@ -121,7 +121,7 @@ def pe03(history: History) -> Judged:
     blocks: list[AllocatesIds] = []
     highest = NO_PRODUCER
     for event in history.events:
-        if isinstance(event, GivesEpoch) and event.api == INIT_PRODUCER_ID and event.gives:
+        if isinstance(event, GivesEpoch) and event.gives:
             owners[event.given_id].add(event.transactional_id or event.id)
         elif isinstance(event, AllocatesIds) and not event.error_code:
             blocks.append(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col, lit
 
-from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
+from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, END_TXN, INIT_PRODUCER_ID
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _TO_ONE_PRODUCER = "producer id {first_producer_id} belongs to one producer"
@@ -19,8 +19,9 @@ class ProducerIdGivenTwice(Rule):
 
     ## What it checks
     A producer id belongs to one transactional id, or to one start of an idempotent producer, for ever. Controllers give brokers blocks
-    of ids that do not overlap. Three kinds of subjects: a producer id that InitProducerId gave, a block that AllocateProducerIds gave
-    (3.0), and a record of a block in the metadata log, whose next producer id must be above those of all records before.
+    of ids that do not overlap. Three kinds of subjects: a producer id that InitProducerId gave, or EndTxn (4.0: once the epochs of the one
+    before are used up), a block that AllocateProducerIds gave (3.0), and a record of a block in the metadata log, whose next producer id
+    must be above those of all records before.
 
     ## Why it matters
     Leaders tell producers apart by their ids. Of two producers with one id and epoch, the second is refused as out of order. Or worse:
@@ -44,8 +45,8 @@ class ProducerIdGivenTwice(Rule):
     Broker 1 gives producer id 2000 to transactional id pay. After a migration, broker 2 gives 2000 to an idempotent producer.
 
     ## References
-    TransactionCoordinator.handleInitProducerId; RPCProducerIdManager; ProducerIdControlManager.generateNextProducerId; KIP-98; KIP-730;
-    KAFKA-15552.
+    TransactionCoordinator.handleInitProducerId and endTransaction; RPCProducerIdManager; ProducerIdControlManager.generateNextProducerId;
+    KIP-98; KIP-730; KIP-890; KAFKA-15552; KAFKA-18660.
     """
 
     evidence = {"the answer or record that gives it": "given_ref", "the other one": "other_ref"}
@@ -58,7 +59,7 @@ class ProducerIdGivenTwice(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         twice = col("other_ref").isNotNull()
-        of_producer = col("event_type") == INIT_PRODUCER_ID
+        of_producer = col("event_type").isin(INIT_PRODUCER_ID, END_TXN)
         of_broker = col("event_type") == ALLOCATE_PRODUCER_IDS
         return first_of(
             unverifiable(
