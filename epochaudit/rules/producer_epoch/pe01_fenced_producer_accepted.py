@@ -46,8 +46,9 @@ class FencedProducerAccepted(Rule):
     ## What is allowed
     An epoch that is as high, or higher. The retry of a lost answer: EndTxn 5 and InitProducerId with the epoch just before. After
     the last epoch of a producer id, its retry with the old id. InitProducerId that is answered another producer id, as the transactional
-    id had expired. Other error codes are no verdict: 51 (CONCURRENT_TRANSACTIONS) and 14 to 16 are answered before the epoch is compared,
-    and 48 (INVALID_TXN_STATE) answers the EndTxn of a transaction that the coordinator had aborted after its timeout.
+    id had expired. Other error codes are no verdict. 14 to 16 are answered before the epoch is compared, and so is 51
+    (CONCURRENT_TRANSACTIONS): to InitProducerId, and from 4.0 on to the others, too. 48 (INVALID_TXN_STATE) is what some releases of 4.x
+    answer under transaction version 2 to the commit of a transaction that the coordinator had aborted after its timeout (KAFKA-20785).
 
     Produce requests do not print the producer's epoch, and TxnOffsetCommit is answered by another coordinator: neither is judged.
 
