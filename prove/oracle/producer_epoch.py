@@ -44,6 +44,21 @@ def _answers(event: OfProducer) -> Iterator[tuple[int, Key]]:
         yield event.error_code, place(event)
 
 
+def _highest_accepted(history: History, event: OfProducer, producer_id: int) -> int | None:
+    """The highest epoch in which the coordinator had accepted a request that it accepts in its own epoch only; None: no such request.
+
+    EndTxn that raises the epoch is answered with it, and InitProducerId may be a retry.
+    """
+    epochs = [
+        other.producer_epoch for other in history.of(event.node)
+        if isinstance(other, OfProducer) and other.api != INIT_PRODUCER_ID
+        and (other.api != END_TXN or other.version < EPOCH_BUMP)
+        and (other.transactional_id, other.producer_id) == (event.transactional_id, producer_id)
+        and before(other, event.arrived) and any(code == 0 for code, _ in _answers(other))
+    ]  # fmt: skip
+    return max(epochs, default=None)
+
+
 def pe01(history: History) -> Judged:
     """A coordinator that has given a newer epoch, or another producer id, refuses the former one."""
     for event in history.events:
@@ -66,6 +81,9 @@ def _accepted(history: History, event: OfProducer) -> str:
     same = [gift for gift in earlier if gift.given_id == event.producer_id]
     highest = max((gift.given_epoch for gift in same), default=None)
     if highest is not None and event.producer_epoch < highest and not _may_be_retry(event, same, highest):
+        return breach(history, TRANSACTION_STATE)
+    accepted = _highest_accepted(history, event, event.producer_id)
+    if accepted is not None and event.producer_epoch < accepted - (1 if initialises else 0):
         return breach(history, TRANSACTION_STATE)
     replaced = [
         gift for gift in earlier
@@ -112,7 +130,9 @@ def pe02(history: History) -> Judged:
             other.node == event.node and before(other, event.arrived) and other.given_epoch >= event.given_epoch
             for other in own
         )
-        yield (breach(history, TRANSACTION_STATE) if again or fell else PASS), ()
+        accepted = _highest_accepted(history, event, event.given_id)
+        used = accepted is not None and accepted >= event.given_epoch
+        yield (breach(history, TRANSACTION_STATE) if again or fell or used else PASS), ()
 
 
 def pe03(history: History) -> Judged:

@@ -6,6 +6,7 @@ so must each later coordinator of the transactional id. Clock: the coordinator's
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -38,10 +39,14 @@ def producer_requests(events: DataFrame) -> DataFrame:
       expects            the request states the producer's id and epoch
       given_epoch        the highest epoch that this node had given to the transactional id with this producer id, before the request
                          arrived; null: none. given_ref: that answer
+      accepted_epoch     the highest epoch with which this node had accepted a request of `_accepted` before the request arrived; null: none
+                         is recorded, given_epoch shows as much, or the request states as high an epoch. accepted_ref: the first such
+                         request
       least_epoch        the lowest epoch that it may accept since: a lost answer may be asked for again, see `_least_epochs`
       lowest_epoch       the lowest epoch that this node gave to the transactional id with this producer id, at any time; null: none. A
                          producer that states an epoch has been given it before
-      repeated_ref       given_ref, if this answer to InitProducerId gives no higher epoch than given_epoch
+      repeated_ref       given_ref, if this answer to InitProducerId gives no higher epoch than given_epoch; used_ref: the same of
+                         accepted_ref
       given_id           the producer id that it had given last before the request arrived; other_id_ref: that answer, if it gave another
                          id than the request states
       replaced           it had given the request's producer id before that one
@@ -88,22 +93,46 @@ def _least_epochs() -> dict[str, Column]:
     }  # fmt: skip
 
 
-def _with_given(rows: DataFrame) -> DataFrame:
-    """Adds given_epoch, given_ref, least_epoch, lowest_epoch, repeated_ref, given_id, other_id_ref, replaced. Grain unchanged.
+def _accepted(rows: DataFrame) -> DataFrame:
+    """One row per (coordinator, transactional id, producer id, epoch) of accepted requests that prove the epoch: it was the coordinator's.
 
-    Each answer that gives an epoch is a second time in the window, at the time from which on all requests that arrive must know it.
+    AddPartitionsToTxn, AddOffsetsToTxn and EndTxn before version 5 are accepted in no other epoch
+    (TransactionCoordinator.handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction, endTransaction).
+    Columns: of_id, the producer id; epoch; time_ms and request_ref of the first such request.
+    """
+    proves = F.col("event_type").isin(ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN) | (
+        (F.col("event_type") == END_TXN) & (F.col("api_version") < EPOCH_BUMP_END_TXN_VERSION)
+    )
+    accepted = rows.where(proves & F.col("expects") & (F.col("producer_error_code") == Errors.NONE))
+    of_id, epoch = F.col("producer_id").alias("of_id"), F.col("producer_epoch").alias("epoch")
+    first = accepted.groupBy("cluster", "node", "transactional_id", of_id, epoch).agg(
+        F.min(F.struct("time_ms", "request_ref")).alias("first")
+    )
+    return first.select("*", "first.*").drop("first")
+
+
+def _with_given(rows: DataFrame) -> DataFrame:
+    """Adds the columns given_epoch to used_ref of `producer_requests`. Grain unchanged.
+
+    Each answer that gives an epoch is a second time in the window, at the time from which on all requests that arrive must know it; so is
+    the first accepted request of each epoch.
     """
     request_id = F.when(F.col("expects"), F.col("producer_id")).otherwise(F.col("response_producer_id"))
-    asked = rows.select("*", request_id.alias("of_id"), F.col("arrival_ms").alias("at_ms"), F.lit(False).alias("gives"))
-    answers = rows.where(_gives()).select(
-        "*", F.col("response_producer_id").alias("of_id"), (F.col("time_ms") + SLACK_MS).alias("at_ms"), F.lit(True).alias("gives")
-    )  # fmt: skip
+    known_ms, used = (
+        (F.col("time_ms") + SLACK_MS).alias("at_ms"),
+        F.struct("epoch", F.col("request_ref").alias("ref")).alias("used"),
+    )
+    asks, gives = F.lit(True).alias("asks"), F.lit(True).alias("gives")
+    asked = rows.select("*", request_id.alias("of_id"), F.col("arrival_ms").alias("at_ms"), asks)
+    answers = rows.where(_gives()).select("*", F.col("response_producer_id").alias("of_id"), known_ms, gives)
+    accepted = _accepted(rows).select("cluster", "node", "transactional_id", "of_id", known_ms, used)
     newest = F.struct("at_ms", "arrival_ms", F.col("of_id").alias("id"), F.col("request_ref").alias("ref"))
-    points = asked.unionByName(answers).withColumns(
+    points = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), (asked, answers, accepted)).withColumns(
         {**_least_epochs(), "newest": F.when(F.col("gives"), newest), "since": F.when(F.col("gives"), F.col("at_ms"))}
     )
-    of_producer = Window.partitionBy("cluster", "node", "transactional_id").orderBy("at_ms", "gives")
-    of_id = Window.partitionBy("cluster", "node", "transactional_id", "of_id").orderBy("at_ms", "gives")
+    in_order = ("at_ms", F.desc_nulls_last("asks"))
+    of_producer = Window.partitionBy("cluster", "node", "transactional_id").orderBy(*in_order)
+    of_id = Window.partitionBy("cluster", "node", "transactional_id", "of_id").orderBy(*in_order)
     ever = of_id.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     until_now = (Window.unboundedPreceding, Window.currentRow)
     points = points.withColumns(
@@ -112,24 +141,33 @@ def _with_given(rows: DataFrame) -> DataFrame:
             "lowest_epoch": F.min(F.when(F.col("gives"), F.col("response_producer_epoch"))).over(ever),
             "since": F.min("since").over(of_id.rowsBetween(*until_now)),
             "newest": F.max("newest").over(of_producer.rowsBetween(*until_now)),
+            "used": F.max("used").over(of_id.rowsBetween(*until_now)),
         }
     )
     ends = (F.col("event_type") == END_TXN) & (F.col("api_version") >= EPOCH_BUMP_END_TXN_VERSION)
     initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
     given = F.when(ends, F.col("for_ending")).when(initialises, F.col("for_initialising"))
-    points = points.where(~F.col("gives")).withColumn("given", given.otherwise(F.col("for_adding")))
+    # InitProducerId may be sent again with the epoch before the accepted one, see `_least_epochs`
+    least_used = F.col("used.epoch") - F.when(initialises, F.lit(1)).otherwise(F.lit(0))
+    points = points.where("asks").withColumns({"given": given.otherwise(F.col("for_adding")), "least_used": least_used})
+    shows_more = F.coalesce(F.col("least_used") > F.col("given.least"), F.lit(True))
+    accepted_newer = shows_more & (~F.col("expects") | (F.col("producer_epoch") < F.col("least_used")))
+    repeats_used = F.col("used.epoch") >= F.col("response_producer_epoch")
     other_id = F.col("newest.id") != F.col("of_id")
     return points.withColumns(
         {
             "given_epoch": F.col("given.epoch"),
             "given_ref": F.col("given.ref"),
-            "least_epoch": F.col("given.least"),
+            "accepted_epoch": F.when(accepted_newer, F.col("used.epoch")),
+            "accepted_ref": F.when(accepted_newer, F.col("used.ref")),
+            "least_epoch": F.greatest(F.col("given.least"), F.col("least_used")),
             "given_id": F.col("newest.id"),
             "repeated_ref": F.when(F.col("given.epoch") >= F.col("response_producer_epoch"), F.col("given.ref")),
+            "used_ref": F.when(accepted_newer & repeats_used, F.col("used.ref")),
             "other_id_ref": F.when(other_id, F.col("newest.ref")),
             "replaced": F.coalesce(other_id & (F.col("since") < F.col("newest.arrival_ms")), F.lit(False)),
         }
-    ).drop(*_least_epochs(), "given", "newest", "since", "gives", "of_id", "at_ms")
+    ).drop(*_least_epochs(), "given", "newest", "since", "gives", "asks", "of_id", "at_ms", "used", "least_used")
 
 
 def _given_again(rows: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ _ASKED = (
     "{event_type} {correlation_id} of {client_id} for transactional id {transactional_id} states epoch {producer_epoch}"
 )
 _GAVE = "coordinator {node} had given it epoch {given_epoch} of producer id {producer_id} before the request arrived"
+_USED = "coordinator {node} had accepted epoch {accepted_epoch} of producer id {producer_id} before the request arrived"
 _GAVE_ID = "coordinator {node} had replaced producer id {producer_id} by {given_id} before the request arrived"
 _ACCEPTED = "epoch {producer_epoch} of producer id {producer_id} was answered {producer_error_code}"
 _ANY_NEWER = "an epoch that the coordinator has not replaced"
@@ -30,9 +31,10 @@ class FencedProducerAccepted(Rule):
     """A coordinator accepted a request of a producer whose epoch it had replaced: a zombie producer.
 
     ## What it checks
-    Once a coordinator has given a transactional id a producer epoch, it must refuse lower ones, and other producer ids that it had given
-    before: with 90 (PRODUCER_FENCED), or 47 (INVALID_PRODUCER_EPOCH) in older versions, or 49 (INVALID_PRODUCER_ID_MAPPING). Judged are
-    AddPartitionsToTxn (each partition), AddOffsetsToTxn, EndTxn, and InitProducerId that states an epoch.
+    Once a coordinator has given a transactional id a producer epoch, or accepted one that another coordinator gave, it must refuse lower
+    ones, and other producer ids that it had given before: with 90 (PRODUCER_FENCED), or 47 (INVALID_PRODUCER_EPOCH) in older versions, or
+    49 (INVALID_PRODUCER_ID_MAPPING). Judged are AddPartitionsToTxn (each partition), AddOffsetsToTxn, EndTxn, and InitProducerId that
+    states an epoch.
 
     ## Why it matters
     The producer that took over relies on the former one being shut out. What a zombie adds to a transaction, or commits, is in the
@@ -40,8 +42,9 @@ class FencedProducerAccepted(Rule):
 
     ## Evidence needed
     The coordinators' request logs as JSON (2.8 and later). The answer that gave the newer epoch must be of the same node, and must have
-    been logged a second before the request arrived. For a violation, the elections of __transaction_state: state-change.log or the metadata
-    log.
+    been logged a second before the request arrived. Instead of it counts an answer 0 to AddPartitionsToTxn, AddOffsetsToTxn, or EndTxn
+    before version 5, in the newer epoch: coordinators accept these in their own epoch only. For a violation, the elections of
+    __transaction_state: state-change.log or the metadata log.
 
     ## What is allowed
     An epoch that is as high, or higher. The retry of a lost answer: EndTxn 5 and InitProducerId with the epoch just before. After
@@ -71,6 +74,7 @@ class FencedProducerAccepted(Rule):
     evidence = {
         "the request and its answer": "request_ref",
         "the highest epoch that the coordinator had given before": "given_ref",
+        "a request in a higher epoch that it had accepted before": "accepted_ref",
         "another producer id that it had given": "other_id_ref",
         **LOSS,
     }
@@ -90,7 +94,7 @@ class FencedProducerAccepted(Rule):
         may_retry = (col("event_type") == END_TXN) | initialises
         last_of_id = may_retry & (col("producer_epoch") >= _LAST_EPOCH)
         return first_of(
-            fenced(refused & is_replaced, because=(_ASKED, _GAVE)),
+            fenced(refused & is_replaced, because=(_ASKED, _GAVE, _USED)),
             fenced(refused & col("replaced"), because=(_ASKED, _GAVE_ID)),
             fenced(refused, expected=f"{_ANY_NEWER}, or one of these errors"),
             passed(
@@ -98,7 +102,7 @@ class FencedProducerAccepted(Rule):
                 expected="error {PRODUCER_FENCED}, or another producer id",
                 observed="producer id {response_producer_id} in place of {producer_id}",
             ),
-            *breaches(is_replaced, TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE),
+            *breaches(is_replaced, TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE, _USED),
             passed(
                 col("replaced") & last_of_id,
                 expected="the retry of a request that used up the epochs of the producer id",
@@ -107,7 +111,10 @@ class FencedProducerAccepted(Rule):
             passed(
                 col("given_epoch").isNull() & (col("lowest_epoch") <= col("producer_epoch")),
                 expected=_ANY_NEWER,
-                because=(_ASKED, "coordinator {node} had given no newer epoch a second before the request arrived"),
+                because=(
+                    _ASKED,
+                    "coordinator {node} had given or accepted no newer epoch a second before the request arrived",
+                ),
             ),
             unverifiable(
                 col("given_epoch").isNull(),

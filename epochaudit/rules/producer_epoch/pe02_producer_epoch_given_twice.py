@@ -25,7 +25,8 @@ class ProducerEpochGivenTwice(Rule):
     A producer that starts sends InitProducerId without an epoch. The coordinator raises the transactional id's epoch, writes it to the
     transaction log, and then answers with it. Each such answer is a subject. Its
     epoch must be in no other answer of any coordinator, including answers to an EndTxn that gives the next epoch
-    (KIP-890), and the same coordinator must not have given a higher one before.
+    (KIP-890), and the same coordinator must not have given a higher one before, nor have accepted a request in it or in a higher one
+    (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn).
 
     ## Why it matters
     Two producers of one transactional id have one epoch: neither fences the other. Both write to the same transaction, and what one
@@ -57,6 +58,7 @@ class ProducerEpochGivenTwice(Rule):
         "the answer": "request_ref",
         "another answer with that epoch": "first_ref",
         "an answer with that epoch or a higher one, before": "repeated_ref",
+        "an accepted request in that epoch or a higher one, before": "used_ref",
         **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
@@ -80,6 +82,12 @@ class ProducerEpochGivenTwice(Rule):
                 col("given_epoch") >= col("response_producer_epoch"),
                 TRANSACTION_STATE,
                 "epoch {response_producer_epoch}, after the same coordinator had given {given_epoch}",
+                _GIVEN,
+            ),
+            *breaches(
+                col("used_ref").isNotNull(),
+                TRANSACTION_STATE,
+                "epoch {response_producer_epoch}, after the same coordinator had accepted a request in {accepted_epoch}",
                 _GIVEN,
             ),
             *breaches(
