@@ -18,6 +18,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
 from epochaudit.replay.data_plane.group_generations import has_classic_id
+from epochaudit.replay.state.filtered_logs import with_filtered
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
 _GROUP: Final = ("cluster", "node", "group_id")
@@ -39,6 +40,7 @@ def simple_commits(events: DataFrame) -> DataFrame:
                        the group had that member in between. A member that left does not come back with its id
       member_id        that member; member_generation: its generation; before_ref, its first commit in the generation; after_ref, its last
       has_members      the coordinator's log has a member of the group, at any time
+      filtered         the coordinator's log leaves out requests on purpose, see `with_filtered`
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
     rows = of_types(events, OFFSET_COMMIT).where(
@@ -60,7 +62,7 @@ def simple_commits(events: DataFrame) -> DataFrame:
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip
-    return with_coordinator_log(found, events, CONSUMER_OFFSETS)
+    return with_coordinator_log(with_filtered(found, events), events, CONSUMER_OFFSETS)
 
 
 def _within(rows: str) -> list[Column]:

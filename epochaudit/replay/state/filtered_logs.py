@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, REQUEST_LOG_FILTERED
-from epochaudit.events.views import of_types
+from epochaudit.events.views import holds, of_types
+
+_ALL: Final = -1
+"""All nodes: capture.toml names none."""
+
+
+def with_filtered(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds filtered: the request log of the node leaves out routine requests on purpose. Grain unchanged. Needs: cluster, node."""
+    marks = of_types(events, REQUEST_LOG_FILTERED).groupBy("cluster")
+    nodes = marks.agg(F.collect_set(F.coalesce("node", F.lit(_ALL))).alias("filtered_nodes"))
+    filtered = F.array_contains("filtered_nodes", F.col("node")) | F.array_contains("filtered_nodes", _ALL)
+    rows = rows.join(F.broadcast(nodes), "cluster", "left")
+    return rows.withColumn("filtered", holds(filtered)).drop("filtered_nodes")
 
 
 def answering_nodes(events: DataFrame) -> DataFrame:
@@ -19,8 +33,8 @@ def answering_nodes(events: DataFrame) -> DataFrame:
     filtered = F.col("event_type") == REQUEST_LOG_FILTERED
     nodes = rows.groupBy("cluster").agg(
         F.collect_set(F.when(~filtered, F.col("node"))).alias("fetched"),
-        F.collect_set(F.when(filtered, F.coalesce("node", F.lit(-1)))).alias("filtered"),
+        F.collect_set(F.when(filtered, F.coalesce("node", F.lit(_ALL)))).alias("filtered"),
     )
-    of_all = F.array_contains("filtered", -1)
+    of_all = F.array_contains("filtered", _ALL)
     answering = F.when(of_all, F.array().cast("array<int>")).otherwise(F.array_except("fetched", "filtered"))
     return nodes.select("cluster", answering.alias("answering"))

@@ -39,9 +39,11 @@ class SimpleCommitToLiveGroup(Rule):
     in between. For a violation, the elections of __consumer_offsets: state-change.log or the metadata log.
 
     ## What is allowed
-    A commit to a group of which this coordinator's log has no member. If the log has some, but none with commits around this one, it is
-    unverifiable: they may all have left. Members of KIP-848 are counted among them, but prove nothing: their ids are the clients' own,
-    and may come back. TxnOffsetCommit may name no generation. Other error codes are no verdict: 14 to 16 of a coordinator that moves.
+    A commit to a group of which this coordinator's log has no JoinGroup, SyncGroup, ConsumerGroupHeartbeat or commit of a member; other
+    heartbeats are not read. If the log is filtered, as by the light settings, members may not be in it: unverifiable. So it is if the
+    log has members, but none with commits around this one: they may all have left. Members of KIP-848 are counted among them, but prove
+    nothing: their ids are the clients' own, and may come back. TxnOffsetCommit may name no generation. Other error codes are no
+    verdict: 14 to 16 of a coordinator that moves.
 
     ## What to do
     Find the client by its id and `connection`: a consumer with `assign` and the `group.id` of another application, or a tool that resets
@@ -82,7 +84,16 @@ class SimpleCommitToLiveGroup(Rule):
                 "whether the group had members then is not in the evidence: none has commits in one generation before and after",
                 expected=_NO_MEMBER,
             ),
+            unverifiable(
+                col("filtered"),
+                "requests are left out of the coordinator's log on purpose, perhaps those of the group's members",
+                expected=_NO_MEMBER,
+            ),
             otherwise=passed(
-                expected=_NO_MEMBER, because=(_ASKED, "the log of coordinator {node} has no member of the group")
+                expected=_NO_MEMBER,
+                because=(
+                    _ASKED,
+                    "no JoinGroup, SyncGroup, ConsumerGroupHeartbeat or commit of a member of the group is recorded at coordinator {node}",
+                ),
             ),
         )
