@@ -54,12 +54,16 @@ def _of_group(history: History, of: OfMember) -> _Group:
 
 @dataclass(frozen=True)
 class _Standing:
-    """What a coordinator had answered before a commit. joined, written: a newer generation, to JoinGroup, and to SyncGroup too."""
+    """What a coordinator had answered before a commit. joined, written: a newer generation, to JoinGroup, and to SyncGroup or a commit.
+
+    used: a newer generation is known by commits only.
+    """
 
     given: bool
     member_joined: bool
     joined: bool
     written: bool
+    used: bool
     instance: str | None
     named: bool
     replaced: bool
@@ -69,8 +73,6 @@ def _standing(history: History, commit: Commits) -> _Standing:
     group, generation = _of_group(history, commit), commit.generation_id
     own = [one for one in group.joins if one.given_generation == generation]
     last = max((one.at for one in own), default=0)
-    higher = {one.given_generation for one in group.joins if one.given_generation > generation}
-
     synced = [
         (one.generation_id, one) for one in group.syncs
         if any(
@@ -79,28 +81,42 @@ def _standing(history: History, commit: Commits) -> _Standing:
         )
     ]  # fmt: skip
 
+    committed = [
+        (one.generation_id, one) for one in group.requests
+        if isinstance(one, Commits) and one.api == OFFSET_COMMIT and _is_classic(one.member_id) and any(not code for _, code in one.codes)
+    ]  # fmt: skip
+    in_joined = [
+        (number, one) for number, one in committed
+        if any(join.given_generation == number and join.at <= one.at for join in group.joins)
+    ]  # fmt: skip
+
     def newer(found: Sequence[tuple[int, Event]]) -> bool:
-        """The next higher generation of these answers began after the last answer with the commit's own, a second before the commit."""
-        generations = [one for one, _ in found if one in higher]
-        first = min(
-            (event for one, event in found if generations and one == min(generations)), key=lambda e: e.at, default=None
+        """A higher generation was stated after the last answer with the commit's own, a second before the commit."""
+        return bool(own) and any(
+            number > generation and one.at > last and before(one, commit.arrived) for number, one in found
         )
-        return bool(own) and first is not None and first.at > last and before(first, commit.arrived)
 
     named = [
         one for one in group.joins if one.given_member_id == commit.member_id and one.group_instance_id is not None
     ]
     instance = named[-1].group_instance_id if named else commit.group_instance_id
     since_ms = max((one.at for one in named), default=None)
+    taken_earlier = {
+        one.given_member_id for one in group.joins
+        if one.group_instance_id == instance and since_ms is not None and one.at <= since_ms
+    }  # fmt: skip
+    takers: list[Syncs | Commits] = [
+        *group.syncs, *(one for _, one in committed if one.member_id not in taken_earlier)
+    ]  # fmt: skip
     replaced = since_ms is not None and any(
         one.group_instance_id == instance and one.member_id != commit.member_id and one.arrived > since_ms + SECOND_MS
         and before(one, commit.arrived)
-        for one in group.syncs
+        for one in takers
     )  # fmt: skip
     return _Standing(
         bool(own), any(one.given_member_id == commit.member_id for one in own),
-        newer([(one.given_generation, one) for one in group.joins]), newer(synced),
-        instance, bool(named), replaced,
+        newer([(one.given_generation, one) for one in group.joins]), newer([*synced, *in_joined]),
+        newer(committed) and not newer([*synced, *in_joined]), instance, bool(named), replaced,
     )  # fmt: skip
 
 
@@ -112,7 +128,7 @@ def _classic_commits(history: History) -> Iterator[tuple[Commits, int, _Standing
             continue
         standing = _standing(history, event)
         kind = (event.node, event.group_id, event.member_id, event.generation_id, event.api, code)
-        known = kind, standing.joined, standing.written, standing.replaced
+        known = kind, standing.joined, standing.written, standing.used, standing.replaced
         if known not in seen:
             seen.add(known)
             if _is_classic(event.member_id):
@@ -125,8 +141,9 @@ def ge01(history: History) -> Judged:
         if code in (ILLEGAL_GENERATION, UNKNOWN_MEMBER, FENCED_INSTANCE):
             yield FENCED, place(event)
         elif code == 0:
-            newer = standing.joined or standing.written
-            unsure = not standing.given or (newer and not (standing.member_joined and standing.written))
+            newer = standing.joined or standing.written or standing.used
+            written = standing.written or (standing.used and not since(_version(history, event), 3, 8))
+            unsure = not standing.given or (newer and not (standing.member_joined and written))
             verdict = breach(history, CONSUMER_OFFSETS) if newer else PASS
             yield (UNVERIFIABLE if unsure else verdict), place(event)
 

@@ -1,27 +1,38 @@
 """Frame `group_generations`: commits of group members, with the generations that their coordinator had answered before.
 
 A coordinator raises a group's generation with each rebalance, and writes it to __consumer_offsets before it answers the first SyncGroup
-of that generation. From then on it must refuse commits of lower ones. It also writes which member has a group.instance.id, before it
-answers that member's SyncGroup: from then on it must refuse commits of the member that had it before. Clock: the coordinator's host.
+of that generation, or accepts an OffsetCommit in it. From then on it must refuse commits of lower ones. It also writes which member has a
+group.instance.id, before it answers that member's SyncGroup or OffsetCommit: from then on it must refuse commits of the member that had it
+before. Clock: the coordinator's host.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import JOIN_GROUP, SYNC_GROUP
+from epochaudit.events.event_types import JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from epochaudit.events.times import SLACK_MS
-from epochaudit.events.views import holds, of_types, ref
+from epochaudit.events.views import REF_TYPE, holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
+from epochaudit.replay.state.filtered_logs import with_filtered
+from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
+from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import as_leaf
 
 _CLASSIC_ID: Final = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"  # ClassicGroup.generateMemberId
+
+JOINED: Final = "joined"
+WRITTEN: Final = "written"
+USED: Final = "used"
+_KINDS: Final = (JOINED, WRITTEN, USED)
+_STATED: Final = f"struct<at_ms:bigint,ref:{REF_TYPE}>"
 
 _GROUP: Final = ("cluster", "node", "group_id")
 _GENERATION: Final = (*_GROUP, "generation_id")
@@ -31,10 +42,12 @@ _COMMIT: Final = (
     "member_id",
     "event_type",
     "error_code",
-    "after_sync",
     "after_join",
+    "after_write",
+    "after_use",
     "after_replacement",
 )
+_REPLACED: Final = (*_MEMBER, "static_id", "replaced_by", "replaced_in", "replaced_ms", "ref", "place")
 _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "group_instance_id")
 
 
@@ -50,22 +63,33 @@ def group_generations(events: DataFrame) -> DataFrame:
       given_ref        the coordinator's first answer to JoinGroup of a classic group with this generation; null: none is recorded
       joined_ref       its last such answer to the member
       newer_generation   the next higher generation that it answered after the last answer with this one; null: none is recorded, or it
-                       was answered less than a second before the commit arrived
-      newer_ref        the first answer to JoinGroup with newer_generation, or to SyncGroup, if after_sync
-      after_sync       newer_generation was answered to SyncGroup, too: it is written
+                       was answered less than a second before the commit arrived, or used_generation says more
+      used_generation  the same of the next higher generation in which it accepted an OffsetCommit, without an answer to JoinGroup
+      newer_ref        the first answer to JoinGroup with newer_generation; if written, to SyncGroup or to a commit. Or to a commit in
+                       used_generation
+      written          newer_generation was answered to SyncGroup, too, or to a commit
+      kafka_version    the coordinator's release as a number (4001000 for 4.1.0), the highest possible; null: not in the evidence
+      filtered         the coordinator's log leaves out requests on purpose, see `with_filtered`
+      requests_missing files of the coordinator's request log are missing between given_ref and the commit
       static_ref       the coordinator's last answer to JoinGroup that gave the group.instance.id to the member, in any generation
-      after_replacement   it had accepted a SyncGroup of another member with that id, a second before the commit arrived, and a second
-                       after static_ref; replaced_by: that member, and replaced_ref, that answer
+      after_replacement   it had accepted a SyncGroup or OffsetCommit of another member with that id, a second before the commit arrived,
+                       and a second after static_ref; replaced_by: that member; replaced_in: the type of that request; replaced_ref: its
+                       answer
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
     generations, static = as_leaf(_generations(events)), as_leaf(_static_members(events))
-    times = generations.select(*_GENERATION, "newer_joined_ms", "newer_synced_ms")
+    times = generations.select(*_GENERATION, *(f"newer_{kind}_ms" for kind in _KINDS))
     rows = of_types(events, *COMMITS).where(
         (F.col("generation_id") >= 0) & F.col("group_id").isNotNull() & F.col("member_id").isNotNull()
     )
     rows = rows.join(F.broadcast(times), list(_GENERATION), "left")
     rows = rows.join(F.broadcast(static.select(*_MEMBER, "replaced_ms")), list(_MEMBER), "left")
-    since = {"join": "newer_joined_ms", "sync": "newer_synced_ms", "replacement": "replaced_ms"}
+    since = {
+        "join": f"newer_{JOINED}_ms",
+        "write": f"newer_{WRITTEN}_ms",
+        "use": f"newer_{USED}_ms",
+        "replacement": "replaced_ms",
+    }
     rows = rows.withColumns(
         {f"after_{which}": holds(F.col("arrival_ms") > F.col(ms) + SLACK_MS) for which, ms in since.items()}
         | {"at": at()}
@@ -74,16 +98,24 @@ def group_generations(events: DataFrame) -> DataFrame:
     found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
     found = found.join(F.broadcast(_members(events)), [*_GENERATION, "member_id"], "left")
     found = found.join(F.broadcast(static.drop("replaced_ms")), list(_MEMBER), "left")
-    newer = F.when(F.col("after_sync"), F.col("synced")).when(F.col("after_join"), F.col("joined"))
-    found = found.withColumn("newer", newer).select(
-        *_GENERATION, "member_id", "event_type", "error_code", "after_sync", "after_replacement", "commit_ref", "given_ref", "joined_ref",
+    used = F.col("after_use") & ~F.col("after_write")
+    newer = (
+        F.when(F.col("after_write"), F.col(WRITTEN)).when(used, F.col(USED)).when(F.col("after_join"), F.col(JOINED))
+    )
+    found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left").withColumn("newer", newer).select(
+        *_GENERATION, "member_id", "event_type", "error_code", "after_replacement", "commit_ref", "given_ref", "joined_ref",
+        F.col("after_write").alias("written"), F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
         F.coalesce("commit_group_instance_id", "static_id").alias("group_instance_id"), "static_ref",
-        *(F.when(F.col("after_replacement"), F.col(name)).alias(name) for name in ("replaced_by", "replaced_ref")),
+        *(F.when(F.col("after_replacement"), F.col(name)).alias(name) for name in ("replaced_by", "replaced_in", "replaced_ref")),
         F.col("commit_client_id").alias("client_id"), F.col("commit_correlation_id").alias("correlation_id"),
-        F.col("newer.generation_id").alias("newer_generation"), F.col("newer.ref").alias("newer_ref"),
+        F.when(~used, F.col("newer.generation_id")).alias("newer_generation"),
+        F.when(used, F.col("newer.generation_id")).alias("used_generation"), F.col("newer.ref").alias("newer_ref"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip
+    found = with_filtered(found, events).join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
+    missing = gap_between(F.col("given_ref.time_ms"), F.col("commit_ref.time_ms"))
+    found = found.withColumn("requests_missing", missing).drop("gaps", "first_ms")
     return with_coordinator_log(found, events, CONSUMER_OFFSETS)
 
 
@@ -124,59 +156,133 @@ def _members(events: DataFrame) -> DataFrame:
 def _static_members(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member) that it gave a group.instance.id: static_id, static_ref, and who replaced it.
 
-    Columns: static_ref, the last answer to JoinGroup with that id; replaced_by, replaced_ref and replaced_ms (its time), the first
-    SyncGroup of another member with the id that arrived a second later and was accepted; null if there is none. A member that was
-    replaced does not come back: JoinGroup refuses its id, or gives it a new one.
+    Columns: static_ref, the last answer to JoinGroup with that id; replaced_by, replaced_in, replaced_ref and replaced_ms (its time), the
+    first SyncGroup or OffsetCommit of another member with the id that arrived a second later and was accepted, see `_other_commits`; null
+    if there is none. A member that was replaced does not come back: JoinGroup refuses its id, or gives it a new one.
     """
-    named = F.col("group_instance_id").isNotNull() & F.col("member_id").isNotNull()
-    place, of_id = then_by_place(F.col("time_ms")), [*_GROUP, "static_id"]
-    joins = _joins(events).where(named).withColumnRenamed("group_instance_id", "static_id")
+    place = then_by_place(F.col("time_ms"))
+    joins = _joins(events).where(_is_named()).withColumnRenamed("group_instance_id", "static_id")
     joins = joins.groupBy(*_MEMBER, "static_id").agg(
-        F.max("time_ms").alias("joined_ms"), *of_last(["ref"], place, "static_")
-    )
-    synced = _answers(events).where(named & (F.col("event_type") == SYNC_GROUP)).withColumns(
-        {"static_id": F.col("group_instance_id"), "replaced_by": F.col("member_id"), "place": place}
+        F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("joined_ms"), *of_last(["ref"], place, "static_")
     )  # fmt: skip
-    later = synced.select(*of_id, "replaced_by", "arrival_ms", F.col("time_ms").alias("replaced_ms"), "ref", "place")
-    others = joins.join(F.broadcast(later), of_id).where(
-        (F.col("replaced_by") != F.col("member_id")) & (F.col("arrival_ms") > F.col("joined_ms") + SLACK_MS)
-    )
+    joins = as_leaf(joins)
+    others = _other_syncs(events, joins).unionByName(_other_commits(events, joins))
     replaced = others.groupBy(*_MEMBER, "static_id").agg(
-        *of_first(["replaced_by", "replaced_ms"], "place"), *of_first(["ref"], "place", "replaced_")
+        *of_first(["replaced_by", "replaced_in", "replaced_ms"], "place"), *of_first(["ref"], "place", "replaced_")
     )
-    return joins.drop("joined_ms").join(F.broadcast(replaced), [*_MEMBER, "static_id"], "left")
+    return joins.drop("since_ms", "joined_ms").join(F.broadcast(replaced), [*_MEMBER, "static_id"], "left")
+
+
+def _is_named() -> Column:
+    return F.col("group_instance_id").isNotNull() & F.col("member_id").isNotNull()
+
+
+def _of_others(requests: DataFrame, joins: DataFrame) -> DataFrame:
+    """One row per (request of `requests`, other member with its group.instance.id that joined a second before). Needs: place.
+
+    Columns: those of the request; member_id, static_id and joined_ms of the other member; replaced_by and replaced_in of the request.
+    """
+    sender = {"group_instance_id": "static_id", "member_id": "replaced_by", "event_type": "replaced_in"}
+    former = joins.select(*_MEMBER, "static_id", "joined_ms")
+    found = requests.where(_is_named()).withColumnsRenamed(sender).join(F.broadcast(former), [*_GROUP, "static_id"])
+    is_other = F.col("replaced_by") != F.col("member_id")
+    return found.where(is_other & (F.col("arrival_ms") > F.col("joined_ms") + SLACK_MS))
+
+
+def _other_syncs(events: DataFrame, joins: DataFrame) -> DataFrame:
+    """The answers to SyncGroup of members that took the name of another one: _REPLACED."""
+    syncs = _answers(events).where(F.col("event_type") == SYNC_GROUP)
+    found = _of_others(syncs.withColumn("place", then_by_place(F.col("time_ms"))), joins)
+    return found.withColumnRenamed("time_ms", "replaced_ms").select(*_REPLACED)
+
+
+def _other_commits(events: DataFrame, joins: DataFrame) -> DataFrame:
+    """The first accepted OffsetCommit of each member that took the name of another one: _REPLACED.
+
+    A member that had been given the name before the other one did not take it from that one: its commit should have been refused.
+    """
+    commits = of_types(events, OFFSET_COMMIT).where((F.col("error_code") == Errors.NONE) & has_classic_id())
+    found = _of_others(commits.withColumn("place", then_by_place(F.col("time_ms"))), joins)
+    found = found.groupBy(*_MEMBER, "static_id", "joined_ms", "replaced_by", "replaced_in").agg(
+        F.min("place").alias("place"), *of_first(PLACE_OF_NODE, "place", "used_")
+    )
+    before = joins.select(*_GROUP, "static_id", F.col("member_id").alias("replaced_by"), "since_ms")
+    found = found.join(F.broadcast(before), [*_GROUP, "static_id", "replaced_by"], "left")
+    found = found.where(F.coalesce(F.col("since_ms") > F.col("joined_ms"), F.lit(True)))
+    found = with_refs(found, events, "used").withColumnsRenamed({"used_time_ms": "replaced_ms", "used_ref": "ref"})
+    return found.select(*_REPLACED)
+
+
+def _accepted_commits(events: DataFrame) -> DataFrame:
+    """Two rows per (coordinator, group, generation) with accepted OffsetCommits of members of classic groups: the first and the last one.
+
+    They prove the generation: it was the group's, and no longer waited for what its leader assigns (ClassicGroup.validateOffsetCommit;
+    TxnOffsetCommit does not prove the latter). Columns: at_ms, ref.
+    """
+    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0) & has_classic_id()
+    place = then_by_place(F.col("time_ms"))
+    found = of_types(events, OFFSET_COMMIT).where(accepted & F.col("group_id").isNotNull())
+    found = found.groupBy(*_GENERATION).agg(
+        *of_first(PLACE_OF_NODE, place, "first_"), *of_last(PLACE_OF_NODE, place, "last_")
+    )
+    both = F.array(
+        *(F.struct(F.col(f"{one}_time_ms").alias("at_ms"), f"{one}_ref").cast(_STATED) for one in ("first", "last"))
+    )
+    return with_refs(found, events, "first", "last").select(*_GENERATION, F.inline(both))
+
+
+def _statements(events: DataFrame, given: DataFrame) -> DataFrame:
+    """One row per request whose answer states that a generation is the group's. Columns: kind, at_ms, ref.
+
+    kind: JOINED of an answer to JoinGroup; WRITTEN of one to SyncGroup, and of an accepted commit, if the generation was answered to
+    JoinGroup; USED of an accepted commit.
+    """
+    at_ms, commits = F.col("time_ms").alias("at_ms"), as_leaf(_accepted_commits(events))
+    joined = commits.join(F.broadcast(given.select(*_GENERATION, "since_ms")), list(_GENERATION))
+    of_kind = {
+        JOINED: (_joins(events).select(*_GENERATION, at_ms, "ref"),),
+        WRITTEN: (
+            _classic_syncs(events).select(*_GENERATION, at_ms, "ref"),
+            joined.where(F.col("since_ms") <= F.col("at_ms")).drop("since_ms"),
+        ),
+        USED: (commits,),
+    }
+    return reduce(
+        DataFrame.unionByName,
+        (rows.withColumn("kind", F.lit(kind)) for kind, tables in of_kind.items() for rows in tables),
+    )
 
 
 def _generations(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, generation) that it answered to JoinGroup.
 
-    Columns: given_ref; joined and synced, structs of the next higher generation that was answered to JoinGroup, and of the next that
-    was answered to SyncGroup as well; null if that was before the last answer with this generation: then the group was created anew.
-    newer_joined_ms and newer_synced_ms are their times.
+    Columns: given_ref; joined, written and used, structs of the first higher generation that is stated after the last answer with this
+    one, by kind of `_statements`: at_ms, generation_id, ref; null if there is none. Answers before belong to a former group of the name.
+    used is null, too, if written is no later. newer_<kind>_ms are their times.
     """
     given = _joins(events).groupBy(*_GENERATION).agg(
         *of_first(["ref"], then_by_place(F.col("time_ms")), "given_"),
         F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms"),
     )  # fmt: skip
-    synced = _classic_syncs(events)
-    synced = synced.groupBy(*_GENERATION).agg(
-        *of_first(["ref"], then_by_place(F.col("time_ms")), "synced_"), F.min("time_ms").alias("synced_ms")
+    given, kind = as_leaf(given), F.explode(F.array(*map(F.lit, _KINDS))).alias("kind")
+    statements = as_leaf(_statements(events, given))
+    statement = F.struct("at_ms", "generation_id", "ref")
+    firsts = statements.groupBy(*_GENERATION, "kind").agg(F.min(statement).alias("first"))
+    higher = Window.partitionBy(*_GROUP, "kind").orderBy("generation_id").rowsBetween(1, Window.unboundedFollowing)
+    rows = given.select(*_GENERATION, "until_ms", kind).join(firsts, [*_GENERATION, "kind"], "full")
+    rows = rows.withColumn("next", F.first("first", ignorenulls=True).over(higher)).where(F.col("until_ms").isNotNull())
+    is_later = F.col("next.at_ms") > F.col("until_ms")
+    # the next higher number is that of a former group, which may have reached it before
+    former = rows.where(~is_later).select(*_GROUP, "kind", F.col("generation_id").alias("of"), "until_ms")
+    after = (F.col("generation_id") > F.col("of")) & (F.col("at_ms") > F.col("until_ms"))
+    later = statements.join(F.broadcast(former), [*_GROUP, "kind"]).where(after)
+    later = later.groupBy(*_GROUP, "kind", F.col("of").alias("generation_id")).agg(F.min(statement).alias("later"))
+    rows = rows.join(later, [*_GENERATION, "kind"], "left")
+    newer = F.when(is_later, F.col("next")).otherwise(F.col("later"))
+    by_kind = (F.max(F.when(F.col("kind") == kind, newer)).alias(kind) for kind in _KINDS)
+    rows = rows.groupBy(*_GENERATION).agg(*by_kind)
+    used_first = F.coalesce(F.col("used.at_ms") < F.col("written.at_ms"), F.lit(True))
+    rows = rows.withColumn("used", F.when(used_first, F.col("used"))).join(
+        given.select(*_GENERATION, "given_ref"), list(_GENERATION)
     )
-    higher = Window.partitionBy(*_GROUP).orderBy("generation_id").rowsBetween(1, Window.unboundedFollowing)
-    joined = F.struct(F.col("since_ms").alias("at_ms"), "generation_id", F.col("given_ref").alias("ref"))
-    written = F.struct(F.col("synced_ms").alias("at_ms"), "generation_id", F.col("synced_ref").alias("ref"))
-    rows = given.join(synced, list(_GENERATION), "left").withColumns(
-        {
-            "next_joined": F.first(joined).over(higher),
-            "next_synced": F.first(F.when(F.col("synced_ms").isNotNull(), written), ignorenulls=True).over(higher),
-        }
-    )
-    rows = rows.select(
-        *_GENERATION,
-        "given_ref",
-        *(
-            F.when(F.col(f"next_{which}.at_ms") > F.col("until_ms"), F.col(f"next_{which}")).alias(which)
-            for which in ("joined", "synced")
-        ),
-    )
-    return rows.withColumns({f"newer_{which}_ms": F.col(f"{which}.at_ms") for which in ("joined", "synced")})
+    return rows.withColumns({f"newer_{kind}_ms": F.col(kind)["at_ms"] for kind in _KINDS})

@@ -8,15 +8,21 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.releases import release
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
 from epochaudit.replay.data_plane.group_generations import has_classic_id
 from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
+# KIP-848: a classic group may go on as one whose members have epochs of their own
+FIRST_WITH_CONVERSION: Final = release("3.8")
 FENCING: Final = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
 
 _ASKED = "{event_type} {correlation_id} of {client_id} commits for member {member_id} of group {group_id} in generation {generation_id}"
 _NEWER = "coordinator {node} had answered generation {newer_generation} of the group before the commit arrived"
+_USED = (
+    "coordinator {node} had accepted a commit in generation {used_generation} of the group before the commit arrived"
+)
 _ACCEPTED = "the commit in generation {generation_id} was answered {error_code}"
 _ANY_NEWER = "a generation that the coordinator has not replaced"
 
@@ -26,9 +32,10 @@ class StaleGenerationAccepted(Rule):
     """A group's coordinator accepted a commit of a generation that it had replaced: a zombie consumer.
 
     ## What it checks
-    Each rebalance gives a classic consumer group a new generation. Once a coordinator has answered SyncGroup in it, commits of lower
-    generations must be refused: with 22 (ILLEGAL_GENERATION), with 25 (UNKNOWN_MEMBER_ID) if the member is no longer in the group, or
-    with 82 (FENCED_INSTANCE_ID) if another took its group.instance.id. Judged are OffsetCommit, and TxnOffsetCommit from version 3 on.
+    Each rebalance gives a classic consumer group a new generation. Once a coordinator has answered SyncGroup in it, or accepted an
+    OffsetCommit, commits of lower generations must be refused: with 22 (ILLEGAL_GENERATION), with 25 (UNKNOWN_MEMBER_ID) if the member
+    is no longer in the group, or with 82 (FENCED_INSTANCE_ID) if another took its group.instance.id. Judged are OffsetCommit, and
+    TxnOffsetCommit from version 3 on.
 
     ## Why it matters
     The partitions of a former generation belong to other members. A commit of a zombie puts the group back to where the zombie was, and
@@ -37,7 +44,8 @@ class StaleGenerationAccepted(Rule):
     ## Evidence needed
     The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out. All
     answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. For a
-    violation, the elections of __consumer_offsets: state-change.log or the metadata log.
+    violation, the elections of __consumer_offsets: state-change.log or the metadata log; and if the newer generation is known by commits
+    only, the broker's release, before 3.8. Without a newer generation, a log that is filtered, or lacks files in between, is no proof.
 
     ## What is allowed
     A commit in the group's generation while the next rebalance is still gathering members. Commits of consumers that are in no group
@@ -64,7 +72,7 @@ class StaleGenerationAccepted(Rule):
 
     evidence = {
         "the commit and its answer": "commit_ref",
-        "the JoinGroup or SyncGroup of the newer generation, and its answer": "newer_ref",
+        "the JoinGroup, SyncGroup or commit of the newer generation, and its answer": "newer_ref",
         "the last answer that gave the member its generation": "joined_ref",
         **LOSS,
     }
@@ -78,9 +86,10 @@ class StaleGenerationAccepted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code").isin(*FENCING)
-        replaced = col("newer_generation").isNotNull()
+        answered, used = col("newer_generation").isNotNull(), col("used_generation").isNotNull()
+        replaced = answered | used
         return first_of(
-            fenced(refused & replaced, because=(_ASKED, _NEWER)),
+            fenced(refused & replaced, because=(_ASKED, _NEWER, _USED)),
             fenced(refused, expected=f"{_ANY_NEWER}, or one of these errors"),
             unverifiable(
                 col("given_ref").isNull(),
@@ -91,20 +100,37 @@ class StaleGenerationAccepted(Rule):
                 replaced & col("joined_ref").isNull(),
                 "that the member joined the generation before the newer one was answered is not in the evidence",
                 expected=_ANY_NEWER,
-                because=(_ASKED, _NEWER),
+                because=(_ASKED, _NEWER, _USED),
             ),
             unverifiable(
-                replaced & ~col("after_sync"),
-                "no answer to SyncGroup of the newer generation is in the evidence: it may not have been written",
+                answered & ~col("written"),
+                "no answer to SyncGroup or to a commit of the newer generation is in the evidence: it may not have been written",
                 expected=_ANY_NEWER,
                 because=(_ASKED, _NEWER),
             ),
-            *breaches(replaced, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER),
+            unverifiable(
+                used & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_WITH_CONVERSION)),
+                "no answer to JoinGroup of the newer generation is in the evidence: from 3.8 on it may be a member epoch of KIP-848",
+                expected=_ANY_NEWER,
+                because=(_ASKED, _USED),
+            ),
+            *breaches(replaced, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER, _USED),
+            unverifiable(
+                col("filtered"),
+                "requests are left out of the coordinator's log on purpose, perhaps those of a newer generation",
+                expected=_ANY_NEWER,
+            ),
+            unverifiable(
+                col("requests_missing"),
+                "files of the coordinator's request log are missing in between, perhaps with requests of a newer generation",
+                expected=_ANY_NEWER,
+            ),
             otherwise=passed(
                 expected=_ANY_NEWER,
                 because=(
                     _ASKED,
-                    "coordinator {node} had answered no newer generation a second before the commit arrived",
+                    "no later JoinGroup, SyncGroup or OffsetCommit of a newer generation is recorded at coordinator {node} a second before "
+                    "the commit arrived",
                 ),
             ),
         )

@@ -17,7 +17,9 @@ FENCING: Final = (Errors.FENCED_INSTANCE_ID, Errors.UNKNOWN_MEMBER_ID)
 
 _ASKED = "{event_type} {correlation_id} of {client_id} commits for member {member_id} of group {group_id}"
 _NAMED = "the member had group.instance.id {group_instance_id}"
-_REPLACED = "coordinator {node} had accepted a SyncGroup of member {replaced_by} with that id before the commit arrived"
+_REPLACED = (
+    "coordinator {node} had accepted {replaced_in} of member {replaced_by} with that id before the commit arrived"
+)
 _ACCEPTED = "the commit was answered {error_code}"
 _NO_OTHER = "no other member has taken its group.instance.id {group_instance_id}"
 
@@ -28,23 +30,23 @@ class FencedStaticMemberAccepted(Rule):
 
     ## What it checks
     A static member names itself by `group.instance.id`. If a second process joins with the same name, the coordinator gives it a new
-    member id, and the name's partitions: the group's generation may remain. Once the coordinator has answered SyncGroup to the new member,
-    it must refuse commits of the former one: with 82 (FENCED_INSTANCE_ID), or with 25 (UNKNOWN_MEMBER_ID) if the request does not state the
-    name. Judged are OffsetCommit and TxnOffsetCommit.
+    member id, and the name's partitions: the group's generation may remain. Once the coordinator has answered SyncGroup to the new
+    member, or accepted its OffsetCommit, it must refuse commits of the former one: with 82 (FENCED_INSTANCE_ID), or with 25
+    (UNKNOWN_MEMBER_ID) if the request does not state the name. Judged are OffsetCommit and TxnOffsetCommit.
 
     ## Why it matters
     Two processes consume the same partitions. A commit of the former one puts the group's offsets back, and records are processed twice;
     or it puts them ahead, and records are skipped. As the generation may be the same, the member id is all that tells them apart.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out. All
-    answers must be of one node; the new member's SyncGroup must have arrived a second after the last JoinGroup of the former one was
-    answered, and have been logged a second before the commit arrived. For a violation, the elections of __consumer_offsets:
-    state-change.log or the metadata log.
+    The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out.
+    All answers must be of one node; the new member's SyncGroup or OffsetCommit must have arrived a second after the last JoinGroup of
+    the former one was answered, and have been logged a second before the commit arrived. For a violation, the elections of
+    __consumer_offsets: state-change.log or the metadata log.
 
     ## What is allowed
-    A commit that arrives before the new member's SyncGroup is answered: who has the name need not be written yet. A member that joins
-    again with its own id. Static members of KIP-848 groups are not judged.
+    A commit that arrives before the new member's SyncGroup or commit is answered: who has the name need not be written yet. A member
+    that joins again with its own id. Static members of KIP-848 groups are not judged.
 
     ## What to do
     Two processes run with one `group.instance.id`: find both by `connection` in the lines, and stop one. Give each process its own name,
@@ -63,7 +65,7 @@ class FencedStaticMemberAccepted(Rule):
 
     evidence = {
         "the commit and its answer": "commit_ref",
-        "the answer to SyncGroup of the member that took the name": "replaced_ref",
+        "the answer to SyncGroup or to a commit of the member that took the name": "replaced_ref",
         "the last answer that gave the name to the former member": "static_ref",
         **LOSS,
     }
@@ -93,7 +95,8 @@ class FencedStaticMemberAccepted(Rule):
                 because=(
                     _ASKED,
                     _NAMED,
-                    "coordinator {node} had accepted no SyncGroup of another member with that id a second before the commit arrived",
+                    "coordinator {node} had accepted no SyncGroup or commit of a later member with that id a second before the "
+                    "commit arrived",
                 ),
             ),
         )
