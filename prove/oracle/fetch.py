@@ -16,6 +16,7 @@ from prove.history import (
     Start,
     State,
     TopicPartition,
+    since,
 )
 from prove.oracle.broker_memory import partitions, replayed
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line, of_query
@@ -67,14 +68,17 @@ def ff04(history: History) -> Judged:
         held = memory.held.get(event.name, start.leader_epoch if start else None)
         if event.error_code == 6:
             yield (PASS if start and start.leads else FENCED), of_query(event)
-        elif (event.replica_id < 0 and event.version >= FROM_FOLLOWERS) or (
-            start and start.leads
-        ):  # consumers of these releases may read from followers
+        elif (start and start.leads) or _reads_from_followers(history, event):
             yield PASS, of_query(event)
         elif held is None or lacks_a_line(history, event, held):
             yield UNVERIFIABLE, of_query(event)
         else:
             yield VIOLATION, of_query(event)
+
+
+def _reads_from_followers(history: History, query: Query) -> bool:
+    """A consumer that may read from followers: brokers of 2.3 know the version, but serve none."""
+    return query.replica_id < 0 and query.version >= FROM_FOLLOWERS and since(history.release.version, 2, 4)
 
 
 def ff03(history: History) -> Judged:

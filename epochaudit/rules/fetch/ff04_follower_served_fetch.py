@@ -10,8 +10,11 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
+from epochaudit.kafka.releases import release
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+
+FIRST_SERVING_FOLLOWERS: Final = release("2.4")
 
 ASKED: Final = "{client_id} fetched as replica {replica_id} with Fetch {api_version} and was answered {error_code}"
 
@@ -21,18 +24,20 @@ class FollowerServedFetch(Rule):
     """A replica that does not lead served a follower or a plain consumer.
 
     ## What it checks
-    Followers, and consumers below Fetch 11, may read from the leader only. Another replica must answer 6
-    (NOT_LEADER_OR_FOLLOWER), whatever leader epoch the request states.
+    Followers, consumers below Fetch 11, and consumers of brokers before 2.4, may read from the leader only. Another replica
+    must answer 6 (NOT_LEADER_OR_FOLLOWER), whatever leader epoch the request states.
 
     ## Why it matters
     A follower that copies from a follower may copy records that the leader never had, and the leader does not see its
     progress. A consumer that does not support reading from followers takes the follower's high watermark for the leader's.
 
     ## Evidence needed
-    The broker's request log and its "starts at leader epoch" lines, which followers also write since 2.6.
+    The broker's request log and its "starts at leader epoch" lines, which followers also write since 2.6. The broker's
+    version, if a follower served a consumer's Fetch 11: 2.3 knows that version, but not reading from followers.
 
     ## What is allowed
-    Consumers with Fetch 11 and later may read from any replica (KIP-392), and so may debugging consumers (replica -2). A
+    Consumers with Fetch 11 and later may read from any replica since 2.4 (KIP-392). Debugging consumers (replica -2) are
+    not judged: before 2.4 they may read from any replica, since then below Fetch 11 from the leader only. A
     leader may answer 6 for other reasons. While leadership changes, either role may answer. A request that states the newer
     leader epoch and is served was answered in the newer role. Request lines may be written late, so the role that ended
     just before is allowed, too.
@@ -67,7 +72,10 @@ class FollowerServedFetch(Rule):
         leads = col("held_leader") & col("leader_epoch").isNotNull()
         follows = ~col("held_leader") & ~col("leads_in_highest") & col("leader_epoch").isNotNull()
         refused = col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER
-        anywhere = (col("replica_id") == CONSUMER_REPLICA_ID) & (col("api_version") >= FOLLOWER_FETCH_VERSION)
+        supporting = (col("replica_id") == CONSUMER_REPLICA_ID) & (col("api_version") >= FOLLOWER_FETCH_VERSION)
+        anywhere = supporting & (
+            (col("api_version") > FOLLOWER_FETCH_VERSION) | (col("kafka_version") >= FIRST_SERVING_FOLLOWERS)
+        )
         if_it_follows = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
         changing = ("about that time broker {node} began leader epoch {held_max} of {topic}-{partition}", ASKED)
         return first_of(
@@ -116,5 +124,10 @@ class FollowerServedFetch(Rule):
                 because=(ASKED,),
             ),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_it_follows),
+            unverifiable(
+                supporting & col("kafka_version").isNull(),
+                "the version of the broker is not in the evidence",
+                expected="error {NOT_LEADER_OR_FOLLOWER}, if the broker does not support reading from followers",
+            ),
             otherwise=violation(),
         )
