@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -28,7 +29,8 @@ class FencedEpochFetchedAgain(Rule):
 
     ## What is allowed
     A newer leader epoch that the follower learned before or after the answer. A new connection, as the follower may have
-    restarted.
+    restarted. If a name had several topics and no id distinguishes them, the same epoch may be that of another topic:
+    unverifiable.
 
     ## What to do
     Restart the follower if the partition stays under-replicated (`kafka-topics.sh --describe
@@ -60,6 +62,7 @@ class FencedEpochFetchedAgain(Rule):
         return col("error_code") == Errors.FENCED_LEADER_EPOCH
 
     def verdict(self) -> tuple[Branch, ...]:
+        again = col("next_leader_epoch") == col("leader_epoch")
         return first_of(
             passed(
                 col("next_ref").isNull(),
@@ -70,7 +73,12 @@ class FencedEpochFetchedAgain(Rule):
                 "the leader epoch that the fetch session held for the partition is not recorded",
                 expected="no request of replica {node} in the leader epoch that was refused",
             ),
-            violation(col("next_leader_epoch") == col("leader_epoch")),
+            unverifiable(
+                again & col("ambiguous_name"),
+                AMBIGUOUS_TOPIC,
+                expected="no request of replica {node} in leader epoch {leader_epoch} of the same topic",
+            ),
+            violation(again),
             passed(
                 col("next_leader_epoch").isNull(),
                 observed="{next_event_type} that states no leader epoch",
