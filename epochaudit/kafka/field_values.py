@@ -28,6 +28,8 @@ FINAL_EPOCH: Final = -1  # ShareRequestMetadata.FINAL_EPOCH: closes it
 
 ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
 
+HIGH_WATERMARK: Final = -1  # DeleteRecordsRequest.HIGH_WATERMARK: as an offset, all committed records
+
 LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3

@@ -8,9 +8,13 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import HIGH_WATERMARK
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _REFUSED: Final = (Errors.OFFSET_OUT_OF_RANGE, Errors.REQUEST_TIMED_OUT)
+_TO_HIGH_WATERMARK: Final = (
+    "DeleteRecords {correlation_id} of {client_id} deletes the committed records of {topic}-{partition}",
+)
 
 
 @rule("LS-02", frame="record_deletions", kip="KIP-107", severity=MEDIUM, since="1.0")
@@ -29,7 +33,8 @@ class DeletionConfirmedEarly(Rule):
     The leader's request log as JSON (2.8 and later).
 
     ## What is allowed
-    A deletion up to the high watermark (offset -1): the answer does not state which offset that was, so any low watermark passes.
+    A deletion up to the high watermark (offset -1): the answer does not state which offset that was, so any low watermark passes. Any
+    other offset below 0 is answered 1.
     Other error codes are no verdict, and a request whose answer is not recorded is unverifiable. The leader does not wait for
     replicas on brokers that are not live.
 
@@ -57,22 +62,44 @@ class DeletionConfirmedEarly(Rule):
         return col("error_code").isNull() | col("error_code").isin(Errors.NONE, *_REFUSED)
 
     def verdict(self) -> tuple[Branch, ...]:
+        to_high_watermark = col("offset") == HIGH_WATERMARK
+        up_to_it = (
+            "error {REQUEST_TIMED_OUT} while the low watermark is below the high watermark at the time of the request"
+        )
         return first_of(
             unverifiable(
+                to_high_watermark & col("error_code").isNull(),
+                "the answer is not recorded",
+                expected=up_to_it,
+                observed="no answer",
+                because=_TO_HIGH_WATERMARK,
+            ),
+            unverifiable(
                 col("error_code").isNull(), "the answer is not recorded", observed="no answer", because=self.because
+            ),
+            fenced(
+                (col("error_code") == Errors.OFFSET_OUT_OF_RANGE) & (col("offset") < 0),
+                expected="error {OFFSET_OUT_OF_RANGE} for an offset below 0, which is no offset of a log",
+                observed="error {error_code}",
+                because=(
+                    "DeleteRecords {correlation_id} of {client_id} states offset {offset} for {topic}-{partition}",
+                ),
             ),
             fenced(
                 col("error_code") == Errors.OFFSET_OUT_OF_RANGE,
                 expected="error {OFFSET_OUT_OF_RANGE} if offset {offset} is above the high watermark",
                 observed="error {error_code}",
             ),
+            fenced(
+                to_high_watermark & (col("error_code") == Errors.REQUEST_TIMED_OUT),
+                expected=up_to_it,
+                because=_TO_HIGH_WATERMARK,
+            ),
             fenced(col("error_code") == Errors.REQUEST_TIMED_OUT),
             passed(
                 col("offset") < 0,
                 expected="a deletion up to the high watermark",
-                because=(
-                    "DeleteRecords {correlation_id} of {client_id} deletes the committed records of {topic}-{partition}",
-                ),
+                because=_TO_HIGH_WATERMARK,
             ),
             violation(col("low_watermark") < col("offset")),
             otherwise=passed(expected="a low watermark of {offset} or more"),
