@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.fetches import EPOCH_AMBIGUOUS, EPOCH_UNKNOWN, sessions_lose_epochs
 from epochaudit.rules.rule import (
@@ -86,10 +87,10 @@ def _not_recorded(lines: Lines, by_answer: str) -> Branch:
     )
 
 
-def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch | None = None) -> tuple[Branch, ...]:
+def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[Branch, ...] = ()) -> tuple[Branch, ...]:
     """The branches for an older epoch, in order: the first whose condition holds is the verdict.
 
-    `hinted`: a newer epoch in the answer. `lost`: the branch of versions that lose the epoch.
+    `hinted`: a newer epoch in the answer. `lost`: the branches of versions that lose the epoch.
     """
     epoch, code = col("current_leader_epoch"), col("error_code")
     just_before = (epoch > col("held_just_before")) | ((code == Errors.NONE) & (epoch == col("held_just_before")))
@@ -142,13 +143,13 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: Branch 
             " {held_max}",
             because=lines.held,
         ),
-        *([] if lost is None else [lost]),
+        *lost,
         violation(because=lines.held),  # served, as the rest of what `may_be_older` selects
     )
 
 
-def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch, ...]:
-    """The branches for a newer epoch; `lost` as in `older_than_held`."""
+def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...] = ()) -> tuple[Branch, ...]:
+    """The branches for a newer epoch. `may_refuse`: 75 is right at the broker's own epoch, too. `lost` as in `older_than_held`."""
     epoch, code = col("current_leader_epoch"), col("error_code")
     refused = code == Errors.UNKNOWN_LEADER_EPOCH
     by_answer = "error {UNKNOWN_LEADER_EPOCH} if leader epoch {current_leader_epoch} is newer than the broker's"
@@ -169,10 +170,13 @@ def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch
             because=lines.not_recorded("by its answer, the broker held an older one"),
         ),
         passed(
-            refused,
-            expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch"
-            " {current_leader_epoch}, or the"
-            " follower is not among the replicas it knows",
+            refused & may_refuse,
+            expected="an answer, or error {UNKNOWN_LEADER_EPOCH}, as the follower may not be among the replicas that the broker knows",
+            because=lines.held,
+        ),
+        passed(
+            refused & ~_begun_long_before(),
+            expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch {current_leader_epoch}",
             because=lines.held,
         ),
         _not_recorded(lines, by_answer),
@@ -183,14 +187,25 @@ def newer_than_held(lines: Lines, *, lost: Branch | None = None) -> tuple[Branch
             because=lines.held,
         ),
         violation(
+            refused,
+            expected="no error {UNKNOWN_LEADER_EPOCH}, as leader epoch {current_leader_epoch} is not newer than the broker's, {held_max}",
+            because=lines.held,
+        ),
+        violation(
             code == Errors.FENCED_LEADER_EPOCH,
             expected="error {UNKNOWN_LEADER_EPOCH}, not {FENCED_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
             " {held_max}",
             because=lines.held,
         ),
-        *([] if lost is None else [lost]),
+        *lost,
         violation(because=lines.held),  # served, as the rest of what `may_be_newer` selects
     )
+
+
+def _begun_long_before() -> Column:
+    """The broker had held one leader epoch for longer than request lines may be late: it was about to begin none."""
+    settled = (col("held_min") == col("held_max")) & (col("held_just_before") == col("held_min"))
+    return F.coalesce(settled & (col("held_ref.time_ms") < col("arrival_ms") - REQUEST_LINE_LAG_MS), F.lit(False))
 
 
 def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:
@@ -239,9 +254,16 @@ class _FetchRule(Rule):
         """Fetches of a session that may have held any epoch, served or refused."""
         return _session_uncertain() & col("error_code").isin(Errors.NONE, refusal)
 
-    def lost_by_session(self) -> Branch:
-        """The branch of the versions whose sessions lose the leader epoch, for what was served wrongly."""
-        return exposed(sessions_lose_epochs(), "KAFKA-9338: incremental fetch sessions lose the leader epoch")
+    def lost_by_session(self) -> tuple[Branch, ...]:
+        """The branches of the versions whose sessions lose the leader epoch, for what was served wrongly."""
+        return (
+            exposed(sessions_lose_epochs(), "KAFKA-9338: incremental fetch sessions lose the leader epoch"),
+            unverifiable(
+                sessions_lose_epochs().isNull(),
+                "the version of the broker is not in the evidence",
+                expected=f"{self.expected}, unless its release loses the epoch in fetch sessions (KAFKA-9338)",
+            ),
+        )
 
     def severity_of(self) -> Column | None:
         return F.when(col("replica_id") < 0, MEDIUM)
@@ -269,7 +291,8 @@ class NewerEpochFetchRule(_FetchRule):
         return may_be_newer() | self.left_to_session(Errors.UNKNOWN_LEADER_EPOCH)
 
     def verdict(self) -> tuple[Branch, ...]:
-        *branches, last = newer_than_held(self.lines, lost=self.lost_by_session())
+        by_follower = col("replica_id") >= 0  # Partition.followerReplicaOrThrow
+        *branches, last = newer_than_held(self.lines, may_refuse=by_follower, lost=self.lost_by_session())
         return first_of(*_of_session(Errors.UNKNOWN_LEADER_EPOCH, "newer"), *branches, otherwise=last)
 
 
@@ -308,5 +331,5 @@ class NewerEpochQueryRule(_QueryRule):
         return (col("event_type") == self.api) & may_be_newer()
 
     def verdict(self) -> tuple[Branch, ...]:
-        *branches, last = newer_than_held(self.lines)
+        *branches, last = newer_than_held(self.lines, may_refuse=F.lit(False))
         return first_of(*branches, otherwise=last)

@@ -11,6 +11,8 @@ from prove.oracle.replication import starts_of
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 BEFORE_EPOCH: Final = (3, 6, 56)
+LATE_MS: Final = 500
+"""How much later than its answer the line of a request may be written."""
 
 
 def fence(history: History, api: str, before_check: tuple[int, ...], *, newer: bool) -> Judged:
@@ -35,8 +37,10 @@ def fence(history: History, api: str, before_check: tuple[int, ...], *, newer: b
         if code == right and not behind:
             if beyond:
                 yield FENCED, of_query(event)
-            elif newer:  # the line precedes its effect, and a follower may be no replica
+            elif newer and _may_not_know(history, event):
                 yield PASS, of_query(event)
+            elif newer:
+                yield (UNVERIFIABLE if lacks_a_line(history, event, held) else VIOLATION), of_query(event)
             else:
                 yield (FENCED if lacks_a_line(history, event, held) else VIOLATION), of_query(event)
         elif code == wrong and beyond:
@@ -44,6 +48,13 @@ def fence(history: History, api: str, before_check: tuple[int, ...], *, newer: b
         elif code not in (right, wrong):
             lacks = beyond and newer and lacks_a_line(history, event, held)
             yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), of_query(event)
+
+
+def _may_not_know(history: History, query: Query) -> bool:
+    """Whether a broker may answer 75 at its own epoch: to a follower that is no replica, or as the line precedes its effect."""
+    lines = (event.at for event in history.of(query.node) for start in starts_of(event)
+             if event.id < query.id and start.name == query.name)  # fmt: skip
+    return (query.api == FETCH and query.replica_id >= 0) or max(lines, default=0) + LATE_MS >= query.arrived
 
 
 def of_query(event: Query) -> Key:

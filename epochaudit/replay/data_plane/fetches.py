@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import answer_code, no_ref, of_types, ref
+from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
@@ -77,7 +78,7 @@ def fetches(events: DataFrame) -> DataFrame:
     )
     served = with_deletions(with_held_epochs(listed.unionByName(left_to_session), events), deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
-    passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
+    passed = fence_passed()
     served = served.withColumns(
         {
             "topic_key": topic_key(),
@@ -109,8 +110,12 @@ def fetches(events: DataFrame) -> DataFrame:
 
 
 def fence_passed() -> Column:
-    """The Fetch was served and states the newest leader epoch that the broker can have held: others are refused (KIP-320)."""
-    return (F.col("error_code") == Errors.NONE) & (F.col("current_leader_epoch") == F.col("held_max"))
+    """The Fetch was served and states the newest leader epoch that the broker can have held: others are refused (KIP-320).
+
+    False if the broker's release loses the epoch, or may be one that does.
+    """
+    newest = (F.col("error_code") == Errors.NONE) & (F.col("current_leader_epoch") == F.col("held_max"))
+    return F.coalesce(newest & ~sessions_lose_epochs(), F.lit(False))
 
 
 def _fate() -> Column:
@@ -256,5 +261,10 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def sessions_lose_epochs() -> Column:
-    """The answer belongs to an incremental fetch of a broker whose session cache drops the leader epoch (KAFKA-9338)."""
-    return (F.col("session_epoch") > 0) & F.col("kafka_version").between(release("2.1"), release("2.4.1"))
+    """The answer belongs to an incremental fetch of a broker whose session cache drops the leader epoch (KAFKA-9338).
+
+    Null if the broker's version is not known and the Fetch is of a version that such brokers have.
+    """
+    incremental = F.coalesce(F.col("session_epoch") > 0, F.lit(False))
+    known_to_them = F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION  # that one is of 2.7
+    return incremental & known_to_them & F.col("kafka_version").between(release("2.1"), release("2.4.1"))

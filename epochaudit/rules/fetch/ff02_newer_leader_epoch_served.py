@@ -12,7 +12,7 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
 
     ## What it checks
     A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
-    not up to date yet. 74 is the wrong answer to a newer epoch.
+    not up to date yet. 74 is the wrong answer to a newer epoch, and 75 to the broker's own.
 
     ## Why it matters
     The requester knows of an election that this broker missed. The records that the broker serves may already be truncated
@@ -20,13 +20,15 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
 
     ## Evidence needed
     The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
-    request of the session that last listed them.
+    request of the session that last listed them. For incremental Fetches below version 12: the broker's version.
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: to a follower
-    outside the leader's assignment, and because the line that starts an epoch precedes its effect by some milliseconds. If
+    outside the leader's assignment, and within half a second of the line that starts the epoch, as that precedes its effect
+    and request lines may be written late. If
     the broker's epoch is not recorded, its answer 75 shows that it was older. Kafka 2.1.0 to 2.4.1 lose the epoch in
-    incremental sessions (KAFKA-9338): reported as exposed.
+    incremental sessions (KAFKA-9338): reported as exposed, and as unverifiable if the broker's version is not recorded
+    and the Fetch is below version 12.
 
     ## What to do
     The broker missed an election: check in its server.log whether it reaches the controller, and restart it if it still

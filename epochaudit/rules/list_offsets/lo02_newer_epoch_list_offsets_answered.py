@@ -13,7 +13,7 @@ class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
 
     ## What it checks
     A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
-    not up to date yet. 74 is the wrong answer to a newer epoch.
+    not up to date yet. 74 is the wrong answer to a newer epoch, and 75 to the broker's own.
 
     ## Why it matters
     The client knows of an election that this broker missed. The returned offset may lie in records that the new leader's
@@ -23,8 +23,8 @@ class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
     The broker's request log and its "starts at leader epoch" lines.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch, because the line
-    that starts an epoch precedes its effect by some milliseconds.
+    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch within half a
+    second of the line that starts it: the line precedes its effect, and request lines may be written late.
 
     ## What to do
     Check that the broker reaches the controller, and restart it if it still holds the old leader epoch. Restart the

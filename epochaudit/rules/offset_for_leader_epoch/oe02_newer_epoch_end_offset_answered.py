@@ -13,7 +13,7 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
 
     ## What it checks
     A broker must answer 75 (UNKNOWN_LEADER_EPOCH) to a leader epoch that is newer than its own: the broker is a zombie, or
-    not up to date yet. 74 is the wrong answer to a newer epoch.
+    not up to date yet. 74 is the wrong answer to a newer epoch, and 75 to the broker's own.
 
     ## Why it matters
     A superseded leader does not know where newer epochs begin. A follower that truncates by its answer keeps records that
@@ -23,8 +23,9 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
     The broker's request log and its "starts at leader epoch" lines.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: the line that
-    starts an epoch precedes its effect by some milliseconds, and clients that learned of the epoch may ask early.
+    A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch within half a
+    second of the line that starts it: the line precedes its effect, clients that learned of the epoch may ask early, and
+    request lines may be written late.
 
     ## What to do
     Restart the broker if it still holds the old leader epoch, and look in its server.log for a pause or a lost
