@@ -8,10 +8,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.kafka.api_versions import REPLICA_STATE_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
-from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable, violation
 
 FIRST_REFUSING: Final = release("3.3")
 
@@ -23,7 +24,7 @@ class DataForUnassignedReplica(Rule):
     ## What it checks
     A follower's Fetch at a leader whose assignment lacks the follower. Since 3.3 the leader must answer 75
     (UNKNOWN_LEADER_EPOCH) to a request with a leader epoch, and 6 (NOT_LEADER_OR_FOLLOWER) to one without. Older leaders
-    must answer 0 without data.
+    answer 0, and may give it records.
 
     ## Why it matters
     A replica outside the assignment copies data without the leader tracking it. If the replica is assigned again, its log
@@ -36,18 +37,22 @@ class DataForUnassignedReplica(Rule):
 
     ## What is allowed
     Every replica that any state of the same leader epoch lists is allowed: in KRaft, adding replicas does not change the
-    epoch, and removing one always does. Kafka before 3.3 answers 0 without records.
+    epoch, and removing one always does. Kafka before 3.3 answers 0: it empties the first read of such a Fetch, but reads
+    again without the check if the Fetch has waited. Records in its answer are exposed, an empty answer passes. If the version
+    of the leader is not recorded, Fetch 15 and later show that it is newer.
 
     ## What to do
     If the broker that fetches is none of the partition's replicas (`kafka-topics.sh --describe`), stop it, move the
     partition's folder out of its log directory, and start it. Do so before the partition is assigned to it again.
-    Leaders since 3.3 refuse such a follower, older ones give it no records: report the lines with the leader's version.
+    Leaders since 3.3 refuse such a follower: report the lines with the leader's version. Exposed means an older leader:
+    upgrade.
 
     ## Example
     orders-0 was moved from brokers 1, 2, 3 to 1, 2, 4. Broker 3 goes on fetching from the leader and gets records.
 
     ## References
-    Partition.fetchRecords, Partition.followerReplicaOrThrow; KAFKA-13790, KAFKA-16120.
+    Partition.fetchRecords, Partition.followerReplicaOrThrow; before 3.3
+    ReplicaManager.updateFollowerFetchState, DelayedFetch.onComplete; KAFKA-13790, KAFKA-16120.
     """
 
     evidence = {
@@ -73,6 +78,9 @@ class DataForUnassignedReplica(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         served, version = col("error_code") == Errors.NONE, col("kafka_version")
+        refuses = (version >= FIRST_REFUSING) | (
+            col("api_version") >= REPLICA_STATE_FETCH_VERSION
+        )  # that one is of 3.5
         if_assigned = "a refusal, if replica {replica_id} is not among the replicas of the leader epoch"
         unassigned = "no records for replica {replica_id}, which is not among the replicas {assigned}"
         return first_of(
@@ -107,8 +115,13 @@ class DataForUnassignedReplica(Rule):
                 "the metadata log does not reach to the request without a gap: the replica may have been assigned by then",
                 expected=if_assigned,
             ),
-            violation(version >= FIRST_REFUSING),
-            violation(col("records_size") > 0, expected=unassigned, observed="{records_size} bytes of records"),
+            violation(refuses),
+            exposed(
+                (version < FIRST_REFUSING) & (col("records_size") > 0),
+                "Kafka before 3.3 reads a Fetch that waited again, without the check",
+                expected=unassigned,
+                observed="{records_size} bytes of records",
+            ),
             unverifiable(version.isNull(), "the version of the broker is not in the evidence", expected=if_assigned),
             unverifiable(
                 col("records_size").isNull(),
