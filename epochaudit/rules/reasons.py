@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 AMBIGUOUS_TOPIC: Final = "several topics had the name, and no topic id distinguishes them"
+START_UNPROVEN: Final = (
+    "the leader of the answered epoch may have written its line again, so that the epoch may start below"
+)
 SHARED_CLIENT_ID: Final = "several consumers share the client id"
 CONTROL_REQUESTS_MISSING: Final = (
     "a control request in between is missing, perhaps one that deleted the replica (request log)"

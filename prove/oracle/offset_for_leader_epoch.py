@@ -5,7 +5,7 @@ from __future__ import annotations
 from prove.history import OFFSET_FOR_LEADER_EPOCH, History, Query
 from prove.oracle.leader_epoch_fence import BEFORE_EPOCH, fence, lacks_a_line
 from prove.oracle.lineage import epochs
-from prove.oracle.replication import began_at, log_starts, served, starts
+from prove.oracle.replication import began_at, log_starts, served, shown_starts, starts
 from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
@@ -21,7 +21,7 @@ def oe02(history: History) -> Judged:
 
 def oe03(history: History) -> Judged:
     """Where a leader says that an epoch ends fits its own lineage."""
-    begun = starts(history)
+    begun, shown = starts(history), shown_starts(history)
     recorded = [*epochs(history)]
     for one in served(history, OFFSET_FOR_LEADER_EPOCH):
         query, start = one.query, one.start
@@ -44,8 +44,13 @@ def oe03(history: History) -> Judged:
                 continue
             if epoch == query.epoch < own and 0 <= end < begun.get((query.partition, epoch), 0):
                 verdict = PASS if end == 0 else _log_start_explains(history, query)
-                unsure = verdict == VIOLATION and lacks_a_line(history, query, own, later)
+                unsure = (query.partition, epoch) not in shown or lacks_a_line(history, query, own, later)
+                unsure = verdict == VIOLATION and unsure
                 yield (UNVERIFIABLE if unsure else verdict), place(query, query)
+                continue
+            unsure = (query.partition, epoch) not in shown
+            if epoch < query.epoch < own and end < begun.get((query.partition, epoch), 0) and unsure:
+                yield UNVERIFIABLE, place(query, query)
                 continue
             wrong = (
                 epoch > query.epoch

@@ -83,6 +83,21 @@ def starts(history: History) -> dict[PartitionEpoch, int]:
     return found
 
 
+def shown_starts(history: History) -> set[PartitionEpoch]:
+    """The leader epochs whose leader's first line shows that it began there.
+
+    A leader that restarts in its epoch writes the line with its log end offset, and -1 for the epoch that it held.
+    """
+    first: dict[tuple[int, PartitionEpoch], Start] = {}
+    for event, start in started(history):
+        if start.leads:
+            first.setdefault((event.node, (start.partition, start.leader_epoch)), start)
+    return {
+        key for (_, key), start in first.items()
+        if 0 <= start.previous_epoch < start.leader_epoch or start.offset == 0
+    }  # fmt: skip
+
+
 def answered_fetches(history: History) -> Iterator[Served]:
     """Fetches that were answered without an error."""
     return (one for one in served(history, FETCH) if one.query.error_code == 0)

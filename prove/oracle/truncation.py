@@ -19,7 +19,7 @@ from prove.history import (
 from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
-from prove.oracle.replication import answered_fetches, began_at, served, started, starts, starts_of
+from prove.oracle.replication import answered_fetches, began_at, served, shown_starts, started, starts, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 _Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
@@ -51,7 +51,7 @@ def tr03(history: History) -> Judged:
 
 def tr04(history: History) -> Judged:
     """A divergence fits the leader's own lineage."""
-    begun = starts(history)
+    begun, shown = starts(history), shown_starts(history)
     for one in served(history, FETCH):
         query, start = one.query, one.start
         if start is None or not one.leads or query.diverging is None:
@@ -62,8 +62,9 @@ def tr04(history: History) -> Judged:
         # a leader without records of the epoch or an older one answers the start of its log
         without = epoch == query.epoch and (end <= query.log_start_offset or began_at(history, query, end))
         early = end < begun.get((query.partition, epoch), 0) and not without
-        wrong = epoch > query.epoch or nothing or late or early
-        yield (VIOLATION if wrong else PASS), (query.id, None, query.partition)
+        unsure = early and epoch < start.leader_epoch and (query.partition, epoch) not in shown
+        wrong = epoch > query.epoch or nothing or late or (early and not unsure)
+        yield (VIOLATION if wrong else UNVERIFIABLE if unsure else PASS), (query.id, None, query.partition)
 
 
 def _next_of(history: History, answer: Query) -> Query | None:

@@ -49,7 +49,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, asked_epoch (leader_epoch of
     OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), response_leader_epoch and offset (the answer; of a Fetch the diverging
     epoch and its end offset, -1 without divergence), fetch_offset, log_start_offset, records_size, query_ref, what
-    `with_held_epochs` adds, and
+    `with_held_epochs` adds, ambiguous_name (the name alone does not identify the topic), and
       held_start       the start offset of the leader epoch held_max on the broker, by the lowest of its lines about it (3.0 to 3.2
                        write one per ISR, with the log end offset of that moment); null if the broker held it as a follower.
                        held_start_ref: that line
@@ -58,6 +58,9 @@ def epoch_queries(events: DataFrame) -> DataFrame:
                        it worked on the request, as others are refused (KIP-320); else leader_epoch
       judged_start     the start offset of judged_epoch on the broker, likewise; judged_ref
       answered_start   the lowest recorded start offset of the answered leader epoch; answered_start_ref
+      answered_start_proven  that line was written when the epoch began, as it states an earlier epoch as the previous one, or as its
+                       offset is 0; else the epoch may start below. A leader that restarts in its epoch writes the line anew, with
+                       its log end offset
       shown            the highest latest offset that a leader of a lower epoch answered to a client; shown_ref
       latest_reached_before   in this leader epoch the broker answered a client a latest offset at the epoch's start or
                        above, before the request came; witness_ref
@@ -90,6 +93,9 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     of_partition = ["cluster", "topic_key", "partition"]
     starts = _starts(events).groupBy(*of_partition).agg(F.collect_list("start").alias("starts"))
     rows = served.withColumn("topic_key", topic_key()).join(F.broadcast(starts), of_partition, "left")
+    several = topic_incarnations(events).where("ambiguous_name").select("cluster", "topic_key", "ambiguous_name")
+    rows = rows.join(F.broadcast(several), ["cluster", "topic_key"], "left")
+    rows = rows.withColumn("ambiguous_name", F.coalesce("ambiguous_name", F.lit(False)))
     rows = as_leaf(_with_held_start(rows))
     rows = rows.join(F.broadcast(_latest_offsets(rows)), of_partition, "left")
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
@@ -118,13 +124,16 @@ def _starts(events: DataFrame) -> DataFrame:
     of_epoch = Window.partitionBy("cluster", "node", "topic", "topic_id", "partition", "leader_epoch")
     so_far = of_epoch.orderBy("file_order", "byte_offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     first = F.first("start_offset").over(so_far)
+    previous = F.col("previous_epoch")
+    begins = ((previous >= 0) & (previous < F.col("leader_epoch"))) | (F.col("start_offset") == 0)
+    proven = F.first(F.coalesce(begins, F.lit(False))).over(so_far)
     entry = F.struct(
-        "leader_epoch", "start_offset", F.col("own_ref").alias("ref"), "node", "topic_id", "high_watermark"
+        "leader_epoch", "start_offset", F.col("own_ref").alias("ref"), "node", "topic_id", "high_watermark", "proven"
     )
     return (
         replica_starts(events)
         .where(F.col("is_leader") & F.col("start_offset").isNotNull())
-        .withColumn("start_offset", first)
+        .withColumns({"start_offset": first, "proven": proven})
         .select("cluster", "partition", F.explode(topic_keys()).alias("topic_key"), entry.alias("start"))
     )
 
@@ -277,7 +286,9 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
                 .otherwise(F.col("leader_epoch")),
                 "begun": F.when(earlier & is_led, begun),
                 "held_high_watermark": F.col("own_line.high_watermark"),
-                "answered": F.array_min(F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"]))),
+                "answered": F.array_min(
+                    F.transform(of_answered, lambda s: F.struct(s["start_offset"], s["ref"], s["proven"]))
+                ),
                 "highest": F.array_max(F.transform(lower, lambda of_epoch: of_epoch["highest"])),
                 "witness": F.when(asks_latest(), F.get(in_epoch, F.lit(0))),
             }
@@ -299,6 +310,7 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
                 ),
                 "answered_start": F.col("answered.start_offset"),
                 "answered_start_ref": F.col("answered.ref"),
+                "answered_start_proven": F.coalesce("answered.proven", F.lit(False)),
                 "shown": F.col("highest.offset"),
                 "shown_ref": F.col("highest.ref"),
             }

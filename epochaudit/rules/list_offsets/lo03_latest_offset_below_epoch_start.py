@@ -13,6 +13,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import READ_COMMITTED
 from epochaudit.kafka.releases import release
 from epochaudit.replay.data_plane.epoch_queries import asks_latest
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
@@ -55,7 +56,8 @@ class LatestOffsetBelowEpochStart(Rule):
     returned a higher offset to a client. The broker reads the high watermark before it checks it, and it may have advanced
     in between. An answer below the start is therefore a breach only if the high watermark had reached the start before, by
     the line that starts the epoch or an earlier response, or if a later answer is below it, too. Lookups by timestamp are
-    not judged, because no log shows whether a record lies beyond the high watermark.
+    not judged, because no log shows whether a record lies beyond the high watermark. If a name had several topics and no id
+    distinguishes them, the rule claims nothing of an answered offset.
 
     ## What to do
     Nothing is lost: a consumer that began at this offset reads some records twice, which its application has to bear or
@@ -113,6 +115,13 @@ class LatestOffsetBelowEpochStart(Rule):
                 expected="error {LEADER_NOT_AVAILABLE}, the code below ListOffsets 5",
                 observed=refused,
                 because=(BEGAN, ASKED),
+            ),
+            unverifiable(
+                col("ambiguous_name"),
+                AMBIGUOUS_TOPIC,
+                expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
+                " high watermark is below the start of the leader epoch",
+                because=(ASKED,),
             ),
             unverifiable(
                 col("leader_epoch").isNull() & start.isNotNull(),

@@ -11,6 +11,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, START_UNPROVEN
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 LED: Final = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}"
@@ -44,7 +45,10 @@ class EpochEndOutsideLineage(Rule):
     begins there, and the leader answers that offset as the end of all older epochs. A leader whose log has no record of the
     requested epoch or an older one answers the start of its log, too, even if another leader began that epoch higher. The
     start of an epoch between the two is no bound: an epoch whose leader wrote nothing may vanish, and an unclean election
-    restores older histories. A
+    restores older histories. A leader that restarts within its epoch writes its line anew, with its log end offset, and so
+    do KRaft leaders of 3.0 to 3.2 whenever the ISR changes: a line is no bound for an end below it unless it states an
+    earlier epoch as the previous one, or starts at offset 0. If a name had several topics and no id distinguishes them,
+    the rule claims nothing. A
     superseded leader answers by its own lineage. A response with an error has (-1, -1), which answers nothing. The content
     of the broker's epoch cache is not recorded, so an undefined answer for an older epoch (no epochs in the log's message
     format) is unverifiable.
@@ -104,6 +108,7 @@ class EpochEndOutsideLineage(Rule):
                 observed="leader epoch {asked_epoch} answered with no end",
                 because=(LED, ASKED),
             ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=by_lineage, because=(ASKED,)),
             passed(
                 (asked == own) & (answered == own) & from_start,
                 expected="the end of the log for {held_max}, the leader's own epoch",
@@ -162,6 +167,16 @@ class EpochEndOutsideLineage(Rule):
             violation(
                 (asked == own) & (answered != own),
                 expected="epoch {leader_epoch}, the leader's own, under its own number",
+            ),
+            unverifiable(
+                (answered < own) & ~col("answered_start_proven"),
+                START_UNPROVEN,
+                expected=by_lineage,
+                because=(
+                    LED,
+                    ASKED,
+                    "the first recorded line of leader epoch {response_leader_epoch} states offset {answered_start}",
+                ),
             ),
             otherwise=violation(
                 expected="an end at offset {answered_start} or above, where leader epoch {response_leader_epoch} starts"

@@ -12,6 +12,7 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, START_UNPROVEN
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 LED: Final = (
@@ -45,7 +46,8 @@ class DivergenceMisplaced(Rule):
     an epoch without records, and the follower only removes it from its cache. This is routine after elections in quick
     succession. An end at a start of the leader's log, if it is answered for the stated epoch itself: the leader has no
     record of that epoch or an older one. A restart may have brought back an older log start offset since. The start of an
-    epoch between the two is no bound, as in OE-03. Brokers that serve as followers are not judged.
+    epoch between the two is no bound, and a line that is written anew none for an end below it, as in OE-03. If a name had
+    several topics and no id distinguishes them (Fetch 12), the rule claims nothing. Brokers that serve as followers are not judged.
 
     ## What to do
     Keep all replicas running until the follower has caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of its
@@ -94,6 +96,7 @@ class DivergenceMisplaced(Rule):
                 expected="an end below fetch offset {fetch_offset}: else nothing diverges",
                 because=(ASKED,),
             ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=if_led, because=(ASKED,)),
             unverifiable(
                 own.isNull(),
                 "the leader epoch in which the broker led is not recorded",
@@ -122,6 +125,16 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             violation(beyond),
+            unverifiable(
+                (answered < own) & (end < col("answered_start")) & ~without & ~col("answered_start_proven"),
+                START_UNPROVEN,
+                expected=if_led,
+                because=(
+                    LED,
+                    "the first recorded line of leader epoch {response_leader_epoch} states offset {answered_start}",
+                    ASKED,
+                ),
+            ),
             violation(
                 (end < col("answered_start")) & ~without,
                 expected="an end at offset {answered_start} or above, where epoch {response_leader_epoch} starts",
