@@ -21,13 +21,17 @@ from epochaudit.events.event_types import (
     OFFSET_FOR_LEADER_EPOCH,
 )
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
+from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.fetches import sessions_lose_epochs
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.log_gaps import lines_recorded, server_log_gaps
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
+from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 
 _CHANGES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING)
@@ -56,6 +60,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: the leader's request log and, for the epoch's start, the leader's host; between leaders the
     leader epoch. Fetches are aggregated where they are read, in buffers of a fixed width.
+    A Fetch whose leader may have lost the epoch that it states is left out (KAFKA-9338).
     Columns: the subject columns (node = the leader, correlation_id of the first Fetch), replica_id, ambiguous_name; of the first
     Fetch in the epoch fetch_offset, last_fetched_epoch, log_start_offset (the follower's), api_version, first_ref; and
       log_began        the highest log start offset of the partition in the follower's own lines; null: none. A restart may bring back
@@ -73,7 +78,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       first_isr_ref, last_isr_ref   the first recorded ISR of the leader epoch, and the last one if it has several
       isr_line_ref     the last of the leader's lines of which `isrs` has the ISRs
       isrs_complete    no other ISR can have existed: the metadata log has them, and is recorded beyond that Fetch; or LeaderAndIsr
-                       requests do, and the leader's lines show its own changes
+                       requests do, and the leader's server.log is recorded from the epoch's start to that Fetch
       start_ref        the line that starts the epoch
     """
     steps = with_identity(_steps(events), topic_incarnations(events))
@@ -89,6 +94,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     rows = steps.withColumn("topic_key", topic_key()).join(F.broadcast(_epochs(events)), [*key, "leader_epoch"], "left")
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
     rows = rows.join(F.broadcast(log_starts(events)), list(key), "left")
+    rows = rows.join(F.broadcast(server_log_gaps(events)), ["cluster", "node"], "left")
     history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_whole", "log_end_ms")
     rows = with_utc(rows.join(F.broadcast(history), "cluster", "left"), events)
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
@@ -98,10 +104,13 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         & (F.col("furthest.ref.time_ms") + zone_margin_ms() <= F.col("log_end_ms"))
     )
     recorded = F.col("recorded") & of_log
-    requested = F.col("requested") & F.array_contains("isr_loggers", F.col("node"))
+    request = F.array_min(F.filter("requests", lambda s: s["node"] == F.col("node")))
+    begun_ms, until_ms = F.least(F.col("start.time_ms"), request["time_ms"]), F.col("furthest.ref.time_ms")
+    of_lines = F.array_contains("isr_loggers", F.col("node")) & lines_recorded(begun_ms, until_ms)
+    requested = (F.size("requests") > 0) & (begun_ms <= until_ms) & of_lines
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
     own_log_starts = F.filter("log_starts", lambda s: s["node"] == F.col("replica_id"))["offset"]
-    in_log, of_lines = F.coalesce(recorded, F.lit(False)), F.coalesce("recorded_isrs", no_isrs)
+    in_log, line_isrs = F.coalesce(recorded, F.lit(False)), F.coalesce("recorded_isrs", no_isrs)
     return rows.withColumn("start", start).select(
         *_STEP, "ambiguous_name", none.cast("string").alias("client_id"), none.cast("string").alias("group_id"),
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
@@ -114,7 +123,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
         F.col("furthest.ref").alias("ahead_ref"),
         F.coalesce("furthest.last_fetched_epoch", "asked_epoch").alias("ahead_epoch"),
-        F.concat(F.coalesce("isrs", no_isrs), F.when(~in_log, of_lines).otherwise(no_isrs)).alias("isrs"),
+        F.concat(F.coalesce("isrs", no_isrs), F.when(~in_log, line_isrs).otherwise(no_isrs)).alias("isrs"),
         "first_isr_ref", F.when(F.size("isrs") > 1, F.col("last_isr_ref")).alias("last_isr_ref"),
         F.when(~in_log, F.col("isr_line_ref")).alias("isr_line_ref"),
         F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
@@ -138,6 +147,10 @@ def _steps(events: DataFrame) -> DataFrame:
     """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
     rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
     by_fetch, code = F.col("event_type") == FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
+    incremental = (F.col("session_epoch") > 0) & (F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION)
+    version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
+    rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    rows = rows.withColumn("kafka_version", F.when(incremental, version)).where(~sessions_lose_epochs())
     asked = F.when(~by_fetch, F.col("leader_epoch"))
     stated = F.greatest(asked, F.col("last_fetched_epoch"))
     stated = F.when(stated >= 0, stated)
@@ -180,7 +193,7 @@ def _steps(events: DataFrame) -> DataFrame:
 
 
 def _epochs(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, first and last, and the leaders' lines that start it."""
+    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, first and last, the lines that start it, and the requests."""
     event_type = F.col("event_type")
     start = F.struct("node", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     no_order = F.col("partition_epoch").isNull().alias("no_order")  # lines of leaders may have none
@@ -193,7 +206,7 @@ def _epochs(events: DataFrame) -> DataFrame:
         F.max(F.when(F.col("isr").isNotNull(), last))["own_ref"].alias("last_isr_ref"),
         F.collect_set(F.when(event_type == LEADER_STARTS, start)).alias("starts"),
         F.max(event_type.endswith("_RECORD")).alias("recorded"),
-        F.max(event_type == LEADER_AND_ISR).alias("requested"),
+        F.collect_set(F.when(event_type == LEADER_AND_ISR, start)).alias("requests"),
     )
 
 

@@ -27,7 +27,8 @@ class HighWatermarkAheadOfIsr(Rule):
 
     ## Evidence needed
     The leader's request log, and all ISRs of the leader epoch. In KRaft they are in the metadata log. With ZooKeeper they
-    are in LeaderAndIsr requests and, for the leader's own changes, in its server.log.
+    are in LeaderAndIsr requests and, for the leader's own changes, in its server.log, which must be recorded from the start
+    of the epoch to the Fetch. For incremental Fetches below version 12: the leader's version.
 
     ## What is allowed
     A follower that was outside the ISR at any time of the epoch, by any recorded ISR, is catching up: it passes, whenever that
@@ -35,7 +36,9 @@ class HighWatermarkAheadOfIsr(Rule):
     epoch. A follower whose log has no leader epochs (message format of 0.10) truncates to its own high watermark, which
     may be behind: unverifiable. Not judged are partitions that a Fetch
     leaves to its session, Fetches without leader epoch (below version 9), and Fetches that waited, because another thread
-    of the follower may have fetched meanwhile.
+    of the follower may have fetched meanwhile. Neither are incremental Fetches below version 12, unless the leader's version is
+    known and none of 2.1.0 to 2.4.1: those lose the leader epoch in fetch sessions (KAFKA-9338), and serve a follower that
+    has left the ISR with a newer epoch.
 
     ## What to do
     Keep the leader running, and hold no election, until the follower has caught up (metric `FetcherLagMetrics`,
@@ -77,7 +80,7 @@ class HighWatermarkAheadOfIsr(Rule):
             passed(
                 col("ahead").isNull(),
                 expected="no high watermark above the fetch offset of replica {replica_id}, while it is in the ISR",
-                observed="none was above it in leader epoch {leader_epoch}",
+                observed="none was above it in the Fetches of leader epoch {leader_epoch} that are judged",
                 because=(_LED,),
             ),
             unverifiable(
