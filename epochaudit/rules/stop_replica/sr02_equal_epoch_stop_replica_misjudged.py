@@ -12,6 +12,7 @@ from epochaudit.kafka.releases import release
 from epochaudit.rules.rule import LOW, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 FIRST_ACCEPTING = release("3.4.1")  # KAFKA-13972
+FIRST_HOLDING_UNSTATED = release("3.6")  # Partition.makeFollower sets the epoch before it creates the log
 
 
 @rule("SR-02", frame="control", kip="KIP-570", severity=LOW, since="2.6")
@@ -31,7 +32,10 @@ class EqualEpochStopReplicaMisjudged(Rule):
     The request log, state-change.log ("starts at leader epoch"), and "Kafka version" in server.log.
 
     ## What is allowed
-    A controlled shutdown routinely sends StopReplica without deletion at the current epoch, often twice.
+    A controlled shutdown routinely sends StopReplica without deletion at the current epoch, often twice. From 3.6 on a
+    follower may hold a newer epoch than its last line states: it takes over the epoch of a LeaderAndIsr, but logs nothing of
+    it, if ZooKeeper fails while it creates the log. It then refuses the older epoch rightly: a refusal below an epoch that it
+    had accepted is unverifiable.
 
     ## What to do
     If the request was refused and the broker is none of the partition's replicas (`kafka-topics.sh --describe`), stop
@@ -44,7 +48,8 @@ class EqualEpochStopReplicaMisjudged(Rule):
     answers 74: a breach.
 
     ## References
-    ReplicaManager.stopReplicas at 3.4.0 and 3.4.1; KAFKA-13972; KIP-570 is silent on equal epochs.
+    ReplicaManager.stopReplicas at 3.4.0 and 3.4.1; Partition.makeFollower at 3.6.0; KAFKA-13972; KIP-570 is silent on equal
+    epochs.
     """
 
     evidence = {
@@ -85,6 +90,15 @@ class EqualEpochStopReplicaMisjudged(Rule):
                 col("ordered_by") == "time",
                 "the request has no line in state-change.log, so its place among the LeaderAndIsr requests is not certain",
                 expected="error {FENCED_LEADER_EPOCH} up to 3.4.0, {NONE} from 3.4.1 on",
+            ),
+            unverifiable(
+                (col("kafka_version") >= FIRST_HOLDING_UNSTATED)
+                & (col("error_code") == Errors.FENCED_LEADER_EPOCH)
+                & col("accepted_in_process")
+                & (col("leader_epoch") < col("accepted_leader_epoch")),
+                "refused below an epoch that had been accepted, though its installation is not in the evidence",
+                expected="error {FENCED_LEADER_EPOCH} only if broker {node} holds leader epoch {accepted_leader_epoch} of"
+                " {topic}-{partition}",
             ),
             violation(accepts),
             otherwise=violation(expected=refused),
