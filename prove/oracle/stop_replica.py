@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prove.history import (
+    EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     STOP_REPLICA,
     Control,
@@ -51,10 +52,17 @@ def _may_hold_a_newer_one(memory: Memory, stop: Stop) -> bool:
 
 
 def sr05(history: History) -> Judged:
-    """A partition of a StopReplica is never refused with 11."""
-    for event, _ in controls(history, STOP_REPLICA):
+    """A partition of a StopReplica is answered 0, 56, 74 in leader epochs, or what failed when it was deleted."""
+    for event, memory in controls(history, STOP_REPLICA):
         for stop, code in partitions(event):
-            yield (VIOLATION if code == 11 else PASS), place(event, stop)
+            unexpected = code == -1 and stop.delete and since(memory.version, 2, 7)
+            if code in (0, 56) or (code == 74 and event.version >= 3) or unexpected:
+                verdict = PASS
+            elif code not in (11, 74) and stop.delete and stop.leader_epoch == EPOCH_DURING_DELETE:
+                verdict = UNVERIFIABLE if since(memory.version, 3, 6) else VIOLATION
+            else:
+                verdict = VIOLATION
+            yield verdict, place(event, stop)
 
 
 def sr08(history: History) -> Judged:
