@@ -40,9 +40,9 @@ class StaleLeaderAndIsrAccepted(Rule):
     ## Evidence needed
     The request log, and state-change.log for the installed epoch ("starts at leader epoch"): a LeaderAndIsr may be answered
     0 without being installed, if the new leader is not alive. Up to 2.5 a follower has no such line. There a refusal below
-    an epoch that the broker had accepted counts as the fence, and a refusal at that epoch belongs to LI-02. After a
-    deletion: the topic id, or without ids a later request in the newer leader epoch, which shows that the topic still
-    exists.
+    an epoch that the broker had accepted counts as the fence, a refusal at that epoch belongs to LI-02, and what is not
+    refused at or below it is unverifiable. After a deletion: the topic id, or without ids a later request in the newer leader
+    epoch, which shows that the topic still exists.
 
     ## What is allowed
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
@@ -163,6 +163,18 @@ class StaleLeaderAndIsrAccepted(Rule):
                 "the replica was deleted, and whether the topic was created again since is not in the evidence",
                 expected="no leader epoch below {forgotten_leader_epoch}, unless {topic} was created again",
                 because=(deleted, brought),
+            ),
+            unverifiable(
+                ~refused
+                & (epoch <= col("accepted_leader_epoch"))
+                & col("accepted_in_process")
+                & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES),
+                "not refused up to an epoch that had been accepted, whose installation has no line at a follower up to 2.5",
+                expected=depends,
+                because=(
+                    "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
+                    brought,
+                ),
             ),
             passed(
                 ~refused & installed.isNull(),
