@@ -19,6 +19,7 @@ SHARED_CLIENT_ID: Final = "several consumers share the client id"
 CONTROL_REQUESTS_MISSING: Final = (
     "a control request in between is missing, perhaps one that deleted the replica (request log)"
 )
+RESTARTED_OR_EXPIRED: Final = "the broker restarted, or only its session with ZooKeeper expired (server.log)"
 SHARE_STATE_REQUESTS_MISSING: Final = (
     "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)"
 )

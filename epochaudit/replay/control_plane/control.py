@@ -74,7 +74,7 @@ FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its
 
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
-    "seq", "process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
+    "seq", "process", "certain_process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
     "topic_id", "known_topic_id",
     "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic", "request_gaps",
 )  # fmt: skip
@@ -135,6 +135,9 @@ def control(events: DataFrame) -> DataFrame:
       requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
                             controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
+      former_leader_epoch   epoch that the replica had started at or accepted under an older broker epoch, if this process may still hold
+                            it: a broker also gets a newer broker epoch where its session with ZooKeeper expires, and nothing else
+                            shows the start of this process
       held_topic_id         topic id of the last such request that has one, held_topic_id_ref; held_topic the same in words. Null if a
                             LeaderAndIsr of type FULL without that id has moved the replica aside since
       requests_missing_since_named  the same since that request
@@ -149,6 +152,7 @@ def control(events: DataFrame) -> DataFrame:
       metadata_*            the last UpdateMetadata for the partition: its leader, replicas and whether it came after the
                             LeaderAndIsr
       metadata_leader_epoch epoch that this process then had in its metadata cache, null if none; metadata_topic_id its topic id
+      former_metadata_leader_epoch  epoch that it had there under an older broker epoch, if it may still have it, as former_leader_epoch
       metadata_overlaps     that request had not finished when this one arrived, and only time orders the two
       last_update_metadata_controller_epoch  controller epoch of the last UpdateMetadata, if it gave the partition a leader
                             epoch and is known to have come before; update_metadata_ref its event. Neither this one nor
@@ -327,12 +331,16 @@ def _process_state(placed: DataFrame) -> DataFrame:
     )
     # a newer broker epoch in a control request shows a new process where server.log may lack the line of its start:
     # before its first such line, where it has gaps, and after a shutdown
-    may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | holds(F.col("process_stops"))
+    stopped = holds(F.col("process_stops"))
+    may_lack_start = ~F.col("process_recorded_before") | F.col("server_log_has_gaps") | stopped
     newer_epoch = may_lack_start & (of_zookeeper > F.col("epoch_before"))
     starting = holds((event_type == PROCESS_STARTING) | newer_epoch)
+    # a session with ZooKeeper that expires gives the same process a newer broker epoch (KafkaController.processRegisterBrokerAndReelect)
+    certainly_starting = holds((event_type == PROCESS_STARTING) | (newer_epoch & stopped))
     rows = rows.withColumns(
         {
             "process": F.sum(starting.cast("int")).over(_until(by_node)),
+            "certain_process": F.sum(certainly_starting.cast("int")).over(_until(by_node)),
             "process_ref": _latest(starting, F.col("own_ref"), _until(by_node)),
         }
     ).drop("epoch_before", "process_stops", "server_log_has_gaps")
@@ -514,6 +522,8 @@ def _held() -> dict[str, Column]:
     in_process = F.col("accepted.process") == F.col("process")
     forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
     # a line of the creation would name another topic; if that line is missing, the replica starts from nothing all the same
+    former_installed = _may_outlast("installed") & (F.col("installed.seq") > created_or_deleted)
+    former_accepted = _may_outlast("accepted") & standing
     begins = (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
     created_since = (F.col("created.process") == F.col("process")) & ~F.coalesce(begins, F.lit(False))
     return {
@@ -529,6 +539,10 @@ def _held() -> dict[str, Column]:
         "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
         "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
+        "former_leader_epoch": F.greatest(
+            F.when(former_installed, F.col("installed.leader_epoch")),
+            F.when(former_accepted, F.col("accepted.leader_epoch")),
+        ),
         "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
         "held_topic_id": F.when(named, F.col("named.topic_id")),
         "topic_id_changed": id_changed,
@@ -555,6 +569,14 @@ def _held() -> dict[str, Column]:
     }
 
 
+def _may_outlast(state: str) -> Column:
+    """The process has a newer broker epoch than at this row of the same topic, and nothing else shows that it is another process."""
+    in_doubt = (F.col(f"{state}.process") < F.col("process")) & (
+        F.col(f"{state}.certain_process") == F.col("certain_process")
+    )
+    return in_doubt & F.coalesce(F.col(f"{state}.topic_id") == F.col("topic_id"), F.lit(True))
+
+
 def _cached() -> dict[str, Column]:
     """Columns about the partition in the broker's metadata cache."""
     being_deleted = F.col("metadata.leader") == LEADER_DURING_DELETE
@@ -569,6 +591,9 @@ def _cached() -> dict[str, Column]:
         "metadata_ref": F.col("metadata.ref"),
         "metadata_leader_epoch": F.when(cached, F.col("metadata.leader_epoch")),
         "metadata_topic_id": F.when(cached, F.col("metadata.topic_id")),
+        "former_metadata_leader_epoch": F.when(
+            _may_outlast("metadata") & ~being_deleted, F.col("metadata.leader_epoch")
+        ),
         "metadata_overlaps": overlaps,
         "last_update_metadata_controller_epoch": F.when(gave_epoch, F.col("metadata.controller_epoch")),
         "update_metadata_ref": F.when(gave_epoch, F.col("metadata.ref")),

@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_and_isr.follower_lines import FIRST_WITH_FOLLOWER_LINES, refused_at_the_accepted_epoch
-from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
+from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING, RESTARTED_OR_EXPIRED
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
@@ -42,7 +42,8 @@ class StaleLeaderAndIsrAccepted(Rule):
     0 without being installed, if the new leader is not alive. Up to 2.5 a follower has no such line. There a refusal below
     an epoch that the broker had accepted counts as the fence, a refusal at that epoch belongs to LI-02, and what is not
     refused at or below it is unverifiable. After a deletion: the topic id, or without ids a later request in the newer leader
-    epoch, which shows that the topic still exists.
+    epoch, which shows that the topic still exists. For restarts: server.log. Without it a newer broker epoch may be that of a
+    restart or of a session with ZooKeeper that expired, after which the broker holds the same epochs.
 
     ## What is allowed
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
@@ -175,6 +176,13 @@ class StaleLeaderAndIsrAccepted(Rule):
                     "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
                     brought,
                 ),
+            ),
+            unverifiable(
+                ~refused & installed.isNull() & (epoch < col("former_leader_epoch")),
+                RESTARTED_OR_EXPIRED,
+                expected="error {STALE_CONTROLLER_EPOCH} unless broker {node} has restarted since it had leader epoch"
+                " {former_leader_epoch} of {topic}-{partition}",
+                because=(brought,),
             ),
             passed(
                 ~refused & installed.isNull(),

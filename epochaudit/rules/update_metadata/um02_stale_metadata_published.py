@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import UPDATE_METADATA
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.rules.reasons import RESTARTED_OR_EXPIRED
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 _BECAUSE = (
@@ -31,7 +32,9 @@ class StaleMetadataPublished(Rule):
     staleness.
 
     ## Evidence needed
-    The broker's request log at DEBUG with the UpdateMetadata requests of the process.
+    The broker's request log at DEBUG with the UpdateMetadata requests of the process, and its server.log for restarts.
+    Without server.log a newer broker epoch may be that of a restart or of a session with ZooKeeper that expired, after which
+    the cache is the same.
 
     ## What is allowed
     A topic that is being deleted is announced with leader -2 and leader epoch 0. Another topic id starts at epoch 0. A
@@ -76,6 +79,13 @@ class StaleMetadataPublished(Rule):
         first = "any leader epoch, as the first that the broker has of {topic}-{partition}"
         return first_of(
             passed(col("leader_epoch") >= cached, because=_BECAUSE),
+            unverifiable(
+                cached.isNull() & (col("leader_epoch") < col("former_metadata_leader_epoch")),
+                RESTARTED_OR_EXPIRED,
+                expected="leader epoch {former_metadata_leader_epoch} or newer for {topic}-{partition}, unless broker {node} has"
+                " restarted",
+                because=_BECAUSE,
+            ),
             passed(
                 cached.isNull() & ((col("process") > 0) | (col("metadata_leader") == LEADER_DURING_DELETE)),
                 expected=first,
