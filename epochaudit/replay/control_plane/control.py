@@ -123,7 +123,7 @@ def control(events: DataFrame) -> DataFrame:
       own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
                             KRaft controller; own_broker_epoch_ref its event
       former_broker_epoch   the lowest one that the process had from that sender
-      kraft_controller_seen a KRaft controller had sent the node requests before
+      kraft_controller_seen a KRaft controller had sent requests to some broker of the cluster, under a lower controller epoch
       highest_controller_epoch  highest controller epoch of the control requests that this process had accepted; also
                             highest_controller_id, highest_controller_ref
       highest_overlaps      that request had not finished when this one arrived, and only time orders the two
@@ -179,6 +179,7 @@ def control(events: DataFrame) -> DataFrame:
         .transform(_partition_state)
         .where(F.col("is_request") | transitions)
         .transform(_with_topic_deletions, events)
+        .transform(_with_kraft_controllers, events)
         .withColumns(_subject())
     )
 
@@ -354,7 +355,6 @@ def _process_state(placed: DataFrame) -> DataFrame:
     full = accepted & (event_type == LEADER_AND_ISR) & (F.col("request_type") == FULL) & (F.col("partition_row") == 0)
     logged_version = F.max(F.when(F.col("source") != STATED, _version())).over(by_process)
     version = F.coalesce("stated_version", logged_version)
-    seen = F.max(F.col("is_request") & _by_kraft()).over(_before(by_node))
     rows = rows.withColumns(
         {
             "highest_controller": highest,
@@ -362,7 +362,6 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "kafka_version_ref": version["ref"],
             "full_requests": F.count(F.when(full, 1)).over(_until(by_node)),
             "request_gaps": F.count(F.when(F.col("follows_a_gap"), 1)).over(_until(by_node)),
-            "kraft_controller_seen": F.coalesce(seen, F.lit(False)),
             **_own_broker_epochs(_before(in_process)),
         }
     )
@@ -663,3 +662,20 @@ def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
     )
     joined = requests.withColumn("identity", known_id).join(F.broadcast(deletions), ["cluster", "identity"], "left")
     return joined.withColumn("topic_deletion_seen", F.coalesce("topic_deletion_seen", F.lit(False)))
+
+
+def _with_kraft_controllers(requests: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds kraft_controller_seen by cluster.
+
+    Controllers of both kinds raise one controller epoch in ZooKeeper, which orders them across nodes, whose clocks do not.
+    """
+    first = (
+        of_types(events, *REQUESTS)
+        .where(_by_kraft())
+        .groupBy("cluster")
+        .agg(F.min("controller_epoch").alias("kraft_controller_epoch"))
+    )
+    joined = requests.join(F.broadcast(first), "cluster", "left")
+    return joined.withColumn(
+        "kraft_controller_seen", holds(F.col("kraft_controller_epoch") < F.col("controller_epoch"))
+    )

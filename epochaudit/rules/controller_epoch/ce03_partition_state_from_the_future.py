@@ -29,13 +29,14 @@ class PartitionStateFromTheFuture(Rule):
     broker checks only the request's own epoch and applies such a state.
 
     ## Evidence needed
-    The broker's request log at DEBUG.
+    The broker's request log at DEBUG. After a migration to KRaft that was rolled back, those of the brokers to which the KRaft
+    controller had sent requests.
 
     ## What is allowed
     CE-01, UM-01 or BE-01 judge a request that was refused as a whole. A KRaft controller that sends these requests during a
     migration continues ZooKeeper's controller epochs, but states raft epochs in its partition states: its requests are no
-    subjects. It also writes raft epochs into ZooKeeper, so a state that a ZooKeeper controller sends afterwards is
-    unverifiable.
+    subjects. It also writes raft epochs into ZooKeeper, so a newer state is unverifiable if its sender has a higher
+    controller epoch than a KRaft controller that some broker of the cluster had requests of.
 
     ## What to do
     Restart the controller that sent the request: the next one reads all states from ZooKeeper and sends them to every
