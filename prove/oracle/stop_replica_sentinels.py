@@ -47,7 +47,7 @@ class Stopped:
     held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
     announced: since the last LeaderAndIsr the broker received that the topic is being deleted. ids: topic ids of the name, in the order in
     which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
-    treats the partition as living, and is not out of date.
+    treats the partition as living, and is not out of date. failed: the process has answered 56 to a LeaderAndIsr since the held one.
     """
 
     request: Control
@@ -60,6 +60,7 @@ class Stopped:
     ids: tuple[str, ...]
     deleted_before: bool
     next: Received | None
+    failed: bool
 
     @property
     def meets_successor(self) -> bool:
@@ -116,8 +117,20 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     return Stopped(
         event, stop, process, shuts_down, held, published[-1] if published else None, announced, tuple(ids),
         held is not None and any(one.deletes and one.request.id < held.request.id for one in before),
-        after[0] if after else None,
+        after[0] if after else None, _has_failed(history, event, stop, accepted[-1].request.id if accepted else -1),
     )  # fmt: skip
+
+
+def _has_failed(history: History, event: Control, stop: Stop, accepted: int) -> bool:
+    """The log directory of the replica had failed, as an answer since the accepted LeaderAndIsr shows, and no restart since."""
+    failed = False
+    for one in history.of(event.node):
+        if accepted < one.id < event.id:
+            if isinstance(one, ProcessStarts):
+                failed = False
+            elif isinstance(one, Control) and one.api == LEADER_AND_ISR:
+                failed = failed or any(state.name == stop.name and code == 56 for state, code in partitions(one))
+    return failed
 
 
 def _is_old(one: Received, received: list[Received]) -> bool:
@@ -183,7 +196,14 @@ def sr04(history: History) -> Judged:
         node = one.request.node
         others = [received for received in (one.published, one.next) if received is not None]
         moved = any(node not in received.state.replicas for received in others)
-        if one.announced or moved or one.shuts_down or (one.held is not None and node not in one.held.state.replicas):
+        offline = one.failed and not one.stop.delete
+        if (
+            one.announced
+            or moved
+            or one.shuts_down
+            or offline
+            or (one.held is not None and node not in one.held.state.replicas)
+        ):
             verdict = PASS
         elif one.held is None or one.held.process != one.process or not others:
             verdict = UNVERIFIABLE

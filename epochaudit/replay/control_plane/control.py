@@ -135,6 +135,8 @@ def control(events: DataFrame) -> DataFrame:
       requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
                             controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
       accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
+      storage_error_ref     the LeaderAndIsr that this process answered 56 (KAFKA_STORAGE_ERROR) since the last one answered 0: the
+                            replica's log directory had failed
       former_leader_epoch   epoch that the replica had started at or accepted under an older broker epoch, if this process may still hold
                             it: a broker also gets a newer broker epoch where its session with ZooKeeper expires, and nothing else
                             shows the start of this process
@@ -461,6 +463,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
         {
             "installed": _latest(starts, row, before),
             "accepted": _latest(lai_accepted, row, before),
+            "failed": _latest(lai_answered & (F.col("error_code") == Errors.KAFKA_STORAGE_ERROR), row, before),
             "named": _latest(lai_accepted & F.col("topic_id").isNotNull(), row, before),
             "deleted": _latest(delete_accepted, row, before),
             "created": _latest(event_type == PARTITION_CREATED, row, before),
@@ -519,6 +522,9 @@ def _held() -> dict[str, Column]:
     of_former_topic = F.col("announced.topic_id") != F.col("named.topic_id")
     unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
     in_process = F.col("accepted.process") == F.col("process")
+    failed = (F.col("failed.process") == F.col("process")) & (
+        F.col("failed.seq") > F.coalesce("accepted.seq", F.lit(0))
+    )
     forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
     # a line of the creation would name another topic; if that line is missing, the replica starts from nothing all the same
     former_installed = _may_outlast("installed") & (F.col("installed.seq") > created_or_deleted)
@@ -538,6 +544,7 @@ def _held() -> dict[str, Column]:
         "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
         "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
         "accepted_ref": F.when(standing, F.col("accepted.ref")),
+        "storage_error_ref": F.when(failed, F.col("failed.ref")),
         "former_leader_epoch": F.greatest(
             F.when(former_installed, F.col("installed.leader_epoch")),
             F.when(former_accepted, F.col("accepted.leader_epoch")),

@@ -32,7 +32,9 @@ class UnversionedStopReplicaApplied(Rule):
     ## What is allowed
     Deletion of the topic (announced by UpdateMetadata with leader -2), a reassignment or its cancellation (an earlier or
     later UpdateMetadata or LeaderAndIsr lists replicas without this broker), controlled shutdown, and the start-up phase. A
-    later LeaderAndIsr or UpdateMetadata that is older than what the broker had accepted proves neither.
+    later LeaderAndIsr or UpdateMetadata that is older than what the broker had accepted proves neither. A StopReplica without
+    deletePartition is also allowed if the broker has answered 56 (KAFKA_STORAGE_ERROR) to a LeaderAndIsr since: its log
+    directory has failed, and the controller stops the replica.
 
     ## What to do
     Keep the partition's other replicas running, and restart the broker once another replica leads: the controller then
@@ -45,7 +47,7 @@ class UnversionedStopReplicaApplied(Rule):
     after the LeaderAndIsr of the second one.
 
     ## References
-    ReplicaManager.stopReplicas up to 2.5; KIP-570, Motivation (KAFKA-9539).
+    ReplicaManager.stopReplicas up to 2.5; KafkaController.processLeaderAndIsrResponseReceived; KIP-570, Motivation (KAFKA-9539).
     """
 
     evidence = {
@@ -101,6 +103,13 @@ class UnversionedStopReplicaApplied(Rule):
                 col("shutting_down"),
                 expected="a StopReplica: broker {node} is shutting down",
                 because=("broker {node} had logged that it shuts down",),
+            ),
+            passed(
+                ~col("delete_partition") & col("storage_error_ref").isNotNull(),
+                expected="a StopReplica: the log directory of {topic}-{partition} at broker {node} has failed",
+                because=(
+                    "broker {node} had answered {KAFKA_STORAGE_ERROR} to a LeaderAndIsr of {topic}-{partition}, and accepted none since",
+                ),
             ),
             passed(
                 ~asked_to_host,
