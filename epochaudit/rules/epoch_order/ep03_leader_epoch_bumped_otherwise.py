@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import PARTITION_CHANGE_RECORD
+from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -27,9 +28,9 @@ class LeaderEpochBumpedOtherwise(Rule):
     The metadata log, and the controller's Kafka version if the log has no metadata.version.
 
     ## What is allowed
-    Below 3.6-IV0 a record for the last member of an ISR may raise the leader epoch and change nothing (KAFKA-16624). During
-    a recorded migration a shrink may bump or not. In 2.8 the controller bumps when it removes a broker that it fences, and
-    does not when a leader requests the shrink.
+    Below 3.6-IV0, and during a recorded migration, a record for the last member of an ISR may raise the leader epoch of a
+    partition without leader and change nothing (KAFKA-16624). During a migration a shrink may bump or not. In 2.8 the
+    controller bumps when it removes a broker that it fences, and does not when a leader requests the shrink.
 
     ## What to do
     An unnecessary bump needs no repair: followers and clients have continued in the new epoch. If the bump is missing
@@ -70,7 +71,7 @@ class LeaderEpochBumpedOtherwise(Rule):
         moved = col("leader") != col("previous_leader")
         removed = F.size(F.array_except("previous_replicas", "replicas")) > 0
         shrinks = F.size(F.array_except("previous_isr", "isr")) > 0
-        last_man = F.size("isr") <= 1
+        last_man = (F.size("isr") <= 1) & (col("leader") == NO_LEADER)
         before = col("previous_leader").isNull() | col("previous_isr").isNull() | col("previous_replicas").isNull()
         risen, same = "a new leader epoch, as ", "the same leader epoch, as "
         return first_of(
@@ -97,7 +98,8 @@ class LeaderEpochBumpedOtherwise(Rule):
             passed(shrinks & bumps & by_shrink, expected=risen + "the ISR shrank (metadata.version below 3.6-IV0)"),
             passed(~bumps & ~by_shrink, expected=same + "the ISR shrank (metadata.version 3.6-IV0 or later)"),
             passed(
-                bumps & last_man & by_shrink, expected="the same leader epoch or a new one, as the ISR has one member"
+                bumps & last_man & (by_shrink | col("migrates")),
+                expected="the same leader epoch or a new one, as the ISR has one member and there is no leader",
             ),
             violation(shrinks & by_shrink, expected=risen + "the ISR shrank (metadata.version below 3.6-IV0)"),
             violation(
