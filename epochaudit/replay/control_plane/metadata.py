@@ -56,6 +56,7 @@ def metadata(events: DataFrame) -> DataFrame:
       previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr,
                             leader_recovery_state of the row before; previous_ref its event
       starts_anew           a ZooKeeper state with leader epoch 0 and partition epoch 0, which only a creation writes
+      rolled_back           (LeaderAndIsr) a migration to KRaft was rolled back between the state before and this one
       created               the record creates the partition (KRaft; not a record of a snapshot)
       elects                the record or line changes the leader to another node
       recreated             the topic name had several topic ids
@@ -117,6 +118,7 @@ def metadata(events: DataFrame) -> DataFrame:
             "starts_anew": (F.col("scope") != OF_RECORD)
             & (F.col("leader_epoch") == 0)
             & (F.col("partition_epoch") == 0),
+            "rolled_back": F.coalesce(F.col("rollbacks") > F.col("before.rollbacks"), F.lit(False)),
             "same_topic_id": _same_topic_id(),
             "another_topic_id": _another_topic_id(),
             "deleted_before": _deleted_before(),

@@ -3,7 +3,9 @@
 * `record`: PartitionRecord and PartitionChangeRecord of the metadata log, in log order (KRaft).
 * `controller`: "Changed partition … with state" lines of ZooKeeper controllers, by controller epoch and log order.
 * `leader_and_isr`: LeaderAndIsr partitions that a broker answered 0, by partition epoch and leader epoch. These states were
-  committed once; the order in which brokers received them means nothing.
+  committed once; the order in which brokers received them means nothing. ZooKeeper's partition epoch is the version of the znode.
+  KRaft begins with it, and goes on counting on its own: where a migration is rolled back, the states of KRaft controllers
+  precede those of the ZooKeeper controllers after them, whatever their partition epochs (ZkTopicMigrationClient writes any version).
 """
 
 from __future__ import annotations
@@ -61,11 +63,12 @@ STATE: Final = (
 def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
     """One row per statement of a partition's committed state, of the given scopes.
 
-    Needs: the events table. Clock: clock, then tick. Columns, beside those of the event:
+    Needs: the events table. Clock: rollbacks, then clock, then tick. Columns, beside those of the event:
       scope                see the module
       identity             the key of the topic: its id in the metadata log, its name at a controller, its id or name in
                            LeaderAndIsr
-      clock, tick          order within (cluster, scope, identity, partition)
+      rollbacks            (LeaderAndIsr) 0 before a migration to KRaft was rolled back, and a higher number after each rollback
+      clock, tick          order within (cluster, scope, identity, partition, rollbacks)
       leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr, leader_recovery_state
                            the state after the record, by Kafka's merge (PartitionRegistration.merge); epochs are null if no
                            PartitionRecord of the partition is recorded before
@@ -74,7 +77,8 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       adding_replicas, removing_replicas   of the record itself; null = unchanged
       leader_ref, isr_ref, replicas_ref, elr_ref, directories_ref   the row or the record before it that set leader, isr, replicas,
                            elr or directories; null: none did
-      before               struct of these columns but replicas_ref and elr_ref, and of state_ref, from the row before; null for the first
+      before               struct of these columns but replicas_ref and elr_ref, and of state_ref and rollbacks, from the row before; null
+                           for the first
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
@@ -91,8 +95,9 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
 def _all_states(events: DataFrame) -> DataFrame:
     """The statements of all scopes. Several frames read them; windows are per scope, so a filter by scope can follow."""
     group = ("cluster", "scope", "identity", "partition", "holes_before")
-    in_order = Window.partitionBy(*group).orderBy("clock", "tick", "file", "byte_offset")
-    stated = _stated(events).select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
+    in_order = Window.partitionBy(*group).orderBy("rollbacks", "clock", "tick", "file", "byte_offset")
+    stated = _stated(events).join(F.broadcast(_controllers(events)), "cluster", "left")
+    stated = stated.select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
     holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("clock")))
     stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before))
     stated = stated.join(F.broadcast(_clears(events)), "cluster", "left")
@@ -100,7 +105,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
     return merged.withColumns(
         {
-            "before": F.lag(F.struct(*STATE, "directories", "state_ref", *_SET)).over(in_order),
+            "before": F.lag(F.struct(*STATE, "directories", "state_ref", "rollbacks", *_SET)).over(in_order),
             "previous_clock": F.lag("clock").over(in_order),
             "next_clock": F.coalesce(F.lead("clock").over(in_order), next_hole["until"]),
             "next_ms": F.coalesce(F.lead("time_ms").over(in_order), next_hole["since_ms"]),
@@ -136,7 +141,7 @@ def _scope() -> Column:
 
 
 def _place() -> list[Column]:
-    """identity, clock and tick of a statement, see `partition_states`."""
+    """identity, rollbacks, clock and tick of a statement, see `partition_states`."""
     scope = _scope()
     of_controller, of_request = scope == OF_CONTROLLER, scope == OF_REQUEST
     clock = (
@@ -147,9 +152,29 @@ def _place() -> list[Column]:
     tick = F.when(of_controller, at()).when(of_request, F.col("leader_epoch")).otherwise(F.lit(0))
     return [
         F.when(of_controller, F.col("topic")).otherwise(F.coalesce("topic_id", "topic")).alias("identity"),
+        F.when(of_request, _rollbacks()).otherwise(F.lit(0)).alias("rollbacks"),
         clock.cast("bigint").alias("clock"),
         tick.cast("bigint").alias("tick"),
     ]
+
+
+def _controllers(events: DataFrame) -> DataFrame:
+    """One row per cluster: the controller epochs of its LeaderAndIsr requests, of both kinds of controllers.
+
+    Their order is one: who takes over, a KRaft controller too, raises the epoch in ZooKeeper.
+    """
+    requests = of_types(events, LEADER_AND_ISR).where(F.col("controller_epoch").isNotNull())
+    kraft = F.coalesce("is_kraft_controller", F.lit(False))
+    return requests.groupBy("cluster").agg(
+        F.collect_set(F.when(kraft, F.col("controller_epoch"))).alias("kraft_epochs"),
+        F.collect_set(F.when(~kraft, F.col("controller_epoch"))).alias("zookeeper_epochs"),
+    )
+
+
+def _rollbacks() -> Column:
+    """See `partition_states`: the KRaft controllers' epochs before the last ZooKeeper controller. Needs: those of `_controllers`."""
+    last = F.array_max(F.filter("zookeeper_epochs", lambda epoch: epoch <= F.col("controller_epoch")))
+    return F.coalesce(F.size(F.filter("kraft_epochs", lambda epoch: epoch < last)), F.lit(0))
 
 
 def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:

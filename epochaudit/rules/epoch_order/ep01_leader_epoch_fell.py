@@ -18,7 +18,8 @@ class LeaderEpochFell(Rule):
     Within one topic id the leader epoch never falls. KRaft: a PartitionRecord of a known partition, in the log or in a
     snapshot, is compared with the state that the records before it yield. PartitionChangeRecords carry no epoch; they raise
     it by one if they set the leader. ZooKeeper: the states that controllers report, by controller epoch and line order. The
-    LeaderAndIsr partitions that brokers accepted must not fall in leader epoch if ordered by partition epoch.
+    LeaderAndIsr partitions that brokers accepted must not fall in leader epoch if ordered by partition epoch; those of
+    ZooKeeper controllers after a migration to KRaft that was rolled back come after those of KRaft.
 
     ## Why it matters
     Every fence of KIP-320 and KIP-570 compares leader epochs. If they fall, the stale side passes as the current one.
