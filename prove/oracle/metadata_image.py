@@ -103,6 +103,7 @@ class Image:
             self.unclean[data["resourceName"]] = data["value"] == "true"
         elif record.kind == "REMOVE_TOPIC_RECORD":
             self.min_isr.pop(self.names[data["topicId"]], None)
+            self.unclean.pop(self.names[data["topicId"]], None)
             self.partitions = {key: one for key, one in self.partitions.items() if key[0] != data["topicId"]}
         elif record.kind == "PARTITION_RECORD":
             key = data["topicId"], data["partitionId"]

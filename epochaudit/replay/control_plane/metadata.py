@@ -34,12 +34,12 @@ from epochaudit.replay.state.cluster_history import (
     stated_level_at,
     states_of,
     takes_out_incarnations,
-    unclean_setting,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.isr_before_election import with_isr_before_election
 from epochaudit.replay.state.metadata_log import in_snapshot, record_position
 from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, OF_REQUEST, STATE, partition_states
+from epochaudit.replay.state.unclean_setting import with_unclean_setting
 
 _FIRST_KEEPING_EPOCH: Final = release("3.6")  # where the ISR shrinks (KAFKA-15021)
 _FIRST_BUMPING_ALWAYS: Final = release("3.0")
@@ -82,7 +82,7 @@ def metadata(events: DataFrame) -> DataFrame:
       bumps_or_not          (KRaft 2.8) a shrink by the controller increments it, one that the leader requested does not; three
                             values
       unclean_permitted     an unclean election of the topic was permitted; three values. unclean_permitted_ref: the setting that permits
-                            or forbids it
+                            or forbids it; see `with_unclean_setting`
       asked_by, asked_ref   the client that requested an unclean election of the partition, and asked_of the controller that it asked; see
                             `with_asked_elections`
       by_administrator      the election may be the result of such a request: there was no leader before, the elected broker was
@@ -130,12 +130,11 @@ def metadata(events: DataFrame) -> DataFrame:
             "metadata_level": level["level"],
             "metadata_level_ref": level["ref"],
             "created": _created(),
-            "unclean_setting": unclean_setting(F.col("topic")),
             "members": F.when(F.col("scope") == OF_RECORD, F.transform("isr", _member)),
             "group_id": F.lit(None).cast("string"),
         }
     )
-    rows = with_asked_elections(rows.withColumns(_standing()), events)
+    rows = with_unclean_setting(with_asked_elections(rows.withColumns(_standing()), events), events)
     return rows.drop(
         *HISTORY_COLUMNS,
         "before",
@@ -145,7 +144,6 @@ def metadata(events: DataFrame) -> DataFrame:
         "began_ms",
         "stated_isr",
         "stated_ref",
-        "unclean_setting",
     )
 
 
@@ -253,8 +251,6 @@ def _standing() -> dict[str, Column]:
         "elects": decided & (F.col("leader") >= 0) & (F.col("leader") != F.col("previous_leader")),
         "by_administrator": F.coalesce((F.col("previous_leader") < 0) | ~follows_directly, F.lit(True))
         & ~unfenced_with_it,
-        "unclean_permitted": F.col("unclean_setting.permitted"),
-        "unclean_permitted_ref": F.col("unclean_setting.ref"),
         "superseded_live": F.forall(
             ineligible, lambda m: m["superseded_live"] & F.array_contains("previous_isr", m["broker_id"])
         ),

@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
-    ALTER_CONFIGS,
     ALTER_PARTITION_FAILED,
     ALTER_PARTITION_REJECTED,
     BROKER_EPOCHS_CACHE,
@@ -21,16 +20,12 @@ from epochaudit.events.event_types import (
     BROKER_REGISTRATION_CHANGE_RECORD,
     BROKER_SHUTTING_DOWN,
     BROKERS_CHANGED,
-    CONFIG_CHANGED,
-    CONFIG_VALUE,
     CONTROLLER_ACTIVE,
     CONTROLLER_ELECTED,
     CONTROLLER_READY,
     CONTROLLER_RESIGNED,
-    CREATE_TOPICS,
     FEATURE_LEVEL_RECORD,
     FENCE_BROKER_RECORD,
-    INCREMENTAL_ALTER_CONFIGS,
     ISR_EXPANDING,
     ISR_SHRINKING,
     ISR_UPDATED,
@@ -46,7 +41,6 @@ from epochaudit.events.event_types import (
 )
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log, state_snapshot
 from epochaudit.replay.state.releases import STATED, releases, releases_at
@@ -66,8 +60,6 @@ CONTROLLER_LINES: Final = (
     *LIVE_BROKERS, CONTROLLER_ELECTED, CONTROLLER_READY, CONTROLLER_RESIGNED, LEADER_EPOCH_UPDATED, ALTER_PARTITION_REJECTED,
 )  # fmt: skip
 ISR_LINES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING, ALTER_PARTITION_FAILED)
-SETTINGS: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONFIG_VALUE, CONFIG_CHANGED)
-UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
 NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
 
 METADATA_VERSION: Final = "metadata.version"
@@ -111,8 +103,6 @@ def cluster_history(events: DataFrame) -> DataFrame:
       isr_loggers   nodes whose lines about ISR changes are recorded
       isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
                     leader_epoch)
-      unclean_election_settings  settings of unclean.leader.election.enable, in order: array of struct(topic, permitted, ref); topic is
-                    null for the default of all topics. Of equal settings the first reference only
       migrates      the metadata log has a migration from ZooKeeper that is under way
       has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
                     last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
@@ -123,8 +113,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
     """
     log = metadata_log(events)
     from_lines = F.col("event_type").isin(*ZOOKEEPER_MODE, *KRAFT_CONTROLLER, *ISR_LINES)
-    settings = F.col("event_type").isin(*SETTINGS) & (F.col("name") == UNCLEAN_SETTING) & ~_has_error()
-    others = events.where(from_lines | settings | _stated_level()).select(*_LOG_LINE_COLUMNS)
+    others = events.where(from_lines | _stated_level()).select(*_LOG_LINE_COLUMNS)
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
@@ -141,7 +130,6 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
         F.array_sort(F.collect_set("isr_logger")).alias("isr_loggers"),
         F.array_sort(F.collect_set("isr_reset")).alias("isr_resets"),
-        F.array_sort(F.collect_list("unclean_election_settings")).alias("unclean_election_settings"),
         F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
@@ -157,7 +145,6 @@ def cluster_history(events: DataFrame) -> DataFrame:
         histories.withColumns(
             {
                 "brokers": _with_gaps(),
-                "unclean_election_settings": _distinct_settings(),
                 "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
                 "log_whole": F.size("holes") == 0,
             }
@@ -179,18 +166,6 @@ def whole_up_to(position: Column) -> Column:
     A snapshot after a hole does not close it: settings that were removed in between are not in the snapshot.
     """
     return ~F.exists("log_holes", lambda hole: hole["since"] <= position)
-
-
-def _distinct_settings() -> Column:
-    """unclean_election_settings without those that repeat the one before: each start of a broker states its default."""
-    settings = F.col("unclean_election_settings")
-
-    def differs(setting: Column, index: Column) -> Column:
-        before = F.get(settings, index - 1)
-        same_topic = before["topic"].eqNullSafe(setting["topic"])
-        return before.isNull() | ~same_topic | (before["permitted"] != setting["permitted"])
-
-    return F.filter(settings, differs)
 
 
 def _gaps() -> Column:
@@ -263,7 +238,7 @@ def _with_gaps() -> Column:
 
 HISTORY_COLUMNS: Final = (
     "brokers", "levels", "elr_levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
-    "isr_resets", "unclean_election_settings", "zookeeper_nodes", "kraft_controllers", "log_holes",
+    "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (
@@ -371,15 +346,12 @@ def _line_about_live_brokers() -> Column:
 
 
 def _log_line_facts() -> list[Column]:
-    """What lines of server.log and controller.log, and settings, add."""
+    """What lines of server.log and controller.log add."""
     event_type = F.col("event_type")
     reset = (event_type == ALTER_PARTITION_FAILED) & F.col("value").isin(*RESET_ANSWERS)
-    permits = F.struct("topic", (F.lower("value") == "true").alias("permitted"), ref().alias("ref"))
-    setting = (F.col("name") == UNCLEAN_SETTING) & F.col("value").isNotNull()
     return [
         F.when(event_type.isin(*ISR_LINES), F.col("node")).alias("isr_logger"),
         F.when(reset, F.struct("node", "topic", "partition", "leader_epoch")).alias("isr_reset"),
-        F.when(setting, permits).alias("unclean_election_settings"),
         _migrates().alias("migrates"),
     ]
 
@@ -388,11 +360,6 @@ def _migrates() -> Column:
     """The record states a migration. Controllers of 3.4 and later write it to each log, also for no migration at all."""
     state = F.coalesce("value", F.lit(""))
     return (F.col("event_type") == ZK_MIGRATION_STATE_RECORD) & ~state.isin(*NO_MIGRATION)
-
-
-def _has_error() -> Column:
-    none = F.lit(Errors.NONE)
-    return (F.coalesce("request_error_code", none) != Errors.NONE) | (F.coalesce("error_code", none) != Errors.NONE)
 
 
 def _stated_level() -> Column:
@@ -531,18 +498,6 @@ def releases_of(node: Column, at_ms: Column | None = None, raft_epoch: Column | 
     at_ms: a time of the node's own clock. raft_epoch: a raft epoch that it led. See `releases_at`.
     """
     return releases_at(node, at_ms, raft_epoch)["version"]
-
-
-def unclean_setting(topic: Column) -> Column:
-    """The setting that permitted unclean elections of the topic at any time, or forbade them: an entry of unclean_election_settings.
-
-    Null if it is not in the evidence. Needs: unclean_election_settings, log_complete. A default of false counts only if the log is
-    complete: otherwise the topic's own setting may be missing.
-    """
-    # of the settings of a topic, the last one permits if any does
-    own = F.try_element_at(F.filter("unclean_election_settings", lambda s: s["topic"] == topic), F.lit(-1))
-    default = F.try_element_at(F.filter("unclean_election_settings", lambda s: s["topic"].isNull()), F.lit(-1))
-    return F.coalesce(own, F.when(default["permitted"] | F.col("log_complete"), default))
 
 
 def takes_out_incarnations(node: Column, level: Column, raft_epoch: Column | None = None) -> Column:

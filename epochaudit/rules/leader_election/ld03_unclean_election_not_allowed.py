@@ -34,9 +34,11 @@ class UncleanElectionNotAllowed(Rule):
     ## Evidence needed
     KRaft: the metadata log. ZooKeeper: the controllers' state-change.log, and the ISR of the partition epoch just before
     the election. If state-change.log lacks that ISR, other sources state it: accepted UpdateMetadata and LeaderAndIsr
-    requests, AlterPartition responses (2.7+) and the leader's own lines ("ISR updated", "starts at"). The setting comes
-    from the topic's configuration (ConfigRecord, CreateTopics, AlterConfigs, the controller's "Unclean leader election has
-    been enabled", the brokers' lines about changed settings) or from the servers' start. An administrator's request is in
+    requests, AlterPartition responses (2.7+) and the leader's own lines ("ISR updated", "starts at"). In KRaft
+    the setting comes from the records before the election (ConfigRecord, RemoveTopicRecord) or, if none has a default, from
+    the properties of a controller. In ZooKeeper, and where the metadata log is not complete, it comes from requests
+    (CreateTopics, AlterConfigs, DeleteTopics), from lines (the controller's "Unclean leader election has been enabled", the
+    brokers' about changed settings and deletions) or from the servers' start. An administrator's request is in
     the request log (ElectLeaders) and, in ZooKeeper clusters since 2.4, in controller.log ("Starting replica leader
     election (UNCLEAN)").
 
@@ -47,7 +49,9 @@ class UncleanElectionNotAllowed(Rule):
     if neither a member of the ISR nor an eligible replica is left. If the log names no last known leader, an election from
     an empty ISR is unverifiable. An administrator's request can only have caused the election if the partition had no leader. Such
     an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
-    is also unverifiable if its setting is not in the evidence.
+    is also unverifiable if its setting is not in the evidence. In ZooKeeper a topic's setting that permits does so at any
+    time. One that forbids counts no more once it was removed or the topic deleted, unless the controller's host stated it
+    again before the election.
 
     ## What to do
     Before you start or clean a former member of the ISR, copy its log directory: it may hold the only copy of the lost
@@ -62,7 +66,7 @@ class UncleanElectionNotAllowed(Rule):
 
     ## References
     PartitionChangeBuilder.electLeader, isValidNewLeader; ReplicationControlManager.electLeader; PartitionRegistration;
-    Election.leaderForOffline; KIP-320, Motivation; KIP-460; KIP-704; KIP-966.
+    ConfigurationControlManager.getTopicConfig; Election.leaderForOffline; KIP-320, Motivation; KIP-460; KIP-704; KIP-966.
     """
 
     evidence = {

@@ -1,0 +1,267 @@
+"""Whether unclean elections of a topic were permitted: what its controller knew of unclean.leader.election.enable.
+
+The topic's own setting counts, else the default of all topics. A KRaft controller reads both from the metadata log, and the default
+that no record states from its own properties (ConfigurationControlManager.getTopicConfig). A ZooKeeper controller reads them from
+ZooKeeper. There requests and lines of several hosts state changes, and these have no common clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from epochaudit.events.event_types import (
+    ALTER_CONFIGS,
+    CONFIG_CHANGED,
+    CONFIG_RECORD,
+    CONFIG_VALUE,
+    CREATE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+    REMOVE_TOPIC_RECORD,
+    TOPIC_RECORD,
+)
+from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.cluster_history import whole_up_to
+from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.partition_states import OF_RECORD
+
+_NAME: Final = "unclean.leader.election.enable"
+_ROLES: Final = "process.roles"
+_CHANGES: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONFIG_CHANGED)
+_LINE: Final = ("cluster", "node", "event_type", "file", "byte_offset", "topic", "broker_id")
+_CHANGE: Final = "array<struct<at:bigint,takes:boolean,node:int>>"
+_ADDED: Final = (
+    "of_topic", "of_all", "of_servers", "controller_nodes", "broker_nodes", "own_changes", "known_since", "controllers",
+    "unclean_setting",
+)  # fmt: skip
+
+
+def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds unclean_permitted (three values), and unclean_permitted_ref: the setting that permits or forbids. Grain unchanged.
+
+    Needs: cluster, scope, node (of the controller), clock, time_ms, topic; log_complete, log_holes, raft_leaders and
+    kraft_controllers of `cluster_history`; recreated and deletions of `topic_incarnations`. Clock: of records, their position; of
+    requests and lines, the controller's own.
+
+    KRaft: the last ConfigRecord before the row's position that gives the topic a value; a null value and a RemoveTopicRecord take it
+    away. Without one, the controller's own record counts, then that of all brokers, then the properties of nodes that are controllers.
+    These forbid only if the log is complete, as a record may be missing. After a hole the records before it count no more.
+
+    ZooKeeper, and KRaft where the log does not tell: any `true` permits. A `false` forbids until the setting is removed or the topic
+    is deleted; then only a default of true counts. If the controller's own host recorded a removal or a deletion, its last statement
+    before the row decides. If only other hosts did, the setting is not known, unless they state `false` later and no default permits.
+    """
+    settings = _settings(events)
+    rows = rows.join(F.broadcast(_of_topics(settings)), ["cluster", "topic"], "left")
+    rows = rows.join(F.broadcast(_of_clusters(settings, events)), "cluster", "left")
+    rows = rows.withColumns(
+        {"own_changes": _own_changes(), "known_since": _known_since(), "controllers": _controllers()}
+    )
+    rows = rows.withColumn("unclean_setting", _setting())
+    setting = F.col("unclean_setting")
+    added = {"unclean_permitted": setting["permitted"], "unclean_permitted_ref": setting["ref"]}
+    return rows.withColumns(added).drop(*_ADDED)
+
+
+def _settings(events: DataFrame) -> DataFrame:
+    """One row per statement of the setting of a topic, or of all without topic: cluster, topic, broker_id, since, at, node, permitted, ref.
+
+    permitted is null if the statement takes the setting away. since: the position of a record, null for others. at: the node's time of
+    others; of a removal, that of its request.
+    """
+    value = (F.lower("value") == "true").alias("permitted")
+    columns = ("cluster", "topic", "broker_id", "since", "at", "node", "permitted", "ref")
+    return _records(events, value).select(*columns).unionByName(_changes(events, value).select(*columns))
+
+
+def _records(events: DataFrame, value: Column) -> DataFrame:
+    """ConfigRecords, and RemoveTopicRecords: the controller forgets the topic's settings without a ConfigRecord."""
+    event_type = F.col("event_type")
+    log = of_types(metadata_log(events), CONFIG_RECORD, TOPIC_RECORD, REMOVE_TOPIC_RECORD)
+    named = F.max("topic").over(Window.partitionBy("cluster", "topic_id"))
+    log = log.withColumn("topic", F.when(event_type == CONFIG_RECORD, F.col("topic")).otherwise(named))
+    removes = (event_type == REMOVE_TOPIC_RECORD) & F.col("topic").isNotNull()
+    return log.where(removes | ((event_type == CONFIG_RECORD) & (F.col("name") == _NAME))).select(
+        "cluster", "topic", "broker_id", F.col("position").alias("since"), F.lit(None).cast("bigint").alias("at"),
+        F.lit(None).cast("int").alias("node"), F.when(event_type == CONFIG_RECORD, value).alias("permitted"), ref().alias("ref"),
+    )  # fmt: skip
+
+
+def _changes(events: DataFrame, value: Column) -> DataFrame:
+    """Requests and lines. AlterConfigs, and lines that list all settings of a topic, take away what they do not name."""
+    event_type = F.col("event_type")
+    is_it = F.coalesce(F.col("name") == _NAME, F.lit(False))
+    refused = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), F.nullif("error_code", F.lit(Errors.NONE)))
+    lists_all = event_type.isin(ALTER_CONFIGS, CONFIG_CHANGED) & F.col("topic").isNotNull()
+    lines = of_types(events, *_CHANGES).where((is_it | lists_all) & refused.isNull())
+    stated = F.max(F.when(is_it, value))
+    return lines.groupBy(*_LINE).agg(
+        stated.alias("permitted"),
+        F.when(stated.isNull(), F.min(F.coalesce("arrival_ms", "time_ms"))).otherwise(F.min("time_ms")).alias("at"),
+        F.min(ref()).alias("ref"),
+    ).withColumn("since", F.lit(None).cast("bigint"))  # fmt: skip
+
+
+def _of_topics(settings: DataFrame) -> DataFrame:
+    """One row per topic that ever had a setting of its own: of_topic, its statements in the order of their positions."""
+    of_topic = F.array_sort(F.collect_list(F.struct("since", "at", "node", "permitted", "ref")))
+    topics = settings.where(F.col("topic").isNotNull()).groupBy("cluster", "topic").agg(of_topic.alias("of_topic"))
+    return topics.where(F.exists("of_topic", lambda one: one["permitted"].isNotNull()))
+
+
+def _of_clusters(settings: DataFrame, events: DataFrame) -> DataFrame:
+    """One row per cluster: of_all, statements for all topics; of_servers, those of properties; controller_nodes, broker_nodes.
+
+    These are the nodes that printed their roles, with and without `controller`.
+    """
+    defaults = settings.where(F.col("topic").isNull()).select(
+        "cluster", F.struct("since", "broker_id", "permitted", "ref").alias("of_all")
+    )
+    printed = of_types(events, CONFIG_VALUE).where(F.col("name").isin(_NAME, _ROLES) & F.col("value").isNotNull())
+    permits, has_role = F.lower("value") == "true", F.array_contains(F.split("value", r"\s*,\s*"), "controller")
+    is_roles = F.col("name") == _ROLES
+    # each start prints the same once more: the first is enough
+    once = printed.groupBy(
+        "cluster", "node", is_roles.alias("is_roles"), F.when(is_roles, has_role).otherwise(permits).alias("yes")
+    )
+    servers = once.agg(F.min(ref()).alias("ref")).select(
+        "cluster",
+        F.when(~F.col("is_roles"), F.struct("node", F.col("yes").alias("permitted"), "ref")).alias("of_servers"),
+        F.when(F.col("is_roles") & F.col("yes"), F.col("node")).alias("controller_node"),
+        F.when(F.col("is_roles") & ~F.col("yes"), F.col("node")).alias("broker_node"),
+    )
+    return (
+        defaults.unionByName(servers, allowMissingColumns=True)
+        .groupBy("cluster")
+        .agg(
+            F.array_sort(F.collect_list("of_all")).alias("of_all"),
+            F.array_sort(F.collect_list("of_servers")).alias("of_servers"),
+            F.collect_set("controller_node").alias("controller_nodes"),
+            F.collect_set("broker_node").alias("broker_nodes"),
+        )
+    )
+
+
+def _setting() -> Column:
+    """The setting that counted, struct(permitted, ref); null: not in the evidence."""
+    own = _last_record("of_topic")
+    return (
+        F.when(_is_record() & own["permitted"].isNotNull(), _found(own))
+        .when(_log_tells(), _default())
+        .when(_is_record() & own["since"].isNotNull(), _permitting_default())
+        .otherwise(_stated())
+    )
+
+
+def _is_record() -> Column:
+    return F.col("scope") == OF_RECORD
+
+
+def _log_tells() -> Column:
+    """The metadata log has all settings up to the row."""
+    return _is_record() & F.coalesce(F.col("log_complete") & whole_up_to(F.col("clock")), F.lit(False))
+
+
+def _known_since() -> Column:
+    """The end of the last hole of the metadata log before the row: settings of before may have been removed in it."""
+    holes = F.filter("log_holes", lambda hole: hole["since"] <= F.col("clock"))
+    return F.coalesce(F.array_max(F.transform(holes, lambda hole: hole["until"])), F.lit(0))
+
+
+def _controllers() -> Column:
+    return F.concat("controller_nodes", "raft_leaders.leader", "kraft_controllers")
+
+
+def _last_record(settings: str, of: Callable[[Column], Column] | None = None) -> Column:
+    """The last record before the row, of those since the last hole of the metadata log."""
+
+    def counts(one: Column) -> Column:
+        known = (one["since"] <= F.col("clock")) & (one["since"] >= F.col("known_since"))
+        return known if of is None else known & of(one)
+
+    return F.try_element_at(F.filter(settings, counts), F.lit(-1))
+
+
+def _default() -> Column:
+    """What a KRaft controller takes where the topic has no setting of its own."""
+    of_controller = _last_record("of_all", lambda one: one["broker_id"] == F.col("node"))
+    of_brokers = _last_record("of_all", lambda one: one["broker_id"].isNull())
+    return F.coalesce(
+        _found(of_controller), _found(of_brokers), _of_servers(permitted=True), _of_servers(permitted=False)
+    )
+
+
+def _permitting_default() -> Column:
+    """Any default that permits unclean elections."""
+    return F.coalesce(_found(_last("of_all", permitted=True)), _of_servers(permitted=True))
+
+
+def _of_servers(*, permitted: bool) -> Column:
+    """A default in the properties of controllers. Of a node whose roles are not known, only one that permits counts."""
+
+    def counts(one: Column) -> Column:
+        if permitted:
+            return one["permitted"] & ~F.coalesce(F.array_contains("broker_nodes", one["node"]), F.lit(False))
+        return ~one["permitted"] & F.array_contains("controllers", one["node"])
+
+    return _found(F.get(F.filter("of_servers", counts), F.lit(0)))
+
+
+def _stated() -> Column:
+    """What requests and lines state, and for a ZooKeeper controller the records of a migration."""
+    takes_here = F.exists("own_changes", lambda change: _here(change) & change["takes"])
+    so_far = F.filter("own_changes", lambda change: _here(change) & (change["at"] <= F.col("time_ms")))
+    taken = F.coalesce(F.array_max(so_far)["takes"], F.lit(False))
+    elsewhere = F.filter("own_changes", lambda change: ~_here(change) & change["takes"])
+    left = F.exists(elsewhere, lambda change: ~_followed(change)) | F.coalesce("recreated", F.lit(False))
+    # without a common clock, the election may have come before the `false` that follows elsewhere
+    between = (F.size(elsewhere) > 0) & _permitting_default().isNotNull()
+    permits, forbids = (_found(_last("of_topic", permitted=permitted)) for permitted in (True, False))
+    return (
+        F.when(permits.isNotNull(), permits)
+        .when(forbids.isNull() | taken, _permitting_default())
+        .when(takes_here | ~(left | between), forbids)
+    )
+
+
+def _own_changes() -> Column:
+    """Where the topic's setting was taken away (`takes`) or set to false, by requests and lines: array of struct(at, takes, node)."""
+    stated = F.filter("of_topic", lambda one: one["since"].isNull() & ~F.coalesce(one["permitted"], F.lit(False)))
+    changes = F.transform(stated, lambda one: _change(one["at"], one["permitted"].isNull(), one["node"]))
+    deletions = F.filter("deletions", lambda one: ~one["of_log"])
+    taken = F.transform(deletions, lambda one: _change(one["since"], F.lit(True), one["node"]))
+    none = F.array().cast(_CHANGE)
+    return F.concat(F.coalesce(changes, none), F.coalesce(taken, none))
+
+
+def _change(at: Column, takes: Column, node: Column) -> Column:
+    return F.struct(at.alias("at"), takes.alias("takes"), node.alias("node"))
+
+
+def _here(change: Column) -> Column:
+    """The controller's own host states it."""
+    return F.coalesce(change["node"] == F.col("node"), F.lit(False))
+
+
+def _followed(taken: Column) -> Column:
+    """The same host states later that the setting is false."""
+    return F.exists("own_changes", lambda c: ~c["takes"] & (c["node"] == taken["node"]) & (c["at"] > taken["at"]))
+
+
+def _last(settings: str, *, permitted: bool) -> Column:
+    def counts(one: Column) -> Column:
+        states_it = one["permitted"] == F.lit(permitted)
+        return states_it & (one["since"].isNull() | ~_is_record())
+
+    return F.try_element_at(F.filter(settings, counts), F.lit(-1))
+
+
+def _found(setting: Column) -> Column:
+    """struct(permitted, ref); null if the statement takes the setting away, or there is none."""
+    return F.when(
+        setting["permitted"].isNotNull(), F.struct(setting["permitted"].alias("permitted"), setting["ref"].alias("ref"))
+    )
