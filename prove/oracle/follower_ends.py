@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from prove.history import Event, History, LogStartRaised, LogTruncated, ProcessStarts, Start, since
+from prove.history import Event, History, IsrLine, IsrUpdated, LogStartRaised, LogTruncated, ProcessStarts, Start, since
 from prove.oracle.lineage import Epoch
 from prove.oracle.replication import starts_of
 
@@ -18,7 +18,8 @@ class Stretch:
     """A replica's line that begins a leader epoch, and what follows until the next one.
 
     before: the line before. same_process: of the same process. since: the leader epoch in which it may have learned its high watermark.
-    truncated_to: the lowest offset to which it truncated.
+    led_alone: it led until then, and had last learned that no other replica was in the ISR. truncated_to: the lowest offset to which it
+    truncated.
     """
 
     node: int
@@ -26,6 +27,7 @@ class Stretch:
     before: Start | None
     same_process: bool
     since: int
+    led_alone: bool = False
     truncated_to: int | None = None
 
 
@@ -34,6 +36,7 @@ class _Replica:
     """What is known of a replica while its lines are read."""
 
     last: Start | None = None
+    isr: tuple[int, ...] = ()
     known_since: int = -1
     process: int = 0
     stretches: list[Stretch] = field(default_factory=list)
@@ -55,15 +58,19 @@ def _read(node: int, event: Event, process: int, replicas: dict[int, _Replica]) 
     if isinstance(event, LogTruncated) and replicas.get(event.partition):
         last = replicas[event.partition].stretches[-1]
         last.truncated_to = min(event.offset, event.offset if last.truncated_to is None else last.truncated_to)
+    if (
+        isinstance(event, IsrUpdated) or (isinstance(event, IsrLine) and event.kind == "updated")
+    ) and event.partition in replicas:
+        replicas[event.partition].isr = event.isr
     for start in starts_of(event):
         replica = replicas.setdefault(start.partition, _Replica())
         before = replica.last
         if before is None or start.high_watermark > before.high_watermark:
             replica.known_since = start.leader_epoch if before is None else before.leader_epoch
-        replica.stretches.append(
-            Stretch(node, start, before, before is not None and replica.process == process, replica.known_since)
-        )
-        replica.last, replica.process = start, process
+        same_process = before is not None and replica.process == process
+        led_alone = before is not None and before.leads and replica.isr == (node,)
+        replica.stretches.append(Stretch(node, start, before, same_process, replica.known_since, led_alone))
+        replica.last, replica.process, replica.isr = start, process, start.isr
 
 
 def log_starts_of(history: History, partition: int) -> set[int]:
@@ -93,7 +100,7 @@ def committed_by_followers(history: History, lineage: list[Epoch]) -> Iterator[t
                 continue
             # in an epoch before its line, it may have appended what it had by then
             began_after = epoch.leader_epoch > one.before.leader_epoch
-            whole = alone and began_after and epoch.known and epoch.isr == (one.node,)
+            whole = alone and one.led_alone and began_after and epoch.known and epoch.isr == (one.node,)
             reach = max(start.high_watermark, start.offset) if whole else start.high_watermark
             if epoch.start is not None and lowest <= epoch.start < reach:
                 found.append((epoch.start, epoch.leader_epoch, reach))

@@ -46,8 +46,8 @@ def lineage(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
     previous_isr, previous_isr_ref, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of,
-    asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR before);
-    isr_before_ref (previous_isr_ref; null unless candidates_before, alone_before or bounded_by is of that state); and
+    asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR just before);
+    isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -74,8 +74,8 @@ def lineage(events: DataFrame) -> DataFrame:
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
     proof = _proof()
-    alone_before = F.coalesce(F.col("previous_isr") == F.array("node"), F.lit(False))
-    states_isr = F.col("candidates_before").isNotNull() | alone_before | proof["bounded_by"].isNotNull()
+    just_before = F.col("candidates_before").isNotNull()
+    alone_before = F.coalesce(just_before & (F.col("previous_isr") == F.array("node")), F.lit(False))
     rows = with_acknowledged(_with_exposed(known), acknowledged_epochs(events)).where(~nameless)
     rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.withColumns(
@@ -96,7 +96,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "truncated_ref": exposed["truncated_ref"],
             **proof,
             "alone_before": alone_before,
-            "isr_before_ref": F.when(states_isr, F.col("previous_isr_ref")),
+            "isr_before_ref": F.when(just_before, F.col("previous_isr_ref")),
             "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
             "recovered_ref": F.col("own.recovered_ref"),
             "client_id": F.lit(None).cast("string"),
@@ -250,21 +250,20 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
       since, until     the leader epochs after which and up to which the records may have been removed
       since_ref        CHECKPOINTED: the line that states since
       knew, ended      the replica's high watermark, and where its log ended; null if not stated
-      alone            its release commits with an ISR of one, whatever min.insync.replicas is
+      alone            it had committed all that it has, see `commits_alone` of `replica_ends`
       before           the leader epoch in which it was before its line
       truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
     began = epochs.select(
-        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_isr_ref", "election",
+        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_isr_ref", "candidates_before",
         F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
     )
-    alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("election").isin("clean", "unclean")
-    alone &= F.col("leader_epoch") > F.col(
-        "before"
-    )  # in an epoch before the line, the replica may have appended what it had by then
+    alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("candidates_before").isNotNull()
+    # in an epoch before the line, the replica may have appended what it had by then
+    alone &= F.col("leader_epoch") > F.col("before")
     ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
     reach = F.greatest("knew", ended)
     of_line = Window.partitionBy(*_KEY, "of", "by")
@@ -313,9 +312,9 @@ def _exposure(
 def _proof() -> dict[str, Column]:
     """proved_by, bounded_by, bound and bound_ref: a member of the ISR has all committed records, as long as its process has not stopped.
 
-    Needs: own, members, begun_after, previous_isr, led_before, led_epoch (the last epoch before that had a leader). A leader that
-    also led that epoch has its own log. The lowest log end of all members is no lower bound of the committed records: the leader
-    learns of a follower's records by its next Fetch. Only the first line of an epoch counts: by a later one, the log may have been
+    Needs: own, members, begun_after, previous_isr, candidates_before, led_before, led_epoch (the last epoch before that had a leader).
+    A leader that also led that epoch has its own log. The lowest log end of all members is no lower bound of the committed records: the
+    leader learns of a follower's records by its next Fetch. Only the first line of an epoch counts: by a later one, the log may have been
     truncated.
     """
     own, start = F.col("own"), F.col("start_offset")
@@ -339,7 +338,8 @@ def _proof() -> dict[str, Column]:
         proves,
         lambda end: F.struct(end["start_offset"].alias("at"), end["node"].alias("node"), end["own_ref"].alias("ref")),
     )
-    least = F.when(F.col("election").isin("clean", "unclean"), F.array_min(ends))
+    # an older ISR may have shrunk since: replicas that left it do not have all committed records
+    least = F.when(F.col("candidates_before").isNotNull(), F.array_min(ends))
     proved_by = F.coalesce(by_leader, F.when(least["at"] <= start, least["node"]))
     beyond = start.isNotNull() & by_leader.isNull() & (least["at"] > start)
     return {

@@ -1,8 +1,8 @@
 """Log end and high watermark of each replica when it changed the leader epoch, and what it truncated.
 
-Only lines of default logs: "starts at leader epoch" lines of state-change.log, "Log loaded … with initial high watermark" and
-"Truncating to offset" lines of server.log. Up to 2.5 the "starts" lines are those of leaders, in server.log. The LeaderAndIsr
-requests that followers received stand in for theirs, from state-change.log at TRACE.
+Only lines of default logs: "starts at leader epoch" lines of state-change.log, "Log loaded … with initial high watermark",
+"Truncating to offset" and "ISR updated" lines of server.log. Up to 2.5 the "starts" lines are those of leaders, in server.log. The
+LeaderAndIsr requests that followers received stand in for theirs, from state-change.log at TRACE.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import (
     FOLLOWER_TRUNCATING,
     HIGH_WATERMARK_LOADED,
+    ISR_UPDATED,
     LEADER_AND_ISR_RECEIVED,
     LEADER_STARTS,
     LOG_CREATED,
@@ -60,7 +61,8 @@ def replica_ends(events: DataFrame) -> DataFrame:
       loaded, loaded_ref   the high watermark with which the log was loaded in this stretch, before it was truncated
       truncated_to, truncated_ref   the lowest offset to which it was truncated in this stretch
       recovered_ref    the line of the log's recovery after an unclean stop, by this process, in this stretch or before
-      commits_alone    the node's release commits with an ISR of one, whatever min.insync.replicas is
+      commits_alone    the replica led in the stretch before, alone in the ISR by what it last learned of it there, and the node's release
+                       commits with an ISR of one, whatever min.insync.replicas is: all that it appended was committed
     """
     in_time = Window.partitionBy(*_REPLICA).orderBy("time_ms", "line", "file_order", "byte_offset")
     rows = _replica_lines(events).withColumns(
@@ -70,6 +72,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         }
     )
     kind, offset = F.col("event_type"), F.col("offset")
+    learned = F.struct("time_ms", "line", "file_order", "byte_offset", "isr")
     truncation = kind.isin(*TRUNCATIONS) & (offset >= 0) & ~F.col("reason").eqNullSafe("high_watermark")
     started = F.when(kind == _STARTS, F.col("start"))
     stretches = rows.groupBy(*_REPLICA, "stretch", "log").agg(
@@ -82,6 +85,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         ),
         F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
         F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
+        F.max(F.when(F.col("isr").isNotNull(), learned))["isr"].alias("isr"),
     )
     stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
     nodes = _nodes(events)
@@ -89,7 +93,8 @@ def replica_ends(events: DataFrame) -> DataFrame:
     own = Window.partitionBy(*_REPLICA, "log").orderBy("stretch")
     of_process = Window.partitionBy(*_REPLICA, "log", "process").orderBy("stretch")
     all_before = Window.partitionBy(*_REPLICA).orderBy("stretch")
-    before = F.lag(F.struct("start", "last_process")).over(own)
+    leads_alone = F.col("start.is_leader") & (F.col("isr") == F.array("node"))
+    before = F.lag(F.struct("start", "last_process", leads_alone.alias("leads_alone"))).over(own)
     # a load after the truncation is of a later process, whose lines are missing
     in_order = F.coalesce(F.col("load.own_ref.time_ms") <= F.col("truncation.own_ref.time_ms"), F.lit(True))
     adjoins = F.coalesce(F.col("start.own_ref.time_ms") <= F.col("before.start.gap_ms"), F.lit(True))
@@ -114,7 +119,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         F.when(in_order & F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
         F.col("truncation.at").alias("truncated_to"), F.col("truncation.own_ref").alias("truncated_ref"),
         F.when(F.col("recovered.process") == F.col("process"), F.col("recovered.own_ref")).alias("recovered_ref"),
-        F.coalesce(F.col("release") < UNDER_MIN_ISR, F.lit(False)).alias("commits_alone"),
+        F.coalesce(F.col("before.leads_alone") & (F.col("release") < UNDER_MIN_ISR), F.lit(False)).alias("commits_alone"),
     )  # fmt: skip
 
 
@@ -126,12 +131,13 @@ def _replica_lines(events: DataFrame) -> DataFrame:
     starts = replica_starts(events).where(F.col("proven"))
     lines = starts.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), F.col("from_ms").alias("time_ms"), "file_order", "byte_offset",
-        F.lit(1).alias("line"), "own_ref",
+        F.lit(1).alias("line"), "own_ref", "isr",
         F.struct(*_OF_START, "gap_ms").alias("start"),
     )  # fmt: skip
-    log_lines = of_types(events, HIGH_WATERMARK_LOADED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG).where(F.col("topic").isNotNull()).select(
+    log_lines = of_types(events, HIGH_WATERMARK_LOADED, ISR_UPDATED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG)
+    log_lines = log_lines.where(F.col("topic").isNotNull()).select(
         *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
-        F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason",
+        F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason", "isr",
         ref().alias("own_ref"),
     )  # fmt: skip
     lines = as_leaf(lines)
@@ -157,7 +163,7 @@ def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
     )  # fmt: skip
     received = rows.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), "time_ms", "file_order", "byte_offset", F.lit(1).alias("line"),
-        start.alias("start"), ref().alias("own_ref"),
+        start.alias("start"), ref().alias("own_ref"), F.lit(None).cast("array<int>").alias("isr"),
     )  # fmt: skip
     all_starts = lines.withColumn("new", F.lit(False)).unionByName(received.withColumn("new", F.lit(True)))
     before = Window.partitionBy(*_REPLICA, "topic_id").orderBy("time_ms", "file_order", "byte_offset")

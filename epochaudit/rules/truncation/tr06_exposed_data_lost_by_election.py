@@ -47,8 +47,9 @@ class ExposedDataLostByElection(Rule):
 
     The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
     or with which its log was loaded ("initial high watermark"). A follower's high watermark counts if its lines
-    show that it learned it before, or truncated its log to the start of the epoch or below. The log end of a replica that was
-    the whole ISR, before 3.7 only: from 3.7 on, an ISR below min.insync.replicas commits nothing. replication-offset-checkpoint of a
+    show that it learned it before, or truncated its log to the start of the epoch or below. The log end of a leader that had
+    learned that it was the whole ISR, before 3.7 only: from 3.7 on, an ISR below min.insync.replicas commits nothing. A follower
+    that is the last member of the ISR may have records that were not committed. replication-offset-checkpoint of a
     replica that did not come back, with leader-epoch-checkpoint of the same log directory. A checkpoint counts only if
     neither the leader epochs beside it nor the replica's own lines are of the epoch that starts below it, and if no other
     epoch since can have lost it.
@@ -63,9 +64,10 @@ class ExposedDataLostByElection(Rule):
     topics and no id distinguishes them, the rule claims nothing. An unclean election loses data by definition and is
     exposed, like an election whose ISR is not in the evidence, and like an epoch after one whose start is not in the evidence:
     that one may have lost the records. An epoch passes if a broker proves that nothing above its
-    start was committed: it was elected from the ISR or had been a member of it, its process has run since an earlier epoch,
-    and its log ended there. Without such a broker the previous leader's request log is needed: the high watermark at an
-    epoch's beginning proves nothing about its end. An epoch that its leader skipped, because the next one came first, has
+    start was committed: it was elected from the ISR or had been a member of it just before, its process has run since an earlier
+    epoch, and its log ended there. An ISR that was recorded longer ago proves nothing: it may have shrunk since.
+    Without such a broker the previous leader's request log is needed: the high watermark at an epoch's beginning proves nothing
+    about its end. An epoch that its leader skipped, because the next one came first, has
     no start: it passes.
 
     ## What to do
