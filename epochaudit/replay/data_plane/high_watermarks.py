@@ -15,9 +15,10 @@ from epochaudit.events.event_types import FETCH, FUTURE_LOG_PROMOTED
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import fence_passed, sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import fence_passed
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
+from epochaudit.replay.state.log_gaps import lines_recorded, server_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
 from epochaudit.replay.state.processes import process_starts
 
@@ -46,7 +47,7 @@ def high_watermarks(events: DataFrame) -> DataFrame:
       start_fallen_from, start_fallen_ref   a higher one in such an answer before, given out in the same epoch and process before this
                               one's request arrived; if the epoch is uncertain, in the same process
       log_moved               the replica moved to another log directory between these answers; null: the node's server.log is not
-                              in the evidence
+                              in the evidence for all of that time
       first_of_epoch          the first ten seconds of the leader epoch on this node
       earlier, earlier_epoch, earlier_ref   the highest high watermark that leaders of lower epochs gave out
     """
@@ -118,13 +119,12 @@ def _with_log_moved(rows: DataFrame, events: DataFrame) -> DataFrame:
     While a replica moves, its future replica copies the log, and takes its place without having all of its log start offset.
     """
     key = ("cluster", "node", "topic", "partition")
-    logged = events.where(F.col("source") == "server_log").select("cluster", "node").distinct()
     moves = of_types(events, FUTURE_LOG_PROMOTED).groupBy(*key).agg(F.collect_list("time_ms").alias("moves"))
     rows = rows.join(F.broadcast(moves), list(key), "left")
-    rows = rows.join(F.broadcast(logged.withColumn("has_lines", F.lit(True))), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(server_log_gaps(events)), ["cluster", "node"], "left")
     since, until = -F.col("start_fallen.earliest") - REQUEST_LINE_LAG_MS, F.col("high_time_ms") + REQUEST_LINE_LAG_MS
     moved = F.exists("moves", lambda at: (at >= since) & (at <= until))
-    return rows.withColumn("log_moved", F.when(F.col("has_lines"), F.coalesce(moved, F.lit(False))))
+    return rows.withColumn("log_moved", F.when(moved, F.lit(True)).when(lines_recorded(since, until), F.lit(False)))
 
 
 def _spans(events: DataFrame) -> DataFrame:
@@ -133,14 +133,14 @@ def _spans(events: DataFrame) -> DataFrame:
         (F.col("error_code") == Errors.NONE) & F.col("high_watermark").isNotNull() & is_user_topic()
     )
     rows = rows.select(
-        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "error_code", "session_epoch", "current_leader_epoch",
-        *_BOUNDS, *PLACE_OF_NODE,
+        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "api_version", "error_code", "session_epoch",
+        "current_leader_epoch", *_BOUNDS, *PLACE_OF_NODE,
     )  # fmt: skip
     served, high = with_held_epochs(rows, events), F.col("high_watermark")
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     # a Fetch that was served states no later epoch than the leader's: else the line of the later one is missing
     certain &= F.coalesce(F.col("current_leader_epoch") <= F.col("held_max"), F.lit(True))
-    passed = F.coalesce(fence_passed() & ~F.coalesce(sessions_lose_epochs(), F.lit(False)), F.lit(False))
+    passed = fence_passed()
     served = served.withColumns(
         {
             "leader_epoch": F.when(certain | passed, F.col("held_max")),

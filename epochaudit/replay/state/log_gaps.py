@@ -33,24 +33,41 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
     until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
     """
-    return _gaps_of(events, "request_log")
+    gaps = _without_gaps(events, "request_log")
+    return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
 
 
 @checkpointed
 def server_log_gaps(events: DataFrame) -> DataFrame:
-    """One row per node with a server.log. Clock: the node's host. Columns: as `request_log_gaps`."""
-    return _gaps_of(events, "server_log")
+    """One row per node with a server.log. Clock: the node's host.
+
+    Needs: the events table. Columns: as `request_log_gaps`, but without the time after the last file, unless a newer one is
+    missing: a log may be quiet for hours.
+    """
+    gaps = _without_gaps(events, "server_log")
+    missing = F.when((F.col("gap.until_ms") < FOREVER) | F.col("newer_missing"), F.col("gap"))
+    return gaps.groupBy("cluster", "node").agg(
+        F.min("first_ms").alias("first_ms"), F.collect_list(missing).alias("gaps")
+    )
 
 
-def _gaps_of(events: DataFrame, source: str) -> DataFrame:
+def _without_gaps(events: DataFrame, source: str) -> DataFrame:
+    """One row per node and run of files of this log, none of which is missing.
+
+    Columns: cluster, node, first_ms, newer_missing (a newer file of the log is missing), and gap, struct(from_ms, until_ms): the
+    time until the next run.
+    """
     without_gaps = (
         events.where((F.col("source") == source) & F.col("node").isNotNull())
         .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far"))
-        .agg(F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"), F.max("time_ms").alias("last_ms"))
+        .agg(
+            F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"),
+            F.max("time_ms").alias("last_ms"),
+            F.max(F.coalesce("newer_missing", F.lit(False))).alias("newer_missing"),
+        )
     )
     following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("gaps_so_far"))
-    gaps = without_gaps.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
-    return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
+    return without_gaps.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
 
 
 def gap_between(from_ms: Column, until_ms: Column) -> Column:
@@ -60,6 +77,15 @@ def gap_between(from_ms: Column, until_ms: Column) -> Column:
 
 def _overlaps(gap: Column, from_ms: Column, until_ms: Column) -> Column:
     return (gap["until_ms"] > from_ms) & (gap["from_ms"] < until_ms)
+
+
+def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
+    """Whether a node's server.log begins before the first of these times of its host, and lacks no file up to the second.
+
+    Needs: first_ms and gaps of `server_log_gaps`.
+    """
+    gap = F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms))
+    return F.coalesce((F.col("first_ms") <= from_ms) & ~gap, F.lit(False))
 
 
 def request_logs(events: DataFrame) -> DataFrame:

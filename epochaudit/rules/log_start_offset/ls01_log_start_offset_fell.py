@@ -30,7 +30,7 @@ class LogStartOffsetFell(Rule):
     leader's log was replaced by an older one, newer records are missing from it, too.
 
     ## Evidence needed
-    The leader's request log, its "starts at leader epoch" lines, and its server.log.
+    The leader's request log, its "starts at leader epoch" lines, and its server.log from before the higher offset on.
 
     ## What is allowed
     A lower log start offset of a new leader or a restarted one: brokers checkpoint it once a minute only, and leaders wait for live
