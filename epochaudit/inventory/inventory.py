@@ -19,7 +19,7 @@ from epochaudit.events.event_types import (
     REQUEST_LOG_FILTERED,
     ZK_MIGRATION_STATE_RECORD,
 )
-from epochaudit.kafka.field_values import BROKER, CONTROLLER, ROLES
+from epochaudit.kafka.field_values import BROKER, CONTROLLER, ROLES, ZkMigrationState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,8 +36,11 @@ RECORD: Final = "_RECORD"  # suffix of metadata record types, which control reco
 UNKNOWN: Final = "UNKNOWN_RECORD_"  # prefix of record types of which only the key is known
 PROCESS_ROLES: Final = "process.roles"
 ZOOKEEPER: Final = "zookeeper.connect"
-STATES: Final[Mapping[str, str]] = {"2": "before the migration", "1": "dual-write", "3": "KRaft"}
-"""ZkMigrationState values in the metadata log. 3.4 wrote only 1, and called it PRE_MIGRATION."""
+STATES: Final[Mapping[str, str]] = {
+    ZkMigrationState.PRE_MIGRATION: "before the migration",
+    ZkMigrationState.MIGRATION: "dual-write",
+    ZkMigrationState.POST_MIGRATION: "KRaft",
+}
 
 Row = Mapping[str, Any]
 Process = tuple[str, int]  # cluster and node id

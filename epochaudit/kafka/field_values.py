@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final, Literal
 
 NO_LEADER: Final = -1  # org.apache.kafka.metadata.LeaderConstants
@@ -48,6 +49,16 @@ TOPIC_RESOURCE: Final = 2  # org.apache.kafka.common.config.ConfigResource.Type
 UNCLEAN_ELECTION_TYPE: Final = 1  # org.apache.kafka.common.ElectionType
 RECOVERED: Final = 0  # org.apache.kafka.metadata.LeaderRecoveryState
 RECOVERING: Final = 1
+
+
+class ZkMigrationState(StrEnum):
+    """org.apache.kafka.metadata.migration.ZkMigrationState, as the metadata log has it. 3.4 wrote only 1, and called it PRE_MIGRATION."""
+
+    NONE = "0"
+    MIGRATION = "1"
+    PRE_MIGRATION = "2"
+    POST_MIGRATION = "3"
+
 
 FULL: Final = 2  # AbstractControlRequest.Type: a LeaderAndIsr that lists all replicas of the broker (from 3.6.1)
 

@@ -41,6 +41,7 @@ from epochaudit.events.event_types import (
 )
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.field_values import ZkMigrationState
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log, state_snapshot
 from epochaudit.replay.state.releases import STATED, releases, releases_at
@@ -60,7 +61,7 @@ CONTROLLER_LINES: Final = (
     *LIVE_BROKERS, CONTROLLER_ELECTED, CONTROLLER_READY, CONTROLLER_RESIGNED, LEADER_EPOCH_UPDATED, ALTER_PARTITION_REJECTED,
 )  # fmt: skip
 ISR_LINES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING, ALTER_PARTITION_FAILED)
-NO_MIGRATION: Final = ("0", "3")  # the states NONE and POST_MIGRATION
+NO_MIGRATION: Final = (ZkMigrationState.NONE, ZkMigrationState.POST_MIGRATION)
 
 METADATA_VERSION: Final = "metadata.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
