@@ -1,7 +1,8 @@
 """Frame `broker_requests`: requests of brokers with their broker epoch, and the broker epochs that the controller can have held.
 
-KRaft: the registrations of the metadata log, by the clock of its records. Accepted registrations and partition changes relate
-the node's clock to it. ZooKeeper: the controller's own lines about live brokers and their epochs.
+KRaft: the registrations of the metadata log, by position and by the clock of the records that the node wrote itself. Accepted
+registrations and partition changes relate the clock of its log to that of these records. ZooKeeper: the controller's own lines
+about live brokers and their epochs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from epochaudit.replay.state.cluster_history import (
     of_the_node,
     states_of,
 )
+from epochaudit.replay.state.controller_tenures import can_have_had, with_stays
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.live_brokers import live_epochs
 from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
@@ -61,7 +63,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
                        in the evidence
       held_ref         the record or the controller's line of the last of them; held_before_ref: that of the first, if there are several
       newest_epoch     (KRaft) the newest of them in the evidence; null: none, or the broker was unregistered after it
-      covered          the evidence reaches beyond the answer: it has any later registration
+      covered          the evidence reaches beyond the answer: it has any later registration that the controller can have had
       replaced_live    (KRaft) the registration with broker_epoch was replaced while it was not fenced
       superseded       for a registration answered 0, the one before: struct(broker_epoch, standing, ref)
       superseded_live  it was not fenced; superseded_ref, superseded_standing, superseded_epoch its values
@@ -85,7 +87,9 @@ def broker_requests(events: DataFrame) -> DataFrame:
         .withColumn("live_epochs", F.when(F.col("zookeeper"), live_epochs()))
         .withColumns({**_held(), **_superseded(), **_accepted_at_node()})
         .withColumn("group_id", F.lit(None).cast("string"))
-        .drop(*HISTORY_COLUMNS, "accepted", "registrations", "states", "live_epochs", "from_ms", "to_ms")
+        .drop(
+            *HISTORY_COLUMNS, "accepted", "registrations", "states", "live_epochs", "from_ms", "to_ms", "led", "stays"
+        )
     )
 
 
@@ -111,7 +115,7 @@ def _registrations(rows: DataFrame) -> DataFrame:
 
 
 def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds states (of the broker, in log order), and from_ms and to_ms on the clock of the records; null: unknown zone."""
+    """Adds states (of the broker, in log order), the columns of `on_record_clock` but writes, and those of `with_stays`."""
     changed = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
     epoch = F.when(
         changed & (F.col("response_partition_epoch") > F.col("partition_epoch")), F.col("response_partition_epoch")
@@ -119,19 +123,21 @@ def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
     rows = rows.withColumns({"states": states_of(F.col("broker_id")), "written_epoch": epoch})
     rows = rows.join(_changes(events), ["cluster", "topic_id", "partition", "written_epoch"], "left")
     own = F.filter("states", lambda s: s["broker_epoch"] == F.col("current_broker_epoch"))
-    registered_ms = F.try_element_at(own, F.lit(1))["since_ms"]
-    written_ms = F.when(~F.col("zookeeper"), F.coalesce(registered_ms, "changed_ms"))
-    return on_record_clock(rows, written_ms, SLACK_MS).drop("written_epoch", "changed_ms", "writes")
+    registered = F.get(
+        F.transform(own, lambda s: F.struct(s["since"].alias("place"), s["since_ms"].alias("time_ms"))), F.lit(0)
+    )
+    written = F.when(~F.col("zookeeper"), F.coalesce(registered, "changed"))
+    return on_record_clock(rows, written, SLACK_MS).transform(with_stays).drop("written_epoch", "changed", "writes")
 
 
 def _changes(events: DataFrame) -> DataFrame:
-    """One row per partition epoch in the metadata log: written_epoch, and changed_ms, the CreateTime of its record."""
+    """One row per partition epoch in the metadata log: written_epoch, and changed, struct(place, time_ms) of its record."""
     return (
         partition_states(events, OF_RECORD)
         .groupBy(
             "cluster", F.col("identity").alias("topic_id"), "partition", F.col("partition_epoch").alias("written_epoch")
         )
-        .agg(F.min("time_ms").alias("changed_ms"))
+        .agg(F.min(F.struct(F.col("clock").alias("place"), "time_ms")).alias("changed"))
     )
 
 
@@ -140,10 +146,8 @@ def _registers() -> Column:
 
 
 def _held() -> dict[str, Column]:
-    """The broker epochs that the controller can have held. Needs: states, live_epochs, from_ms, to_ms."""
-    timed = F.col("from_ms").isNotNull()
-    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
-    candidates = F.filter("states", lambda s: ~timed | ((s["since_ms"] <= to_ms) & (s["until_ms"] >= from_ms)))
+    """The broker epochs that the controller can have held. Needs: states, live_epochs; the columns of `with_stays`."""
+    candidates = F.filter("states", lambda s: can_have_had(s["since"], s["until"], s["since_ms"], s["until_ms"]))
     not_registered = F.lit(NO_BROKER_EPOCH).cast("bigint")
     held = F.array_distinct(
         F.transform(
@@ -162,7 +166,7 @@ def _held() -> dict[str, Column]:
     return {
         "held_epochs": held_epochs,
         "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
-        "covered": zookeeper | F.coalesce(F.col("log_end_ms") >= F.col("to_ms"), F.lit(False)),
+        "covered": zookeeper | F.coalesce("covered", F.lit(False)),
         "held_ref": F.try_element_at(refs, F.lit(-1)),
         "held_before_ref": F.when(F.size(held_epochs) > 1, F.get(refs, F.lit(0))),
     }

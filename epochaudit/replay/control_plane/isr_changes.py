@@ -1,9 +1,10 @@
 """Frame `isr_changes`: every AlterPartition at the controller that answered it, with the states that the controller can have had.
 
 The answer to a change has the partition epoch of the record that it wrote, so its position in the metadata log is exact. A refused
-request, or one that changed nothing, has no record: its position is bounded. The controller stamps the request line and the
-records' CreateTime by one clock, so only states between arrival and answer are possible. If the answer implies that the request's
-epochs were current, only the offsets at which they were are possible.
+request, or one that changed nothing, has no record: its position is bounded. A controller stamps the request line and the CreateTime
+of the records that it writes by one clock, so it had all that it had written before the arrival, and nothing that it wrote after the
+answer. Times of records of another controller count for nothing. If the answer implies that the request's epochs were current, only
+the offsets at which they were are possible.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from epochaudit.replay.state.cluster_history import (
     standing_of,
     states_of,
 )
+from epochaudit.replay.state.controller_tenures import can_have_had, with_stays
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.live_brokers import with_absent_members
 from epochaudit.replay.state.log_gaps import gap_between, server_log_gaps
@@ -70,7 +72,7 @@ _STATE: Final = (
 
 _INTERMEDIATE: Final = (
     "states", "known_topic", "id_refs", "sightings", "recreated", "shutdown_requests", "identity", "members", "since", "until", "oldest",
-    "newest",
+    "newest", "led", "stays", "topic_removed_ms",
 )  # fmt: skip
 
 
@@ -86,9 +88,10 @@ def isr_changes(events: DataFrame) -> DataFrame:
       checks_eligibility   AlterPartition 3 or later, that level, or the node's release shows that the controller checks members
                            (KIP-841); null: not in the evidence
       from_ms, to_ms       arrival and answer on the clock of the records; null if the zone of the node's log4j clock is unknown
-      covered              the evidence reaches beyond the answer, so that it has any later state
-      topic_known          a topic of the name or id is known; topic_removed_ms when it was removed, null: it was not;
-                           removed_ref the record that removed it, if that is not later than the answer
+      covered              the evidence reaches beyond the answer, so that it has any later state that the controller can have had
+      topic_known          a topic of the name or id is known; removed_ref the record that removed it, unless the controller cannot
+                           have had that
+      removed_before       (KRaft) the topic was removed at each position that the controller can have had
       ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
       committed            struct of the state that the accepted change wrote; committed_ref its record, and that of the
@@ -173,14 +176,14 @@ def _states_by_partition(events: DataFrame) -> DataFrame:
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Adds code, committed, and from_ms and to_ms, arrival and answer on the clock of the records."""
+    """Adds code, committed, and the columns of `on_record_clock` (but writes) and of `with_stays`."""
     code = answer_code()
     changed = (code == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
     written = F.try_element_at(
         F.filter("states", lambda s: changed & (s["partition_epoch"] == F.col("response_partition_epoch"))), F.lit(1)
     )
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
-    rows = on_record_clock(rows, F.col("written.time_ms"))
+    rows = on_record_clock(rows, F.col("written")).transform(with_stays)
     own = F.coalesce("writes", F.lit(False)) | F.col("to_ms").isNull()
     return rows.withColumn("committed", F.when(own, F.col("written"))).drop("written", "writes")
 
@@ -192,10 +195,13 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
     place = F.col("committed.partition_epoch") - 1
 
     def possible(state: Column) -> Column:
-        at_node = ~zookeeper | (state["node"] == F.col("node"))
-        begun = state["time_ms"] <= to_ms + GRAIN_MS
-        in_time = at_node & begun & (F.coalesce(state["next_ms"], F.lit(FOREVER)) + SLACK_MS >= from_ms)
-        return F.when(place.isNotNull(), state["partition_epoch"] == place).otherwise(in_time)
+        next_clock, next_ms = (F.coalesce(state[name], F.lit(FOREVER)) for name in ("next_clock", "next_ms"))
+        logged = (
+            (state["node"] == F.col("node")) & (state["time_ms"] <= to_ms + GRAIN_MS) & (next_ms + SLACK_MS >= from_ms)
+        )
+        recorded = can_have_had(state["place"], next_clock, state["time_ms"], next_ms)
+        at_place = state["partition_epoch"] == place
+        return F.when(place.isNotNull(), at_place).when(zookeeper, logged).otherwise(recorded)
 
     def same(state: Column) -> Column:
         return (state["leader_epoch"] == epoch) & (state["partition_epoch"] == partition_epoch)
@@ -232,16 +238,10 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "malformed": _malformed(F.coalesce("current", "newest")),
             "reassigned": (F.col("newest.leader_epoch") > epoch)
             & (F.col("newest.replicas") != F.col("current.replicas")),
-            "covered": zookeeper | (F.col("log_end_ms") >= to_ms),
+            "covered": zookeeper | F.coalesce("covered", F.lit(False)),
             "superseding_ref": _superseding_here(),
-            "removed_ref": F.when(F.col("topic_removed_ms") <= to_ms, F.col("id_refs.removed")),
-            "topic_deleted": F.col("log_complete")
-            & (
-                (F.col("log_whole") & ~F.col("topic_known"))
-                | F.coalesce(F.col("topic_removed_ms") <= to_ms, F.lit(False))
-            ),
         }
-    )
+    ).withColumns(_removal())
 
 
 def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
@@ -267,6 +267,20 @@ def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
     logged_before = F.coalesce(F.exists("states", logged), F.lit(False))
     held_before = answered_before | logged_before | (F.col("sent_ms") <= F.col("time_ms"))
     return rows.withColumn("held_before", F.col("zookeeper") & F.coalesce(held_before, F.lit(False))).drop("sent_ms")
+
+
+def _removal() -> dict[str, Column]:
+    """What the metadata log shows of the removal of the topic. Needs: the columns of `with_identity` and of `with_stays`."""
+    of_log = F.filter("sightings", lambda s: s["node"].isNull() & (s["topic_id"] == F.col("topic_id")))
+    place, removed_ms = F.get(of_log, F.lit(0))["deleted"], F.col("topic_removed_ms")
+    is_removed, forever = ~F.col("zookeeper") & removed_ms.isNotNull(), F.lit(FOREVER)
+    maybe = is_removed & can_have_had(place, forever, removed_ms, forever)
+    never_known = F.col("log_whole") & ~F.col("topic_known")
+    return {
+        "removed_ref": F.when(maybe, F.col("id_refs.removed")),
+        "removed_before": is_removed & ~can_have_had(F.lit(-1), place, F.lit(0), removed_ms),
+        "topic_deleted": F.col("log_complete") & (never_known | maybe),
+    }
 
 
 def _superseding_here() -> Column:
@@ -387,12 +401,10 @@ def _with_members(rows: DataFrame) -> DataFrame:
     exact = place.isNotNull()
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
-    untimed = exact | F.col("from_ms").isNull()
-    from_ms, to_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
 
     def can_have_stood(state: Column) -> Column:
         there = (state["since"] < F.col("until")) & (state["until"] > F.col("since"))
-        return there & (untimed | ((state["since_ms"] <= to_ms) & (state["until_ms"] >= from_ms)))
+        return there & (exact | can_have_had(state["since"], state["until"], state["since_ms"], state["until_ms"]))
 
     def member(broker_id: Column, index: Column) -> Column:
         sent = F.coalesce(F.get("isr_broker_epochs", index), F.lit(NO_BROKER_EPOCH))

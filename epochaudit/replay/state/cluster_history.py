@@ -93,6 +93,9 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     before the first record
       elr_levels    eligible.leader.replicas.version levels, likewise
       raft_leaders  array of struct(raft_epoch, leader)
+      tenures       who wrote which part of the metadata log, in order: array of struct(since, until, leader, since_ms, last_ms),
+                    positions since <= p < until. since_ms, last_ms: the first and the latest CreateTime; null where no record is,
+                    before the log's beginning and in its holes. leader: null if the evidence does not name it
       releases      of all nodes, as in `releases`
       elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
       known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
@@ -118,13 +121,14 @@ def cluster_history(events: DataFrame) -> DataFrame:
     rows = log.unionByName(others, allowMissingColumns=True)
     facts = rows.select("cluster", F.lit(None).cast(_BROKER).alias("broker"), *_facts())
     ran = releases(events).select("cluster", F.explode("releases").alias("release"))
-    other_sources = (_broker_states(log), ran, _zookeeper_controllers(events))
+    other_sources = (_broker_states(log), _raft_epochs(log), ran, _zookeeper_controllers(events))
     all_facts = reduce(lambda united, added: united.unionByName(added, allowMissingColumns=True), other_sources, facts)
     histories = all_facts.groupBy("cluster").agg(
         F.map_from_entries(F.collect_list("broker")).alias("brokers"),
         F.array_sort(F.collect_set("level")).alias("levels"),
         F.array_sort(F.collect_set("elr_level")).alias("elr_levels"),
         F.array_sort(F.collect_set("raft_leader")).alias("raft_leaders"),
+        F.collect_list("tenure").alias("tenures"),
         F.array_sort(F.collect_set("release")).alias("releases"),
         F.array_sort(F.collect_set("election")).alias("elections"),
         F.array_sort(F.collect_list("known_live_brokers")).alias("known_live_brokers"),
@@ -146,6 +150,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
         histories.withColumns(
             {
                 "brokers": _with_gaps(),
+                "tenures": _tenures(),
                 "log_complete": F.col("from_offset_0") | (F.size("snapshots") > 0),
                 "log_whole": F.size("holes") == 0,
             }
@@ -157,8 +162,54 @@ def cluster_history(events: DataFrame) -> DataFrame:
 
 def raft_leader() -> Column:
     """The leader of the record's Raft epoch; null: not in the evidence. Needs: raft_leaders, raft_epoch."""
-    leading = F.filter("raft_leaders", lambda one: one["raft_epoch"] == F.col("raft_epoch"))
+    return _leader_in(F.col("raft_epoch"))
+
+
+def _leader_in(raft_epoch: Column) -> Column:
+    leading = F.filter("raft_leaders", lambda one: one["raft_epoch"] == raft_epoch)
     return F.try_element_at(leading, F.lit(1))["leader"]
+
+
+def _raft_epochs(log: DataFrame) -> DataFrame:
+    """One row per (cluster, Raft epoch), and per part of it between holes of the log.
+
+    Column tenure: struct(since, raft_epoch, since_ms, last_ms).
+    """
+    holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("position")))
+    parts = (
+        log.where(~in_snapshot())
+        .groupBy("cluster", "raft_epoch", holes_before)
+        .agg(F.min(F.struct("position", "time_ms")).alias("first"), F.max("time_ms").alias("last_ms"))
+    )
+    tenure = F.struct(
+        F.col("first.position").alias("since"), "raft_epoch", F.col("first.time_ms").alias("since_ms"), "last_ms"
+    )
+    return parts.select("cluster", tenure.alias("tenure"))
+
+
+def _tenures() -> Column:
+    """Needs: tenures as in `_raft_epochs`, holes, raft_leaders."""
+
+    def not_recorded(since: Column) -> Column:
+        nothing = (F.lit(None).alias(name) for name in ("raft_epoch", "since_ms", "last_ms"))
+        return F.struct(since.alias("since"), *nothing).cast(_TENURE)
+
+    before_log = F.array(not_recorded(F.lit(-1)))
+    holes = F.transform("holes", lambda hole: not_recorded(hole["since"]))
+
+    def ended(tenures: Column) -> Column:
+        return F.transform(
+            tenures,
+            lambda t, i: F.struct(
+                t["since"].alias("since"),
+                F.coalesce(F.get(tenures, i + 1)["since"], F.lit(FOREVER)).alias("until"),
+                _leader_in(t["raft_epoch"]).alias("leader"),
+                t["since_ms"].alias("since_ms"),
+                t["last_ms"].alias("last_ms"),
+            ),
+        )
+
+    return let(F.array_sort(F.concat(before_log, holes, "tenures")), ended)
 
 
 def whole_up_to(position: Column) -> Column:
@@ -238,7 +289,7 @@ def _with_gaps() -> Column:
 
 
 HISTORY_COLUMNS: Final = (
-    "brokers", "levels", "elr_levels", "raft_leaders", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
+    "brokers", "levels", "elr_levels", "raft_leaders", "tenures", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
     "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
@@ -252,6 +303,7 @@ _STATE: Final = (
 )
 _ANY_OTHER: Final = -1  # no broker's id
 _HOLES: Final = "array<struct<since:bigint,until:bigint,since_ms:bigint>>"
+_TENURE: Final = "struct<since:bigint,raft_epoch:int,since_ms:bigint,last_ms:bigint>"
 _BROKER: Final = f"struct<broker_id:int,states:array<{_STATE}>>"
 
 

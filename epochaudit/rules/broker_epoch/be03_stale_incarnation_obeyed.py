@@ -38,12 +38,15 @@ class StaleIncarnationObeyed(Rule):
     ## Evidence needed
     The controller's request log. KRaft: the metadata log from its start or from a snapshot; without it, a registration with
     a larger epoch that the same controller had answered before. ZooKeeper: controller.log at INFO with the lines of live
-    brokers and their epochs.
+    brokers and their epochs. A KRaft controller's request is located between records that it wrote itself: others have
+    the clock of another host. Who wrote a record is known from LeaderChange records, which name the leader in raw logs
+    and in dumps since 4.1, or from an answer to a request that wrote it.
 
     ## What is allowed
     A registration during the request makes it unverifiable, unless the request states the new epoch: in KRaft a broker gets
-    its epoch from the controller that registered it. Epochs of -1 are not compared. 0 is a valid epoch. BE-05 covers
-    requests of an incarnation that was replaced while it was alive.
+    its epoch from the controller that registered it. A controller that was frozen, and has not noticed that another one
+    has replaced it, answers with the registrations that it has. Epochs of -1 are not compared. 0 is a valid epoch. BE-05
+    covers requests of an incarnation that was replaced while it was alive.
 
     ## What to do
     Find the process that still runs under the old broker epoch, and stop it; the `connection` of the request line has
@@ -99,13 +102,14 @@ class StaleIncarnationObeyed(Rule):
             fenced(refused & wrong),
             unverifiable(refused, "the evidence does not explain the refusal", expected=_OBEYS),
             unverifiable(
-                ~right & ~col("covered"), "the evidence ends before the answer, or its clocks cannot be related"
+                ~right & ~col("covered"),
+                "no record of the controller is later than the answer, or its clocks cannot be related",
             ),
             unverifiable(
                 ~right & col("zookeeper") & (sent > F.array_max("held_epochs")),
                 "no line of the controller tells of a registration under that epoch",
             ),
             violation(~right),
-            unverifiable(wrong, "the broker registered while the request was under way"),
+            unverifiable(wrong, "which registration the controller held at that moment is not certain"),
             otherwise=passed(expected=_OBEYS),
         )

@@ -26,7 +26,7 @@ class FencedReplicaAccepted(IneligibleMemberRule):
     ## Evidence needed
     The controller's request log, and the metadata log from its start or from a snapshot. An accepted change is located
     exactly, by its record. A request that changed nothing or was refused is located between the records that began and
-    ended its partition epoch, and between its arrival and its answer.
+    ended its partition epoch, and between those that the same controller wrote before its arrival and after its answer.
 
     ## What is allowed
     Refusals for other reasons come before this check: 74, 95, 41, 42, 77, 3 or 100 (IS-12). A member that was fenced or

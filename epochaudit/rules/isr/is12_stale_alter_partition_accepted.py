@@ -38,14 +38,17 @@ class StaleAlterPartitionAccepted(Rule):
 
     ## Evidence needed
     KRaft: the controller's request log and the metadata log. ZooKeeper: the controller's request log and its
-    state-change.log. A request without a record of its change is located between arrival and answer. For that the node's
-    log needs a known time zone, which the times of its accepted changes and of their records give.
+    state-change.log. A request without a record of its change is located between the records that the same controller
+    wrote before its arrival and after its answer: others have the clock of another host. For that the node's log needs a
+    known time zone, which the times of its accepted changes and of their records give. Who wrote a record is known from
+    LeaderChange records, which name the leader in raw logs and in dumps since 4.1, or from accepted changes.
 
     ## What is allowed
     A request passes if its epochs were current at any moment between arrival and answer. A ZooKeeper controller answers 0
     to a request for its current state, even with a stale partition epoch, and 41 to the whole request right after a
     fail-over. 108 (below version 2: 74) means that the change was made, completed a reassignment and thereby elected a new
-    leader. Requests refused as a whole with 41 or 77 are not judged here.
+    leader. A KRaft controller that was frozen, and has not noticed that another one has replaced it, answers 41 to epochs
+    of its successor. Requests refused as a whole with 41 or 77 are not judged here.
 
     ## What to do
     Restart the broker that sent the request: it acts on a leadership or an ISR that has passed. Keep the present leader

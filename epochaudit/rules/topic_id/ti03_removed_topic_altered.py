@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.events.times import SLACK_MS
 from epochaudit.kafka.api_versions import TOPIC_ID_ALTER_PARTITION_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
@@ -29,8 +28,9 @@ class RemovedTopicAltered(Rule):
     A leader of the deleted topic would change the ISR of its successor, whose replicas it knows nothing about.
 
     ## Evidence needed
-    The controller's request log. KRaft: the metadata log from its beginning or from a snapshot. ZooKeeper: the control
-    requests to the controller's own broker, which show when another topic took over the name.
+    The controller's request log. KRaft: the metadata log from its beginning or from a snapshot. The request is located
+    between records that the same controller wrote: others have the clock of another host. ZooKeeper: the control requests
+    to the controller's own broker, which show when another topic took over the name.
 
     ## What is allowed
     A request that arrived while the topic was being removed. In ZooKeeper mode a topic keeps its id until the controller
@@ -71,7 +71,6 @@ class RemovedTopicAltered(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("code").isin(Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
         deleted, superseded = col("topic_deleted"), col("superseding_ref").isNotNull()
-        removed = col("topic_removed_ms") < col("from_ms") - SLACK_MS
         in_zookeeper = col("zookeeper") & col("topic_known")
         not_covered = ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered"))
         exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
@@ -95,7 +94,7 @@ class RemovedTopicAltered(Rule):
                 observed=refusal,
                 because=_BECAUSE[1:],
             ),
-            violation(removed | superseded),
+            violation(col("removed_before") | superseded),
             unverifiable(
                 deleted,
                 "the topic was removed about when the request came",
