@@ -20,6 +20,7 @@ from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
 COMMITS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
@@ -143,12 +144,14 @@ def _committed(rows: DataFrame) -> DataFrame:
         "epochs",
         lambda e: (e["leader_epoch"] > epoch) & (e["leader"] != NO_LEADER) & e["election"].isin("unclean", "unknown"),
     )
+    highest = F.array_max(F.col("epochs")["leader_epoch"])
+    doubtful |= F.col("highest_stated_epoch") > highest  # nothing is recorded of how that one was elected
     started = _of_epoch(F.col("newer.epoch"))
     return rows.select(
         F.lit(False).alias("returned"), "cluster", "node", "topic", "topic_id", "partition", epoch.alias("leader_epoch"),
         entry["client_id"].alias("client_id"), "group_id", last["correlation_id"].alias("correlation_id"),
         last["api_version"].alias("api_version"), last["offset"].alias("committed_offset"), last["ref"].alias("commit_ref"),
-        "ambiguous_name", F.greatest(F.array_max(F.col("epochs")["leader_epoch"]), "highest_stated_epoch").alias("highest_epoch"),
+        "ambiguous_name", F.greatest(highest, "highest_stated_epoch").alias("highest_epoch"),
         F.col("later.leader_epoch").alias("answered_epoch"), F.col("later.ref").alias("offset_fetch_ref"),
         _of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("answered_epoch_start_recorded"),
         F.col("newer.epoch").alias("newer_epoch"), F.col("newer.first.offset").alias("newer_offset"),
@@ -175,6 +178,7 @@ def _returned(events: DataFrame) -> DataFrame:
       before_deletion      that commit is no later than the coordinator's last statement of an earlier topic; last_stated_ref
       after_creation       that commit is later than its first statement of the newest topic
       committed_elsewhere  the offset was committed at another coordinator, too
+      commits_missing      files of the coordinator's request log are missing between that commit and the answer
     """
     rows = events.where(_ok(OFFSET_FETCH, *COMMITS))
     is_offset_fetch = F.col("event_type") == OFFSET_FETCH
@@ -198,11 +202,12 @@ def _returned(events: DataFrame) -> DataFrame:
         "node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id",
         carried_ref("last").alias("ref"),
     )  # fmt: skip
+    answers = answers.join(F.broadcast(request_log_gaps(events).drop("first_ms")), ["cluster", "node"], "left")
     return _answered(answers.withColumn("file", F.col("last_file")).withColumn("answer", answer))
 
 
 def _answered(rows: DataFrame) -> DataFrame:
-    """The rows of `_returned`. Needs: answer, commit, committers, sightings."""
+    """The rows of `_returned`. Needs: answer, commit, committers, gaps, sightings."""
     answer = F.col("answer")
     own_sightings = F.filter("sightings", lambda s: s["node"] == answer["node"])
     known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - REQUEST_LINE_LAG_MS)
@@ -224,6 +229,7 @@ def _answered(rows: DataFrame) -> DataFrame:
         (F.col("commit.last_time_ms") <= F.least("last_stated.at", F.col("newest.since"))).alias("before_deletion"),
         (F.col("commit.last_time_ms") > F.col("newest.since") + REQUEST_LINE_LAG_MS).alias("after_creation"),
         F.exists("committers", lambda node: node != answer["node"]).alias("committed_elsewhere"),
+        gap_between(F.col("commit.last_time_ms"), answer["last_arrival_ms"]).alias("commits_missing"),
         topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
         F.col("newest.ref").alias("created_ref"), F.col("last_stated.at").isNotNull().alias("created_before"),
         F.col("last_stated.ref").alias("last_stated_ref"),

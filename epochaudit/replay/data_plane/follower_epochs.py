@@ -28,7 +28,7 @@ from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.leader_states import leader_states
-from epochaudit.replay.state.log_gaps import lines_recorded, server_log_gaps
+from epochaudit.replay.state.log_gaps import covered, lines_recorded, request_logs, server_log_gaps
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
 from epochaudit.replay.state.releases import releases, releases_at
@@ -69,7 +69,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
                        the same broker led the previous epoch, where the follower's first Fetch stated its last epoch or had an
                        empty log
       epochs_known, known_ref   the highest epoch of its own log that the follower stated in lower leader epochs; null: none
-      covered          the leader's request log begins before the epoch
+      compares_by_fetch   in a lower leader epoch a Fetch of the follower stated the epoch of its last record
+      covered          the leader's request log is recorded from the start of the epoch to the first Fetch
       ahead, ahead_of, ahead_ref   of Fetches that did not wait, the high watermark that was furthest above the fetch offset, and
                        that offset; null: none was above
       ahead_epoch      the last fetched epoch of that Fetch, else the highest epoch that the follower asked about in this epoch
@@ -87,7 +88,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         {
             "known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
             "before": F.lag(F.struct("node", "leader_epoch", "first")).over(replica),
-            "since_ms": F.min("first.arrival_ms").over(Window.partitionBy("cluster", "node")),
+            "compares_by_fetch": F.max("states_last").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
         }
     ).where(F.col("first").isNotNull())
     key = ("cluster", "topic_key", "partition")
@@ -95,6 +96,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(_lines(events)), [*key, "node"], "left")
     rows = rows.join(F.broadcast(log_starts(events)), list(key), "left")
     rows = rows.join(F.broadcast(server_log_gaps(events)), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
     history = cluster_history(events).select("cluster", "isr_loggers", "log_complete", "log_whole", "log_end_ms")
     rows = with_utc(rows.join(F.broadcast(history), "cluster", "left"), events)
     start = F.array_min(F.filter("starts", lambda s: s["node"] == F.col("node")))
@@ -119,7 +121,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.ref").alias("first_ref"), F.col("known.stated").alias("epochs_known"), F.col("known.ref").alias("known_ref"),
         F.array_max(own_log_starts).alias("log_began"),
         F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
-        F.coalesce(F.col("since_ms") < F.col("start.time_ms"), F.lit(False)).alias("covered"),
+        F.coalesce("compares_by_fetch", F.lit(False)).alias("compares_by_fetch"),
+        covered(F.col("node"), F.col("start.time_ms"), F.col("first.arrival_ms")).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
         F.col("furthest.ref").alias("ahead_ref"),
         F.coalesce("furthest.last_fetched_epoch", "asked_epoch").alias("ahead_epoch"),
@@ -173,6 +176,7 @@ def _steps(events: DataFrame) -> DataFrame:
         F.min(F.when(~by_fetch & (code == Errors.NONE), F.col("position"))).alias("asked_at"),
         F.max(F.col("asked")).alias("asked_epoch"),
         F.max("stated").alias("stated"),
+        F.max(F.coalesce(by_fetch & (F.col("last_fetched_epoch") >= 0), F.lit(False))).alias("states_last"),
         F.max(excess).alias("excess"),
         *of_first(_FIRST, at, "first_"),
         *of_last(_AHEAD, then_by_place(excess), "ahead_"),
@@ -187,6 +191,7 @@ def _steps(events: DataFrame) -> DataFrame:
         F.min(F.when(F.col("position").isNotNull(), first)).alias("first"),
         F.min("asked_at").alias("asked_at"),
         F.max(F.when(F.col("asked_epoch") >= 0, F.col("asked_epoch"))).alias("asked_epoch"),
+        F.max("states_last").alias("states_last"),
         F.max(F.when(F.col("stated").isNotNull(), stated)).alias("stated"),
         F.max(F.when(F.col("excess").isNotNull(), ahead)).alias("furthest"),
     )

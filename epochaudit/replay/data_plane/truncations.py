@@ -31,6 +31,8 @@ def truncations(events: DataFrame) -> DataFrame:
     offset (truncated to, or the high watermark after), previous_high_watermark (in the line), diverging_epoch and
     diverging_end_offset (the leader's answer), line_ref, and
       high_watermark, start_offset   the replica's own high watermark and log end offset when it began the epoch; start_ref
+      begun_since      lines of the replica may be missing between the start of the epoch and the truncation: it may have begun
+                       another epoch
       learned          the high watermark is of the previous epoch: the replica led in it, or began it with a lower one
       previous_epoch   the lower leader epoch that the replica began before; previous_start_ref, its line
       all_clean        every leader epoch above previous_epoch up to this one is recorded, and had no leader or one elected from the
@@ -72,6 +74,7 @@ def truncations(events: DataFrame) -> DataFrame:
                 "high_watermark": F.col("own.high_watermark"),
                 "start_offset": F.col("own.start_offset"),
                 "start_ref": F.col("own.ref"),
+                "begun_since": F.coalesce(F.col("own.until_ms") < F.col("time_ms"), F.lit(False)),
                 "learned": F.col("previous.is_leader")
                 | (F.col("own.high_watermark") > F.col("previous.high_watermark")),
                 "previous_epoch": F.col("previous.leader_epoch"),
@@ -88,7 +91,7 @@ def truncations(events: DataFrame) -> DataFrame:
 def _starts(events: DataFrame) -> DataFrame:
     """One row per replica. starts: the leader epochs that it began, in the order of its log."""
     start = F.struct(
-        "from_ms", "file_order", "byte_offset", "leader_epoch", "is_leader", "high_watermark", "start_offset", "topic_id",
+        "from_ms", "file_order", "byte_offset", "leader_epoch", "is_leader", "high_watermark", "start_offset", "topic_id", "until_ms",
         F.col("own_ref").alias("ref"),
     )  # fmt: skip
     return replica_starts(events).groupBy(*_REPLICA).agg(F.array_sort(F.collect_list(start)).alias("starts"))

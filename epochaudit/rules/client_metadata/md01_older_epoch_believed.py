@@ -37,7 +37,7 @@ class OlderEpochBelieved(Rule):
     ## What to do
     Restart the client, and see whether TR-01 reports that it passed a truncation. Find the broker that gave out the
     older epoch (MD-03, UM-02) and restart it. Java clients trust leader epochs from 2.4 on, with brokers of 2.4 or
-    later: upgrade both. If the topic was created again, clients up to 3.0 confuse its epochs (KAFKA-12257).
+    later: upgrade both. If the topic was created again, clients before 3.0, but for 2.8.2, confuse its epochs (KAFKA-12257).
 
     ## Example
     Broker 2 answers a consumer in leader epoch 5 of orders-0. The consumer asks an isolated broker for metadata, accepts

@@ -31,7 +31,7 @@ class OlderMetadataIgnored(Rule):
 
     ## What to do
     Nothing needs repair: the client kept the newer leader. If the lines do not end, restart the broker whose metadata
-    lags (MD-03, UM-02). After a topic was created again, restart clients of 3.0 or older (KAFKA-12257).
+    lags (MD-03, UM-02). After a topic was created again, restart clients older than 3.0, but for 2.8.2 (KAFKA-12257).
 
     ## Example
     A consumer knows leader epoch 5 of orders-0. Another broker, which has not learned of the election yet, answers 4.

@@ -14,9 +14,10 @@ class UnreliableEpochReturned(Rule):
     """Observation: a broker returned leader epochs to clients by Metadata 7 or 8.
 
     ## What it checks
-    Metadata 7 and 8 (brokers of 2.1 to 2.3) state leader epochs, which a broker takes from the last UpdateMetadata. During
-    a reassignment the controller raised the leader epoch but published the previous one. Each leader epoch of a partition
-    that a broker process returned in these versions counts as one `pass`.
+    Metadata 7 and 8 state leader epochs that a client cannot rely on: up to 2.3 a broker takes them from the last
+    UpdateMetadata, and during a reassignment the controller raised the leader epoch but published the previous one. Brokers of
+    2.4 and later have Metadata 9, but answer the older versions to older clients. Each leader epoch of a partition that a broker
+    process returned in these versions counts as one `pass`.
 
     ## Why it matters
     A client up to 2.3 that uses such an epoch is answered 74 until the next election. Clients since 2.4 ignore the leader
@@ -26,11 +27,11 @@ class UnreliableEpochReturned(Rule):
     The broker's request log.
 
     ## What is allowed
-    Every such response is allowed, because the broker supports no newer version. Upgrading brokers to 2.4 ends it.
+    Every such response is allowed: the broker or the client supports no newer version.
 
     ## What to do
     Nothing was lost. If clients of 2.3 or older are refused with 74 for long, an election ends it, for instance a
-    restart of the partition's leader. Upgrade brokers to 2.4; from then on clients of 2.4 and later can also validate
+    restart of the partition's leader. Upgrade brokers and clients to 2.4 or later; from then on clients can also validate
     positions.
 
     ## Example
@@ -43,7 +44,9 @@ class UnreliableEpochReturned(Rule):
     evidence = {"the Metadata request and its answer": "answer_ref"}
     expected = "Metadata 9, whose leader epochs can be relied on"
     observed = "leader epoch {leader_epoch} of {topic}-{partition} in Metadata {api_version}"
-    because = ("broker {node} takes leader epochs from UpdateMetadata, which could lag behind LeaderAndIsr",)
+    because = (
+        "clients of 2.4 and later ignore leader epochs of Metadata 7 and 8, which could lag behind LeaderAndIsr",
+    )
 
     def applies(self) -> Column:
         return ~col("reliable")

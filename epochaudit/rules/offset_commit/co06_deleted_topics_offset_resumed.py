@@ -27,7 +27,8 @@ class DeletedTopicsOffsetResumed(Rule):
 
     ## What is allowed
     No offset (-1), and an offset that was committed since. A commit between the coordinator's last statement of the old
-    topic and its first of the new one may belong to either, and so may a commit at another coordinator.
+    topic and its first of the new one may belong to either, and so may a commit at another coordinator. Where files of the request log are
+    missing between commit and answer, the group may have committed the offset again.
 
     ## What to do
     Stop the group and reset it for the new topic: `kafka-consumer-groups.sh --reset-offsets --to-earliest`. Committed
@@ -79,6 +80,9 @@ class DeletedTopicsOffsetResumed(Rule):
                 because=(created, "a commit of the offset is recorded since"),
             ),
             unsettled(col("committed_elsewhere"), "the offset was committed at another coordinator, too"),
+            unsettled(
+                col("commits_missing"), "a part of the coordinator's request log is missing between commit and answer"
+            ),
             exposed(col("before_deletion"), "committed offsets are bound to a topic's name"),
             otherwise=unsettled(None, "whether the offset was committed before or after the topic was created again"),
         )

@@ -57,7 +57,7 @@ class EpochEndOutsideLineage(Rule):
     Move the leadership to another member of the ISR: followers and consumers truncate and reset by this broker's
     answers. Add its leader-epoch-checkpoint and segments to the capture, for EP-04 and EP-08. Then have its replica
     copied again, and compare the followers' segments with the new leader's (EP-07). Releases up to 2.0.0 (KAFKA-7415)
-    and up to 2.6 (KAFKA-10432) lose epochs: upgrade.
+    and up to 2.6.0 (KAFKA-10432) lose epochs: upgrade.
 
     ## Example
     Broker 2 leads orders-0 in epoch 3, which starts at offset 10. A consumer asks where epoch 1 ends and gets 30.

@@ -49,7 +49,7 @@ class DivergenceUndetected(Rule):
     ## What to do
     Keep the leader running, and save the partition's folder of the follower, which may not be elected with this log.
     Then stop the follower's broker, move the folder out of the log directory, and start it: it copies the leader's log.
-    The saved folder has what the leader lacks. Look for EP-04 and EP-08 at the leader: up to 2.6 an epoch cache may
+    The saved folder has what the leader lacks. Look for EP-04 and EP-08 at the leader: up to 2.6.0 an epoch cache may
     have lost epoch 0 (KAFKA-10432).
 
     ## Example

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import FETCH, OFFSET_FOR_LEADER_EPOCH
-from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -29,7 +28,7 @@ class TruncationIgnored(Rule):
     """A follower did not truncate where its leader answered that their logs diverge.
 
     ## What it checks
-    A leader answers where an epoch ends: by a divergence in a Fetch response (2.7+), or in an OffsetForLeaderEpoch
+    A leader answers where an epoch ends: by a divergence in a Fetch response (2.8+), or in an OffsetForLeaderEpoch
     response. The next request for the partition on the same connection, in the same leader epoch, shows the follower's
     reaction. It must fetch at that offset or below, or state an epoch below the answered one to search on. It must not
     state again an epoch that the leader lacks by its answer.
@@ -46,9 +45,9 @@ class TruncationIgnored(Rule):
     A search in several steps: the follower may first truncate to the end of an older epoch of its own, beyond the answered
     offset, if it then states that older epoch. An offset at the start of its log, if the log was emptied. A new leader
     epoch starts a new comparison. After an answer without an offset (-1) the follower uses its high watermark, and nothing
-    is required. A follower with Fetch 12 or later compares logs by its Fetches. It asks by OffsetForLeaderEpoch only to
-    find its place behind the remote tier, after it was answered 109 (OFFSET_MOVED_TO_TIERED_STORAGE): those requests are no
-    subjects.
+    is required. A follower whose Fetches state the epoch of its last record (2.8+) compares logs by them. It asks by
+    OffsetForLeaderEpoch only to find its place behind the remote tier, after it was answered 109
+    (OFFSET_MOVED_TO_TIERED_STORAGE): those requests are no subjects.
 
     ## What to do
     If the follower repeats its request, restart its broker; if that does not help, stop it, move the partition's folder
@@ -74,9 +73,8 @@ class TruncationIgnored(Rule):
     because = (*ASKED, "it was answered that epoch {end_epoch} ends at offset {end_offset}", *NEXT)
 
     def applies(self) -> Column:
-        compares_by_fetch = (col("next_event_type") == FETCH) & (
-            col("next_api_version") >= DIVERGING_EPOCH_FETCH_VERSION
-        )
+        # 2.7 sends Fetch 12 without that epoch
+        compares_by_fetch = (col("next_event_type") == FETCH) & (col("next_last_fetched_epoch") >= 0)
         of_tier = (col("event_type") == OFFSET_FOR_LEADER_EPOCH) & F.coalesce(compares_by_fetch, F.lit(False))
         return (col("error_code") == Errors.NONE) & (col("end_offset") >= 0) & ~of_tier
 

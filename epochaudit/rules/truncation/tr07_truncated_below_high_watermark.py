@@ -38,7 +38,8 @@ class TruncatedBelowHighWatermark(Rule):
     judges it if its leader's line states the start. If that line is missing, the truncation is exposed here. Uncommitted
     records above the high watermark are truncated after clean elections, which is routine with acks=1. A high watermark
     counts only if the follower learned it in the previous epoch that it had begun, as its leader, or as a follower whose
-    high watermark grew in it. An older one may come from a lost history. The line "Truncating ... below high watermark" of
+    high watermark grew in it. An older one may come from a lost history. Where lines of the follower may be missing
+    between the start of the epoch and the truncation, it may have begun another epoch. The line "Truncating ... below high watermark" of
     older releases has a high watermark of unknown age: it is unverifiable if the follower has no line about the leader
     epoch.
 
@@ -105,6 +106,12 @@ class TruncatedBelowHighWatermark(Rule):
                 col("unclean_start").isNotNull(),
                 expected="a truncation to high watermark {high_watermark} or above, but for an unclean election, which TR-06 judges",
                 observed="broker {node} truncated to {offset}; an epoch since starts at {unclean_start}, by an unclean election",
+                because=(_BEGAN, _ANSWERED),
+            ),
+            unverifiable(
+                col("begun_since"),
+                "the follower's lines between the start of the epoch and the truncation may be missing",
+                expected=if_committed,
                 because=(_BEGAN, _ANSWERED),
             ),
             unverifiable(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _LED = "broker {node} began to lead {topic}-{partition} in leader epoch {leader_epoch}"
@@ -19,8 +18,8 @@ class EpochBegunWithoutComparison(Rule):
     """A follower began to fetch in a new leader epoch without comparing its log with the leader's.
 
     ## What it checks
-    Each leader epoch may begin another history. Before a follower accepts records in it, it must compare logs. Since 2.7
-    (inter.broker.protocol.version) its first Fetch in the epoch states the epoch of its last record. Before, it asks by
+    Each leader epoch may begin another history. Before a follower accepts records in it, it must compare logs. Since 2.8
+    (with inter.broker.protocol.version 2.7) its first Fetch in the epoch states the epoch of its last record. Before, it asks by
     OffsetForLeaderEpoch in the same leader epoch, and fetches after the answer.
 
     ## Why it matters
@@ -28,7 +27,9 @@ class EpochBegunWithoutComparison(Rule):
     Both logs have records at the same offsets, and they differ permanently.
 
     ## Evidence needed
-    The leader's request log from before the start of the epoch, which its "starts at leader epoch" line gives. Proof that
+    The leader's request log without missing files from the start of the epoch to the Fetch; the "starts at leader epoch" line
+    states that start. A follower that stated the epoch of its last record before states it in each Fetch, so that for it any
+    Fetch of the epoch is enough. Proof that
     the follower's log has leader epochs: a Fetch or OffsetForLeaderEpoch of the follower in an earlier leader epoch that
     states one, at any leader.
 
@@ -42,8 +43,8 @@ class EpochBegunWithoutComparison(Rule):
     ## What to do
     Audit the segments of follower and leader together (EP-07), and do not let the follower lead before. If they differ,
     save the follower's folder, then stop its broker, move the folder out of the log directory, and start it: it copies
-    the leader's log. Run all brokers with inter.broker.protocol.version 2.7 or later, where each Fetch states the last
-    epoch.
+    the leader's log. Run all brokers with Kafka 2.8 and inter.broker.protocol.version 2.7 or later, where each Fetch states
+    the last epoch.
 
     ## Example
     Broker 3 has orders-0 up to 30, of epoch 6. Broker 1 becomes leader in epoch 7. The first Fetch of broker 3 in epoch 7
@@ -75,7 +76,6 @@ class EpochBegunWithoutComparison(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         stated = col("last_fetched_epoch") >= 0
-        by_fetch = col("api_version") >= DIVERGING_EPOCH_FETCH_VERSION
         nothing = (col("fetch_offset") <= 0) | (col("fetch_offset") == col("log_start_offset"))
         return first_of(
             passed(
@@ -106,8 +106,8 @@ class EpochBegunWithoutComparison(Rule):
                 because=(_LED, _FIRST),
             ),
             unverifiable(
-                ~by_fetch & ~col("covered"),
-                "the leader's request log does not reach back to the start of the epoch",
+                ~col("compares_by_fetch") & ~col("covered"),
+                "the leader's request log is not recorded from the start of the epoch to that Fetch",
                 observed="its first recorded Fetch is at offset {fetch_offset}",
                 because=(_LED, _FIRST),
             ),
