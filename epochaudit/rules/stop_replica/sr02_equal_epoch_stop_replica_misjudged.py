@@ -93,7 +93,6 @@ class EqualEpochStopReplicaMisjudged(Rule):
             ),
             unverifiable(
                 (col("kafka_version") >= FIRST_HOLDING_UNSTATED)
-                & (col("error_code") == Errors.FENCED_LEADER_EPOCH)
                 & col("accepted_in_process")
                 & (col("leader_epoch") < col("accepted_leader_epoch")),
                 "refused below an epoch that had been accepted, though its installation is not in the evidence",
