@@ -31,7 +31,8 @@ class Memory:
 
     held: the leader epoch that a replica has started at. deleted: replicas that a StopReplica deleted, none having started since.
     accepted: the highest leader epoch of LeaderAndIsr requests answered 0, of this process. before_deletion: the same, when
-    the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain.
+    the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain. named: those whose id came
+    to this process.
     arrived: the last correlation id of each connection. gaps: how often some are missing in between; of when a replica started
     (held_at), and was given its topic id (ids_at).
     """
@@ -51,6 +52,7 @@ class Memory:
     gaps: int = 0
     held_at: dict[TopicPartition, int] = field(default_factory=dict)
     ids_at: dict[TopicPartition, int] = field(default_factory=dict)
+    named: set[TopicPartition] = field(default_factory=set)
 
     def restarted(self, event: ProcessStarts) -> None:
         """A process forgets all but its disk."""
@@ -85,6 +87,7 @@ class Memory:
                     if state.topic_id:
                         self.ids[state.name] = state.topic_id
                         self.ids_at[state.name] = self.gaps
+                        self.named.add(state.name)
                     self.deleted.discard(state.name)
                     self.announced.discard(state.name)
                     self.before_deletion.pop(state.name, None)

@@ -39,7 +39,7 @@ def ti01(history: History) -> Judged:
             elif known == state.topic_id:
                 yield (VIOLATION if code == 103 else PASS), place(event, state)
             else:
-                missing = memory.gaps > memory.ids_at[state.name]
+                missing = memory.gaps > memory.ids_at[state.name] or state.name not in memory.named
                 yield (FENCED if code == 103 else UNVERIFIABLE if missing else VIOLATION), place(event, state)
 
 

@@ -143,6 +143,7 @@ def control(events: DataFrame) -> DataFrame:
       held_topic_id         topic id of the last such request that has one, held_topic_id_ref; held_topic the same in words. Null if a
                             LeaderAndIsr of type FULL without that id has moved the replica aside since
       requests_missing_since_named  the same since that request
+      named_in_process      that request came to this process
       moved_aside_ref       the LeaderAndIsr that stated the id with which the replica was moved aside
       restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
       deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one; deleted_since_installed: it
@@ -557,6 +558,7 @@ def _held() -> dict[str, Column]:
         "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),
+        "named_in_process": named & (F.col("named.process") == F.col("process")),
         "deleted_ref": F.col("deleted.ref"),
         "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
         "alive_ref": F.col("alive.ref"),

@@ -27,27 +27,29 @@ class InconsistentTopicIdAccepted(Rule):
     The replica belongs to another topic of the same name. Serving it mixes two topics' records.
 
     ## Evidence needed
-    The request log with the LeaderAndIsr that gave the replica its id. The id survives restarts (partition.metadata).
+    The request log with the LeaderAndIsr that gave the replica its id, and for a breach the broker's process since then: the
+    id survives a restart (partition.metadata), but not a new disk, nor an operator who removed the file.
 
     ## What is allowed
     An id that is missing on either side is consistent by definition. An accepted StopReplica with deletePartition ends the
     old id. So does a LeaderAndIsr of type FULL, which a KRaft controller sends in a migration: since 3.6.2 the broker
-    renames each replica that it does not list under the same id to `-stray`, before it compares ids. A failed log directory
-    is answered 56 first. If another id was accepted, only that request is a breach, not its repetition and not the next
-    LeaderAndIsr with the former id. Where a correlation id of the controller's connection is missing, a request is, and it
-    may have deleted the replica.
+    renames each replica that it does not list under the same id to `-stray`, before it compares ids. That such a controller
+    marks a partition as new proves nothing, as it marks all. A failed log directory is answered 56 first. If another id was
+    accepted, only that request is a breach, not its repetition and not the next LeaderAndIsr with the former id. Where a
+    correlation id of the controller's connection is missing, a request is, and it may have deleted the replica.
 
     ## What to do
     Move the leadership away from this broker, and compare the `topic_id` in the folder's partition.metadata with
     `kafka-topics.sh --describe`. If they differ, stop the broker, move the folder aside without deleting it, and start
     it: the replica of the present topic is copied. Consumers that read from it may have got both topics' records.
-    Brokers since 2.8 refuse such a request: report the lines.
+    Brokers since 3.0 refuse such a request: report the lines.
 
     ## Example
     orders-0 has id A. A LeaderAndIsr for orders-0 with id B is answered 0 without a deletion in between.
 
     ## References
-    ReplicaManager.becomeLeaderOrFollower, Partition.topicId, LogManager.findStrayReplicas; KIP-516, LeaderAndIsr; KAFKA-15605.
+    ReplicaManager.becomeLeaderOrFollower, Partition.topicId, LogManager.findStrayReplicas, MigrationPropagator; KIP-516,
+    LeaderAndIsr; KAFKA-15605.
     """
 
     evidence = {
@@ -74,6 +76,7 @@ class InconsistentTopicIdAccepted(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
         moved_aside = col("moved_aside_ref").isNotNull()
+        marks_all = F.coalesce(col("is_kraft_controller"), F.lit(False))  # MigrationPropagator
         own = "no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has"
         consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
         held_before = ("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT)
@@ -90,6 +93,12 @@ class InconsistentTopicIdAccepted(Rule):
             unverifiable(
                 (held != col("topic_id")) & col("requests_missing_since_named"),
                 CONTROL_REQUESTS_MISSING,
+                expected=consistent,
+                because=(_BROUGHT,),
+            ),
+            unverifiable(
+                (held != col("topic_id")) & ~col("named_in_process"),
+                "the broker was restarted in between, and which topic id was on its disk then is not in the evidence",
                 expected=consistent,
                 because=(_BROUGHT,),
             ),
@@ -117,7 +126,7 @@ class InconsistentTopicIdAccepted(Rule):
                 ),
             ),
             passed(
-                F.coalesce(col("is_new"), F.lit(False)) | col("deleted_ref").isNotNull(),
+                (col("is_new") & ~marks_all) | col("deleted_ref").isNotNull(),
                 expected=consistent,
                 because=("the broker had no replica of {topic}-{partition}, or had deleted it", _BROUGHT),
             ),
