@@ -159,25 +159,25 @@ class Read:
 
 def ti08(history: History) -> Judged:
     """A position goes to the next topic of the name by a Fetch that names the topic."""
-    for _, read, before in _carried(history):
+    for _, read, before, whole in _carried(history):
         query = read.first.queries[0]
         if query.version >= BY_ID:
             continue
         refused = before and any(other.error_code in (74, 75) and _not_later(other, query) for other in read.others)
-        yield (FENCED if refused else _origin(read, before)), at(query, None, query.partition)
+        yield (FENCED if refused else _origin(read, before, whole)), at(query, None, query.partition)
 
 
 def ti09(history: History) -> Judged:
     """A consumer does not go on at its position in the next topic of the name."""
-    for client, read, before in _carried(history):
+    for client, read, before, whole in _carried(history):
         query = read.first.queries[0]
-        verdict = _origin(read, before)
+        verdict = _origin(read, before, whole)
         if verdict == EXPOSED and _resumed(history, client, query):
             verdict = UNVERIFIABLE
         yield verdict, at(query, None, query.partition)
 
 
-def _origin(read: Read, before: list[Read]) -> str:
+def _origin(read: Read, before: list[Read], whole: bool) -> str:
     if not before:
         return UNVERIFIABLE
     run = read.first
@@ -193,7 +193,7 @@ def _origin(read: Read, before: list[Read]) -> str:
         for a in read.runs.values()
         for b in read.runs.values()
     )
-    if run.leader_epoch > 0 or shared:
+    if run.leader_epoch > 0 or shared or not whole:
         return UNVERIFIABLE
     return EXPOSED if any(one.had(query.offset) for one in before) else UNVERIFIABLE
 
@@ -216,8 +216,17 @@ def _resumed(history: History, client: ClientId, query: Query) -> bool:
     return False
 
 
-def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read]]]:
-    """Each consumer's reads of a topic, and of those that had the name before; of none if their order is not known."""
+def _log_begins(history: History, node: int) -> int:
+    """The time of the first request in a broker's log."""
+    requests = (one for one in history.of(node) if isinstance(one, Control | Query | GroupOffset | MetadataAnswer))
+    return min(getattr(one, "arrived", one.at) for one in requests)
+
+
+def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read], bool]]:
+    """Each consumer's reads of a topic, and of those that had the name before; of none if their order is not known.
+
+    And whether the requests to the broker of the first Fetch are recorded since it knew of the topic.
+    """
     seen = sightings(history)
     reads: dict[ClientId, dict[str, Read]] = defaultdict(lambda: defaultdict(Read))
     for event, held, _ in roles(history):
@@ -243,4 +252,7 @@ def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read]]]:
             before = [other for id, other in others.items() if earlier(seen, id, topic_id)]
             unordered = any(not earlier(seen, id, topic_id) and not earlier(seen, topic_id, id) for id in others)
             if read.runs and (before or unordered):
-                yield client, read, [] if unordered else before
+                node = read.first.node
+                created = seen[node].get(topic_id)
+                whole = created is not None and _log_begins(history, node) <= created.since
+                yield client, read, [] if unordered else before, whole

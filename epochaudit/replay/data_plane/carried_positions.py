@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.views import holds
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
+from epochaudit.replay.state.log_gaps import covered, request_logs
 
 _CLIENT: Final = ("cluster", "client_id", "client_host", "software_version", "topic", "partition")
 _ENTRY: Final = ("ref", "correlation_id", "api_version", "log_start_offset")
@@ -41,6 +42,8 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
                             read the old topic alone
       detected              how the client got a new position, null if it did not
       refused               a leader epoch that the client stated was refused before
+      requests_missing      the client may have got its position in a request that is not recorded: the request log of the node begins
+                            later than created_ref, or lacks files before the fetch
       order_unknown         the evidence does not show which of the topics came first
     """
     rows = with_identity(histories, topic_incarnations(events), "recreated", "sightings")
@@ -50,6 +53,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
     read_old_topic = F.size("old_reads") > 0
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name")
     rows = _entry(rows.where(read_old_topic | F.col("order_unknown") | nameless))
+    rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
     rows = _origin(rows).withColumn("previous_topic_id", F.coalesce("origin.of.topic_id", "previous_topic_id"))
     return rows.select(
         F.lit(True).alias("crossed_topic_recreation"), "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition",
@@ -59,7 +63,7 @@ def carried_positions(histories: DataFrame, events: DataFrame) -> DataFrame:
         "previous_topic_id", topic_in_words(F.col("topic_id")).alias("topic_now"),
         topic_in_words(F.col("previous_topic_id")).alias("topic_before"),
         F.col("origin.read_ref").alias("position_ref"), "created_ref", (F.col("fetch_offset") - 1).alias("last_skipped_offset"),
-        "resumed", F.col("resume.ref").alias("committed_ref"), "detected", "refused",
+        "resumed", F.col("resume.ref").alias("committed_ref"), "detected", "refused", "requests_missing",
         "order_unknown", "ambiguous_name", "shared_client_id",
     )  # fmt: skip
 
@@ -150,6 +154,7 @@ def _origin(rows: DataFrame) -> DataFrame:
     """Adds where the position came from, and what brokers answered the client before."""
     o, at = F.col("fetch_offset"), F.col("at")
     stated = F.filter("sightings", lambda s: (s["topic_id"] == F.col("topic_id")) & (s["node"] == at["node"]))
+    created_ref = F.get(stated, F.lit(0))["ref"]
     read = F.filter(
         "old_reads",
         lambda r: (
@@ -187,7 +192,8 @@ def _origin(rows: DataFrame) -> DataFrame:
             .when(seen("out_of_range"), "an out-of-range answer")
             .when(diverged, "the leader's comparison with lastFetchedEpoch"),
             "refused": seen("refused"),
-            "created_ref": F.get(stated, F.lit(0))["ref"],
+            "created_ref": created_ref,
+            "requests_missing": ~covered(at["node"], created_ref["time_ms"], at["ref"]["time_ms"]),
         }
     )
 

@@ -83,7 +83,7 @@ def positions(events: DataFrame) -> DataFrame:
       epochs_missing         the start of an epoch in between is not recorded
       detected               how the client detected the truncation, null if it did not
       requests_missing       it may have detected it in a request that is not recorded: the request log of a leader of these leader epochs
-                             begins later than its epoch, or lacks files
+                             begins later than its epoch, or lacks files. For other topics of the name see `carried_positions`
     """
     histories = consumer_histories(events)
     subjects = histories.select(

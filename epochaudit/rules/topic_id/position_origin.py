@@ -61,6 +61,10 @@ def origin(
         ),
         unsettled(col("shared_client_id"), SHARED_CLIENT_ID),
         *([] if resumed is None else [unsettled(resumed, of_group)]),
+        unsettled(
+            col("position_ref").isNotNull() & col("requests_missing"),
+            "requests to the broker that served the new topic are missing, perhaps one that gave the consumer its position (request log)",
+        ),
         exposed(col("position_ref").isNotNull(), fence),
         otherwise=unsettled(None, not_recorded),
     )

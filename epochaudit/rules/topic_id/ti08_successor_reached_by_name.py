@@ -23,8 +23,9 @@ class SuccessorReachedByName(Rule):
     The protocol version in use has no fence against it.
 
     ## Evidence needed
-    Request logs of the brokers that served the consumer from both topics, and the topic of a replica: from "starts at
-    leader epoch" lines and control requests, or before 2.8, which has no ids, from all deletions and creations of the name.
+    Request logs of the brokers that served the consumer from both topics, for the new one without a gap from its creation on.
+    And the topic of a replica: from "starts at leader epoch" lines and control requests, or before 2.8, which has no ids, from
+    all deletions and creations of the name.
 
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an earlier out-of-range answer, and an answer that

@@ -23,10 +23,10 @@ class PositionCarriedAcrossRecreation(Rule):
     offset (Java up to 4.4, librdkafka, kafka-python).
 
     ## Evidence needed
-    Request logs of the brokers that served the consumer from both topics. The topics of a replica and their order, from
-    "starts at leader epoch" lines and control requests, or from the metadata log. Before 2.8 there are no ids. There the
-    deletion (UpdateMetadata) and the next creation distinguish the topics, at each broker by its own log, and the creations
-    in the controllers' state-change.log show that none is missing.
+    Request logs of the brokers that served the consumer from both topics, for the new one without a gap from its creation on.
+    The topics of a replica and their order, from "starts at leader epoch" lines and control requests, or from the metadata
+    log. Before 2.8 there are no ids. There the deletion (UpdateMetadata) and the next creation distinguish the topics, at each
+    broker by its own log, and the creations in the controllers' state-change.log show that none is missing.
 
     ## What is allowed
     A fetch at the start of the new log, a new position from ListOffsets, an earlier out-of-range answer, an answer that
