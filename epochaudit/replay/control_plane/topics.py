@@ -7,15 +7,19 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import KAFKA_VERSION, PROCESS_STARTING
-from epochaudit.events.views import of_types
+from epochaudit.events.event_types import (
+    BROKER_REGISTERED,
+    LEADER_AND_ISR,
+    PROCESS_STARTING,
+    UPDATE_METADATA,
+)
+from epochaudit.events.times import FOREVER
+from epochaudit.events.views import holds, of_types
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
-from epochaudit.replay.state.log_gaps import request_log_gaps
+from epochaudit.replay.state.log_gaps import process_log_gaps, request_log_gaps
 
-_GAP: Final = "gap"
-_PROCESS: Final = (PROCESS_STARTING, KAFKA_VERSION)
 _NULLS: Final = {
     "node": "int", "partition": "int", "leader_epoch": "int", "client_id": "string", "group_id": "string",
     "correlation_id": "int",
@@ -33,11 +37,13 @@ def topics(events: DataFrame) -> DataFrame:
       order_unknown     for some of them, no node shows whether it preceded this one, or nodes differ
       undeleted         earlier ids of the name, without a recorded deletion before this one
       previous_topic_id the first of these, else of all earlier ids; previous_ref its first statement
-      deleted_by_name   a topic of the name was deleted, by an event without a topic id
+      deleted_by_name   for each undeleted id, a node that received this one later shows the deletion of a topic of the name in
+                        between, by an event without a topic id
+      deletion_unplaced  such an event is recorded of a node that has not received both ids
       in_log            this id and all undeleted ones are in the metadata log; log_complete, log_whole as in
                         `cluster_history`
-      witness           a broker that received control requests about an undeleted id and about this one, and whose process, by its
-                        server.log, did not start in between; null: none
+      witness           a broker that received control requests about an undeleted id and about this one, and by its logs each request
+                        in between that concerned it (see `_breaks`); null: none
       revived           the metadata log creates the id again after it removed it; revived_ref the record that creates it,
                         removed_ref the one that removed it
       first_name_ref, last_name_ref  statements of the id with the first and the last of its names; null if it has one name
@@ -48,7 +54,7 @@ def topics(events: DataFrame) -> DataFrame:
         | (F.col("known_topic_id").isNull() & without_id & F.col("ambiguous_name"))
     )
     log = cluster_history(events).select("cluster", "log_complete", "log_whole")
-    rows = identified.join(F.broadcast(log), "cluster", "left").join(F.broadcast(_processes(events)), "cluster", "left")
+    rows = identified.join(F.broadcast(log), "cluster", "left").join(F.broadcast(_breaks(events)), "cluster", "left")
     rows = rows.withColumns(
         {
             **{name: F.lit(None).cast(kind) for name, kind in _NULLS.items()},
@@ -74,26 +80,36 @@ def topics(events: DataFrame) -> DataFrame:
             "other_topic_ids",
             "before",
             "undeleted_sightings",
-            "started",
-            "logged_nodes",
+            "breaks",
+            "server_logs",
             "id_refs",
+            "deletions",
+            "nameless",
         )
     )
 
 
-def _processes(events: DataFrame) -> DataFrame:
-    """One row per cluster: started, the starts of processes, and logged_nodes, the nodes whose server.log has any.
+def _breaks(events: DataFrame) -> DataFrame:
+    """One row per cluster: when a broker may have missed the deletion of a topic, by its own clock.
 
-    started also has the times at which request logs go on after missing files: a deletion may be missing, too.
+    Columns: breaks, array of struct(node, from_ms, until_ms): the process started, or files of its request log or server.log are
+    missing; it registered anew, as its session had expired: a ZooKeeper controller tells live brokers only; or a KRaft controller
+    took over, which is not told of topics that were still being deleted (ZkTopicMigrationClient).
+    server_logs, array of struct(node, first_ms): of the nodes whose server.log tells when their processes started.
     """
-    event_type = F.col("event_type")
-    lines = of_types(events, *_PROCESS).select("cluster", "node", "time_ms", "event_type")
-    gaps = request_log_gaps(events).select("cluster", "node", F.inline("gaps"))
-    gaps = gaps.withColumns({"time_ms": F.col("until_ms"), "event_type": F.lit(_GAP)})
-    start = F.when(event_type.isin(PROCESS_STARTING, _GAP), F.struct("node", "time_ms"))
-    logged = F.when(event_type != _GAP, F.col("node"))
-    rows = lines.unionByName(gaps.select(*lines.columns)).groupBy("cluster")
-    return rows.agg(F.collect_set(start).alias("started"), F.collect_set(logged).alias("logged_nodes"))
+    event_type, at = F.col("event_type"), F.col("time_ms")
+    own = F.coalesce(F.col("broker_id") == F.col("node"), F.lit(True))
+    began = of_types(events, PROCESS_STARTING, BROKER_REGISTERED).where((event_type == PROCESS_STARTING) | own)
+    began = began.select("cluster", "node", at.alias("from_ms"), at.alias("until_ms"))
+    by_kraft = of_types(events, LEADER_AND_ISR, UPDATE_METADATA).where(holds(F.col("is_kraft_controller")))
+    taken_over = by_kraft.groupBy("cluster", "node").agg(F.min(at).alias("from_ms"), F.min(at).alias("until_ms"))
+    rows = began.unionByName(taken_over)
+    for of_log in (request_log_gaps(events), process_log_gaps(events)):
+        missing = of_log.select("cluster", "node", F.inline("gaps")).where(F.col("until_ms") < FOREVER)
+        rows = rows.unionByName(missing)
+    breaks = rows.groupBy("cluster").agg(F.collect_set(F.struct("node", "from_ms", "until_ms")).alias("breaks"))
+    logs = process_log_gaps(events).groupBy("cluster")
+    return logs.agg(F.collect_list(F.struct("node", "first_ms")).alias("server_logs")).join(breaks, "cluster", "left")
 
 
 def _ordered(rows: DataFrame) -> DataFrame:
@@ -115,7 +131,13 @@ def _ordered(rows: DataFrame) -> DataFrame:
     )
     before = F.filter("sightings", lambda s: F.array_contains("earlier", s["topic_id"]))
     undeleted_sightings = F.filter(before, lambda s: F.array_contains("undeleted", s["topic_id"]))
-    rows = rows.withColumns({"before": F.array_sort(before), "undeleted_sightings": F.array_sort(undeleted_sightings)})
+    rows = rows.withColumns(
+        {
+            "before": F.array_sort(before),
+            "undeleted_sightings": F.array_sort(undeleted_sightings),
+            "nameless": F.filter("deletions", lambda d: d["by_name"] & ~d["of_log"]),
+        }
+    ).withColumns(_deletions_by_name())
     previous = F.coalesce(F.get("undeleted_sightings", F.lit(0)), F.get("before", F.lit(0)))
     logged = F.filter("undeleted_sightings", lambda s: s["node"].isNull())["topic_id"]
     return rows.withColumns(
@@ -132,6 +154,25 @@ def _ordered(rows: DataFrame) -> DataFrame:
     )
 
 
+def _deletions_by_name() -> dict[str, Column]:
+    """Columns about the deletions of the name that state no topic id. Needs: own, undeleted, undeleted_sightings, nameless."""
+
+    def of_former(topic_id: Column, d: Column) -> Column:
+        return F.filter("undeleted_sightings", lambda s: (s["topic_id"] == topic_id) & (s["node"] == d["node"]))
+
+    def in_between(topic_id: Column, d: Column) -> Column:
+        before = F.exists(of_former(topic_id, d), lambda s: s["since"] <= d["since"])
+        return before & F.exists("own", lambda s: (s["node"] == d["node"]) & (d["since"] < s["since"]))
+
+    def placed(topic_id: Column, d: Column) -> Column:
+        return (F.size(of_former(topic_id, d)) > 0) & F.exists("own", lambda s: s["node"] == d["node"])
+
+    return {
+        "deleted_by_name": F.forall("undeleted", lambda id: F.exists("nameless", lambda d: holds(in_between(id, d)))),
+        "deletion_unplaced": F.exists("undeleted", lambda id: F.exists("nameless", lambda d: ~holds(placed(id, d)))),
+    }
+
+
 def _revived(in_log: Column) -> Column:
     """The metadata log has a record of the topic id after its removal."""
     return F.coalesce(F.exists(in_log, lambda s: s["until"] > s["deleted"]), F.lit(False))
@@ -140,23 +181,23 @@ def _revived(in_log: Column) -> Column:
 def _witnessed(rows: DataFrame) -> DataFrame:
     """Adds witness."""
 
-    def ran_throughout(former: Column, later: Column) -> Column:
-        starts = F.exists(
-            "started",
-            lambda p: (
-                (p["node"] == later["node"]) & (p["time_ms"] >= former["until"]) & (p["time_ms"] <= later["since"])
+    def missed_none(former: Column, later: Column) -> Column:
+        own_log = F.exists(
+            "server_logs", lambda log: (log["node"] == later["node"]) & (log["first_ms"] <= former["until"])
+        )
+        between = F.exists(
+            "breaks",
+            lambda b: (
+                (b["node"] == later["node"]) & (b["until_ms"] >= former["until"]) & (b["from_ms"] <= later["since"])
             ),
         )
-        return F.array_contains("logged_nodes", later["node"]) & ~starts
+        return holds(own_log) & ~holds(between)
 
     def saw_both(later: Column) -> Column:
         return later["controlled"] & F.exists(
             "undeleted_sightings",
             lambda s: (
-                s["controlled"]
-                & (s["node"] == later["node"])
-                & (s["since"] < later["since"])
-                & ran_throughout(s, later)
+                s["controlled"] & (s["node"] == later["node"]) & (s["since"] < later["since"]) & missed_none(s, later)
             ),
         )
 

@@ -69,8 +69,9 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
                          deleted: when it first received the topic's deletion; null: never. controlled: the control requests that
                          it received are recorded. ref: the first statement. last_ref: that of until or of deleted, whichever is
                          later. node is null for the metadata log, whose times are values of `position`
-      deletions          of the name: array of struct(node, since, until, of_log), on the node's own clock from a request to its
-                         answer, or at a line. of_log: the node deletes its own replica; the topic need not be deleted
+      deletions          of the name: array of struct(node, since, until, of_log, by_name), on the node's own clock from a request to its
+                         answer, or at a line. of_log: the node deletes its own replica; the topic need not be deleted.
+                         by_name: no topic id is stated
       names              (row of an id) the distinct names that it was stated with
       id_refs            (row of an id) struct(removed, created, first_name, last_name): its first RemoveTopicRecord, its last
                          TopicRecord, and statements of it with the first and the last of its names
@@ -102,7 +103,8 @@ def _sightings(events: DataFrame) -> DataFrame:
     log = F.col("event_type") == LOG_DELETION_SCHEDULED
     name = F.when(F.col("topic").isNotNull(), F.struct("topic", "clock", "own_ref"))
     record = F.struct("clock", "time_ms", "own_ref")
-    deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"))
+    by_name = F.col("topic_id").isNull().alias("by_name")
+    deletion = F.struct("node", "since", F.col("time_ms").alias("until"), log.alias("of_log"), by_name)
     statement = F.struct("clock", "own_ref")
     last = F.greatest(F.max(F.when(~F.col("deletes"), statement)), F.min(F.when(F.col("deletes"), statement)))
     return (

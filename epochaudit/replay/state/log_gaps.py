@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from epochaudit.events.event_types import KAFKA_VERSION, PROCESS_STARTING
 from epochaudit.events.times import FOREVER
 from epochaudit.spark.memo import checkpointed
 
@@ -33,8 +34,7 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
     until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
     """
-    gaps = _without_gaps(events, "request_log")
-    return gaps.groupBy("cluster", "node").agg(F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps"))
+    return _gaps(_without_gaps(_of_source(events, "request_log")))
 
 
 @checkpointed
@@ -44,30 +44,51 @@ def server_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: as `request_log_gaps`, but without the time after the last file, unless a newer one is
     missing: a log may be quiet for hours.
     """
-    gaps = _without_gaps(events, "server_log")
-    missing = F.when((F.col("gap.until_ms") < FOREVER) | F.col("newer_missing"), F.col("gap"))
-    return gaps.groupBy("cluster", "node").agg(
-        F.min("first_ms").alias("first_ms"), F.collect_list(missing).alias("gaps")
-    )
+    missing = (F.col("gap.until_ms") < FOREVER) | F.col("newer_missing")
+    runs = _without_gaps(_of_source(events, "server_log"))
+    return _gaps(runs.withColumn("gap", F.when(missing, F.col("gap"))))
 
 
-def _without_gaps(events: DataFrame, source: str) -> DataFrame:
-    """One row per node and run of files of this log, none of which is missing.
+@checkpointed
+def process_log_gaps(events: DataFrame) -> DataFrame:
+    """One row per node and log in which starts of its process are recorded. Clock: the node's host.
 
-    Columns: cluster, node, first_ms, newer_missing (a newer file of the log is missing), and gap, struct(from_ms, until_ms): the
-    time until the next run.
+    Needs: the events table. Columns: cluster, node, log (the file's name without what rotation adds), and first_ms and gaps as in
+    `request_log_gaps`. Lines of other logs, as controller.log, have the same source.
     """
-    without_gaps = (
-        events.where((F.col("source") == source) & F.col("node").isNotNull())
-        .groupBy("cluster", "node", F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far"))
-        .agg(
-            F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"),
-            F.max("time_ms").alias("last_ms"),
-            F.max(F.coalesce("newer_missing", F.lit(False))).alias("newer_missing"),
-        )
+    name = F.regexp_extract("file", r"(?:[^/]*~)?([^/~]*?\.log)[^/]*$", 1)
+    rows = _of_source(events, "server_log").withColumn("log", F.when(name != "", name).otherwise(F.col("file")))
+    tells = rows.where(F.col("event_type").isin(PROCESS_STARTING, KAFKA_VERSION))
+    tells = tells.select("cluster", "node", "log").distinct()
+    gaps = _gaps(_without_gaps(rows, "log"), "log")
+    return gaps.join(F.broadcast(tells), ["cluster", "node", "log"], "left_semi")
+
+
+def _of_source(events: DataFrame, source: str) -> DataFrame:
+    return events.where((F.col("source") == source) & F.col("node").isNotNull())
+
+
+def _without_gaps(rows: DataFrame, *of_log: str) -> DataFrame:
+    """One row per log and run of its files, none of which is missing. of_log: columns that with the node name a log.
+
+    Columns: cluster, node, of_log, first_ms, newer_missing (a newer file of the log is missing), and gap, struct(from_ms, until_ms):
+    the time until the next run.
+    """
+    log = ("cluster", "node", *of_log)
+    runs = rows.groupBy(*log, F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far")).agg(
+        F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"),
+        F.max("time_ms").alias("last_ms"),
+        F.max(F.coalesce("newer_missing", F.lit(False))).alias("newer_missing"),
     )
-    following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy("cluster", "node").orderBy("gaps_so_far"))
-    return without_gaps.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
+    following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy(*log).orderBy("gaps_so_far"))
+    return runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
+
+
+def _gaps(runs: DataFrame, *of_log: str) -> DataFrame:
+    """One row per log: first_ms, and gaps, the array of its runs' gaps that are not null."""
+    return runs.groupBy("cluster", "node", *of_log).agg(
+        F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps")
+    )
 
 
 def gap_between(from_ms: Column, until_ms: Column) -> Column:

@@ -25,10 +25,12 @@ class TopicIdReplacedWithoutDeletion(Rule):
 
     ## Evidence needed
     The metadata log from its beginning or from a snapshot, without a missing offset. Or a broker's request log with both
-    ids, and its server.log, which shows that it ran all the time in between.
+    ids, and its server.log, which shows that it was neither started nor registered anew in between. Both logs must be whole
+    there.
 
     ## What is allowed
-    Deletion and re-creation. Refused LeaderAndIsr requests say nothing about a topic's id.
+    Deletion and re-creation. Refused LeaderAndIsr requests say nothing about a topic's id. A migration from ZooKeeper does
+    not copy a topic that is still being deleted: another id that a KRaft controller brings after it is unverifiable.
 
     ## What to do
     Delete neither the topic nor its folders: the records are still there, under the former id in partition.metadata.
@@ -54,7 +56,8 @@ class TopicIdReplacedWithoutDeletion(Rule):
     because = (
         "{topic} had topic id {previous_topic_id}",
         "later it has topic id {topic_id}",
-        "no RemoveTopicRecord, announced deletion or DeleteTopics of the former id is recorded (broker {witness} ran all the time)",
+        "no RemoveTopicRecord, announced deletion or DeleteTopics of the former id is recorded (broker {witness} ran and was"
+        " registered all the time)",
     )
 
     def applies(self) -> Column:
@@ -100,8 +103,13 @@ class TopicIdReplacedWithoutDeletion(Rule):
                 observed="topic id {topic_id}, after a deletion of a topic {topic}",
                 because=(had, "a topic {topic} was deleted, by a request or line that names no topic id"),
             ),
+            unverifiable(
+                col("deletion_unplaced"),
+                "a topic of the name was deleted, at a broker that does not show whether this was between the two",
+            ),
             violation(col("witness").isNotNull()),
             otherwise=unverifiable(
-                None, "no deletion of the former topic is recorded, and no broker is known to have run all the time"
+                None,
+                "no deletion of the former topic is recorded, and no broker is known to have received all requests in between",
             ),
         )
