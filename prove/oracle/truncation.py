@@ -151,6 +151,7 @@ def tr06(history: History) -> Judged:
     }  # also who refused all of them: its request log is there
     lineage = list(epochs(history))
     elected = leaders(history)
+    skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
     by_followers = list(committed_by_followers(history, lineage))
     for one in lineage:
         if one.leader == NO_LEADER:
@@ -178,11 +179,31 @@ def tr06(history: History) -> Judged:
             yield PASS, key
             continue
         led = [
-            elected[one.partition, n]
+            (elected[one.partition, n], n)
             for n in range(one.leader_epoch)
-            if elected.get((one.partition, n), NO_LEADER) >= 0
+            if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
         ]
-        yield (PASS if bounds and led[-1] in answering else UNVERIFIABLE), key
+        recorded = led[-1][0] in answering and _answers_recorded(history, one.partition, *led[-1])
+        yield (PASS if bounds and recorded else UNVERIFIABLE), key
+
+
+def _answers_recorded(history: History, partition: int, node: int, epoch: int) -> bool:
+    """Whether a leader's request log shows how far it committed in an epoch: it has an answer of it, or begins before it.
+
+    The high watermark only rises within an epoch. Answers leave out partitions with nothing new.
+    """
+    if any(
+        one.query.partition == partition and one.query.node == node and one.leads and one.start and one.start.leader_epoch == epoch
+        for one in answered_fetches(history)
+    ):  # fmt: skip
+        return True
+    begun = [
+        event.at
+        for event, start in started(history)
+        if event.node == node and start.leads and (start.partition, start.leader_epoch) == (partition, epoch)
+    ]
+    requests = [event.arrived for event in history.of(node) if hasattr(event, "arrived")]
+    return bool(begun) and min(requests) <= min(begun)
 
 
 def _proved(history: History, one: Epoch) -> bool:

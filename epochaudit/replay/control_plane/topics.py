@@ -105,8 +105,8 @@ def _breaks(events: DataFrame) -> DataFrame:
     taken_over = by_kraft.groupBy("cluster", "node").agg(F.min(at).alias("from_ms"), F.min(at).alias("until_ms"))
     rows = began.unionByName(taken_over)
     for of_log in (request_log_gaps(events), process_log_gaps(events)):
-        missing = of_log.select("cluster", "node", F.inline("gaps")).where(F.col("until_ms") < FOREVER)
-        rows = rows.unionByName(missing)
+        gaps = of_log.select("cluster", "node", F.inline("gaps")).where(F.col("until_ms") < FOREVER)
+        rows = rows.unionByName(gaps.drop("missing"))
     breaks = rows.groupBy("cluster").agg(F.collect_set(F.struct("node", "from_ms", "until_ms")).alias("breaks"))
     logs = process_log_gaps(events).groupBy("cluster")
     return logs.agg(F.collect_list(F.struct("node", "first_ms")).alias("server_logs")).join(breaks, "cluster", "left")

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
+from epochaudit.events.times import FOREVER
 from epochaudit.events.views import PLACE, holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
@@ -19,6 +20,7 @@ from epochaudit.replay.state.filtered_logs import answering_nodes
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
 from epochaudit.replay.state.leader_states import leader_states
+from epochaudit.replay.state.log_gaps import covered, files_missing, request_logs
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
@@ -64,23 +66,40 @@ def lineage(events: DataFrame) -> DataFrame:
       bounded_by, bound, bound_ref   such a broker whose log ended above the start of the epoch, that log end, and its line: nothing
                        above it was committed
       recovered_by, recovered_ref   the leader, if its process recovered its log after an unclean stop
-      answers_recorded the evidence has Fetch answers, of any partition, of the node that led the last epoch before
+      answers_recorded the evidence has Fetch answers, of any partition, of the node that led the last epoch before, and its request log
+                       lacks nothing from the last answer of this partition on, or from the beginning of that epoch, to its end
+      writes_missing   files of that request log are missing after its last acknowledgement of a write in that epoch, or after the beginning
+                       of that epoch, and before its end
     """
     states = epochs_of(events)
     answered = _exposed_high_watermarks(events).withColumn("topic_key", topic_key())
     answered = answered.groupBy(*_KEY, "leader_epoch").agg(F.max("exposure").alias("answered"))
     known = _with_ends(states.join(answered, [*_KEY, "leader_epoch"], "left"), events)
-    known = known.withColumn("exposure", F.greatest("exposure", "answered"))
+    known = known.withColumns(
+        {
+            "exposure": F.greatest("exposure", "answered"),
+            # the high watermark only rises within an epoch, and idle partitions are left out of later answers
+            "answers_from_ms": F.coalesce("answered.own_ref.time_ms", "led_from_ms"),
+        }
+    )
+    acknowledged = acknowledged_epochs(events)
+    wrote = acknowledged.groupBy(*_KEY, "leader_epoch").agg(F.max("own_ref.time_ms").alias("wrote_ms"))
+    known = known.join(F.broadcast(wrote), [*_KEY, "leader_epoch"], "left")
+    known = _with_led_before(known.withColumn("writes_from_ms", F.coalesce("wrote_ms", "led_from_ms")))
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
     exposed = F.col("exposed")
     proof = _proof()
     just_before = F.col("candidates_before").isNotNull()
     alone_before = F.coalesce(just_before & (F.col("previous_isr") == F.array("node")), F.lit(False))
-    rows = with_acknowledged(_with_exposed(known), acknowledged_epochs(events)).where(~nameless)
+    rows = with_acknowledged(_with_exposed(known), acknowledged).where(~nameless)
     rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
+    rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
+    led = F.col("last_led")
+    log_covers = covered(F.col("led_before"), led["answers_from_ms"], led["led_until_ms"])
     rows = rows.withColumns(
         {
-            "answers_recorded": F.coalesce(F.array_contains("answering", F.col("led_before")), F.lit(False)),
+            "writes_missing": files_missing(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"]),
+            "answers_recorded": holds(F.array_contains("answering", F.col("led_before")) & log_covers),
             "exposed_high_watermark": exposed["high_watermark"],
             "exposed_leader_epoch": exposed["leader_epoch"],
             "exposed_ref": exposed["own_ref"],
@@ -103,8 +122,9 @@ def lineage(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
             "correlation_id": F.lit(None).cast("int"),
         }
-    ).drop("exposed", "exposure", "answered", "before", "named", "answering", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch")  # fmt: skip
+    ).drop("exposed", "exposure", "answered", "before", "named", "answering", "request_logs", "led_before", "led_epoch", "own", "members",
+           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch", "led_from_ms", "led_until_ms",
+           "answers_from_ms", "wrote_ms", "writes_from_ms", "last_led")  # fmt: skip
     return with_asked_elections(rows, events)
 
 
@@ -167,10 +187,11 @@ def acknowledged_epochs(events: DataFrame) -> DataFrame:
 
 
 def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds own, members and before to the recorded leader epochs (`epochs_of`); grain unchanged.
+    """Adds own, members, led_from_ms, led_until_ms and before to the recorded leader epochs (`epochs_of`); grain unchanged.
 
     own: struct of columns of `replica_ends`, for the line with which the leader began the epoch; null without one.
     members: array of such structs, for the lines of its followers; null without any.
+    led_from_ms, led_until_ms: when the leader began the epoch, and until when it may have led in it; null without a line of it.
     before: what a replica knew to be committed above the epoch's start, see `_bounds`; null if nothing is known.
     """
     ends = replica_ends(events).withColumn("topic_key", topic_key())
@@ -180,7 +201,9 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         "truncated_to", "truncated_ref", "recovered_ref", "commits_alone",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
-        F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members")
+        F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members"),
+        F.min(F.when(F.col("is_leader"), F.col("own_ref.time_ms"))).alias("led_from_ms"),
+        F.max(F.when(F.col("is_leader"), F.coalesce("until_ms", F.lit(FOREVER)))).alias("led_until_ms"),
     )  # fmt: skip
     epochs = as_leaf(epochs.join(by_line, [*_KEY, "leader_epoch"], "left"))
     of_epochs = epochs.select(
@@ -359,7 +382,7 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
     """
     lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
     whole = Window.partitionBy("cluster", "named", "topic_id", "partition")
-    led = F.when(~F.col("never_begun"), F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node")))
+    led = _led_by()
     led_epoch = F.when(led.isNotNull(), F.col("leader_epoch"))
     start = F.least("start_offset", "restart_offset")
     since_open = Window.partitionBy("cluster", "named", "topic_id", "partition", "open_before").orderBy("leader_epoch")
@@ -389,6 +412,18 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
     return epochs.withColumn("begun_unknown_between", F.coalesce(between, F.lit(False))).drop(
         "lower", "since_open", "highest", "loses", "began_at"
     )
+
+
+def _led_by() -> Column:
+    """The node that led in the epoch; null: nobody, or its leader never began it."""
+    return F.when(~F.col("never_begun"), F.coalesce(F.when(F.col("leader") >= 0, F.col("leader")), F.col("node")))
+
+
+def _with_led_before(epochs: DataFrame) -> DataFrame:
+    """Adds last_led: answers_from_ms, writes_from_ms and led_until_ms of the last epoch before that had a leader. Grain unchanged."""
+    times = F.when(_led_by().isNotNull(), F.struct("answers_from_ms", "writes_from_ms", "led_until_ms"))
+    lower = _of_partition().rowsBetween(Window.unboundedPreceding, -1)
+    return epochs.withColumn("last_led", F.last(times, ignorenulls=True).over(lower))
 
 
 def by_epoch(states: DataFrame) -> DataFrame:

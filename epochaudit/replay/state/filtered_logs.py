@@ -24,10 +24,10 @@ def with_filtered(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def answering_nodes(events: DataFrame) -> DataFrame:
-    """One row per cluster: answering (array of int), the nodes whose Fetch answers are all recorded. Clock: none.
+    """One row per cluster: answering (array of int), the nodes with Fetch answers whose request logs leave none out. Clock: none.
 
-    Needs: the events table. A node is left out if a line of its request log, or capture.toml for all nodes, states that the log
-    is filtered.
+    Needs: the events table. Files may be missing: see `log_gaps`. A node is left out if a line of its request log, or capture.toml for
+    all nodes, states that the log is filtered.
     """
     rows = of_types(events, FETCH, REQUEST_LOG_FILTERED).select("cluster", "node", "event_type").distinct()
     filtered = F.col("event_type") == REQUEST_LOG_FILTERED

@@ -32,7 +32,8 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
     """One row per node with a request log. Clock: the node's host.
 
     Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
-    until_ms): the last time before missing files, and the first one after them; FOREVER after the last file.
+    until_ms, missing): the last time before missing files, and the first one after them; FOREVER after the last file. missing: files
+    are missing there, by their numbers; false where the log just ends.
     """
     return _gaps(_without_gaps(_of_source(events, "request_log")))
 
@@ -44,9 +45,8 @@ def server_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: as `request_log_gaps`, but without the time after the last file, unless a newer one is
     missing: a log may be quiet for hours.
     """
-    missing = (F.col("gap.until_ms") < FOREVER) | F.col("newer_missing")
     runs = _without_gaps(_of_source(events, "server_log"))
-    return _gaps(runs.withColumn("gap", F.when(missing, F.col("gap"))))
+    return _gaps(runs.withColumn("gap", F.when(F.col("gap.missing"), F.col("gap"))))
 
 
 @checkpointed
@@ -71,8 +71,7 @@ def _of_source(events: DataFrame, source: str) -> DataFrame:
 def _without_gaps(rows: DataFrame, *of_log: str) -> DataFrame:
     """One row per log and run of its files, none of which is missing. of_log: columns that with the node name a log.
 
-    Columns: cluster, node, of_log, first_ms, newer_missing (a newer file of the log is missing), and gap, struct(from_ms, until_ms):
-    the time until the next run.
+    Columns: cluster, node, of_log, first_ms, and gap, struct(from_ms, until_ms, missing): the time until the next run.
     """
     log = ("cluster", "node", *of_log)
     runs = rows.groupBy(*log, F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far")).agg(
@@ -81,7 +80,9 @@ def _without_gaps(rows: DataFrame, *of_log: str) -> DataFrame:
         F.max(F.coalesce("newer_missing", F.lit(False))).alias("newer_missing"),
     )
     following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy(*log).orderBy("gaps_so_far"))
-    return runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), following.alias("until_ms")))
+    runs = runs.withColumn("until_ms", following)
+    missing = F.col("newer_missing") | (F.col("until_ms") < FOREVER)
+    return runs.withColumn("gap", F.struct(F.col("last_ms").alias("from_ms"), "until_ms", missing.alias("missing")))
 
 
 def _gaps(runs: DataFrame, *of_log: str) -> DataFrame:
@@ -116,16 +117,19 @@ def request_logs(events: DataFrame) -> DataFrame:
 
 
 def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
-    """Whether a node's request log is recorded between these times of its host. Needs: request_logs.
+    """Whether a node's request log is recorded from the first to the second of these times of its host. Needs: request_logs.
 
-    A log that ends before until_ms counts, as nothing shows whether a request was logged after its end.
+    A log that ends before until_ms counts, unless a newer file is missing: nothing shows whether a request was logged after its end.
     """
+    begins = F.exists("request_logs", lambda log: (log["node"] == node) & (log["first_ms"] <= from_ms))
+    return F.coalesce(begins, F.lit(False)) & ~files_missing(node, from_ms, until_ms)
+
+
+def files_missing(node: Column, from_ms: Column, until_ms: Column) -> Column:
+    """Whether files of a node's request log are missing between these times of its host, by their numbers. Needs: request_logs."""
 
     def lacks(gap: Column) -> Column:
-        return (gap["until_ms"] < FOREVER) & _overlaps(gap, from_ms, until_ms)
+        return gap["missing"] & _overlaps(gap, from_ms, until_ms)
 
-    whole = F.exists(
-        "request_logs",
-        lambda log: (log["node"] == node) & (log["first_ms"] <= from_ms) & ~F.exists(log["gaps"], lacks),
-    )
-    return F.coalesce(whole, F.lit(False))
+    lacking = F.exists("request_logs", lambda log: (log["node"] == node) & F.exists(log["gaps"], lacks))
+    return F.coalesce(lacking, F.lit(False))

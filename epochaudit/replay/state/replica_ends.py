@@ -42,7 +42,15 @@ UNDER_MIN_ISR: Final = release("3.7")
 
 _REPLICA: Final = ("cluster", "node", "topic", "partition")
 _STARTS: Final = "STARTS"
-_OF_START: Final = ("leader_epoch", "is_leader", "start_offset", "high_watermark", "own_ref", "partition_epoch")
+_OF_START: Final = (
+    "leader_epoch",
+    "is_leader",
+    "start_offset",
+    "high_watermark",
+    "own_ref",
+    "partition_epoch",
+    "until_ms",
+)
 
 
 @checkpointed
@@ -51,8 +59,9 @@ def replica_ends(events: DataFrame) -> DataFrame:
 
     Needs: the events table. Clock: the node's log order of state-change.log and server.log, by the time of its host.
     Columns: cluster, node, topic, topic_id, ambiguous_name, partition, and
-      leader_epoch, is_leader, start_offset (the log end offset), high_watermark, partition_epoch, own_ref   of the line; null for a
-                       new log. start_offset, high_watermark and partition_epoch are null if the follower's line has none
+      leader_epoch, is_leader, start_offset (the log end offset), high_watermark, partition_epoch, own_ref, and until_ms (see
+                       `replica_starts`)   of the line; null for a new log. start_offset, high_watermark and partition_epoch are null
+                       if the follower's line has none
       epoch_before     leader epoch of the stretch before, in the same log; null: none is recorded, or a file is missing between
       known_since      the leader epoch in which the replica may have learned the line's high watermark: epoch_before of the first of
                        the lines up to this one that have it or a higher one, or the epoch of that line itself
@@ -159,7 +168,8 @@ def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
     no_offset = F.lit(None).cast("bigint")
     start = F.struct(
         "leader_epoch", F.lit(False).alias("is_leader"), no_offset.alias("start_offset"), no_offset.alias("high_watermark"),
-        ref().alias("own_ref"), F.lit(None).cast("int").alias("partition_epoch"), F.lit(None).cast("bigint").alias("gap_ms"),
+        ref().alias("own_ref"), F.lit(None).cast("int").alias("partition_epoch"),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("until_ms", "gap_ms")),
     )  # fmt: skip
     received = rows.select(
         *_REPLICA, "topic_id", F.lit(_STARTS).alias("event_type"), "time_ms", "file_order", "byte_offset", F.lit(1).alias("line"),

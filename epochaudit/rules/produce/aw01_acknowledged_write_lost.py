@@ -37,7 +37,8 @@ class AcknowledgedWriteLost(Rule):
     An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was
     alone in the ISR, stopped uncleanly, and had not written all to its disk. If an epoch in between has no recorded start, it may be
     the one that lost the write. So may a leader that went on in its epoch with a shorter log. Both are exposed, too. Writes whose leader
-    epoch is not known are unverifiable.
+    epoch is not known are unverifiable, and so is an epoch if files of the request log of the leader before are missing after its last
+    acknowledgement, unless a broker proves that nothing above the start was committed (TR-06).
 
     Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
     of a transaction count whether or not it was committed.
@@ -106,6 +107,12 @@ class AcknowledgedWriteLost(Rule):
                 "an unclean election may begin without what had been acknowledged",
             ),
             exposed(lost, "whether the election was clean is not in the evidence"),
+            unverifiable(
+                col("writes_missing") & col("proved_by").isNull(),
+                "what the leader before acknowledged last is not in the evidence: files of its request log are missing",
+                expected=_NOT_KNOWN,
+                because=(STARTED, ELECTION),
+            ),
             passed(col("acknowledged_offset").isNotNull()),
             unverifiable(
                 ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),

@@ -66,9 +66,9 @@ class ExposedDataLostByElection(Rule):
     that one may have lost the records. An epoch passes if a broker proves that nothing above its
     start was committed: it was elected from the ISR or had been a member of it just before, its process has run since an earlier
     epoch, and its log ended there. An ISR that was recorded longer ago proves nothing: it may have shrunk since.
-    Without such a broker the previous leader's request log is needed: the high watermark at an epoch's beginning proves nothing
-    about its end. An epoch that its leader skipped, because the next one came first, has
-    no start: it passes.
+    Without such a broker the previous leader's request log is needed, from its last answer about the partition, or the beginning of
+    its epoch, to the end of that epoch: the high watermark at an epoch's beginning proves nothing about its end.
+    An epoch that its leader skipped, because the next one came first, has no start: it passes.
 
     ## What to do
     Before you start or clean a broker that has this partition and is down, copy its log directory: it may hold the only
