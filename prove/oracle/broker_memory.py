@@ -32,7 +32,8 @@ class Memory:
     held: the leader epoch that a replica has started at. deleted: replicas that a StopReplica deleted, none having started since.
     accepted: the highest leader epoch of LeaderAndIsr requests answered 0, of this process. before_deletion: the same, when
     the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain. named: those whose id came
-    to this process.
+    to this process. unstored: those whose id 2.8 has not stored; uncompared: nor compared with that of a log which it may have had.
+    opened: replicas that have a log, or have none.
     arrived: the last correlation id of each connection. gaps: how often some are missing in between; of when a replica started
     (held_at), and was given its topic id (ids_at).
     """
@@ -53,18 +54,35 @@ class Memory:
     held_at: dict[TopicPartition, int] = field(default_factory=dict)
     ids_at: dict[TopicPartition, int] = field(default_factory=dict)
     named: set[TopicPartition] = field(default_factory=set)
+    unstored: set[TopicPartition] = field(default_factory=set)
+    uncompared: set[TopicPartition] = field(default_factory=set)
+    opened: dict[TopicPartition, bool] = field(default_factory=dict)
 
     def restarted(self, event: ProcessStarts) -> None:
         """A process forgets all but its disk."""
-        ids, ids_at, arrived, gaps = self.ids, self.ids_at, self.arrived, self.gaps
+        ids, ids_at, opened, arrived, gaps = self.ids, self.ids_at, self.opened, self.arrived, self.gaps
+        unstored, uncompared = self.unstored, self.uncompared
         self.__init__(event.version, event.broker_epoch)  # type: ignore[misc]
-        self.ids, self.ids_at, self.arrived, self.gaps = ids, ids_at, arrived, gaps
+        self.ids, self.ids_at, self.opened, self.arrived, self.gaps = ids, ids_at, opened, arrived, gaps
+        self.unstored, self.uncompared = unstored, uncompared
 
     def comes(self, event: Control) -> None:
         """Count what is missing before a request on its connection."""
         last = self.arrived.get(event.connection, event.correlation_id)
         self.gaps += event.correlation_id > last + 1
         self.arrived[event.connection] = max(last, event.correlation_id)
+
+    def identified(self, state: State) -> None:
+        """Take over the topic id of an accepted LeaderAndIsr. 2.8 looks at it before it opens the log."""
+        unstored = self.version.startswith("2.8") and state.name not in self.accepted
+        had_none = state.is_new or not self.opened.get(state.name, True)
+        self.opened[state.name] = True
+        if state.topic_id:
+            self.ids[state.name] = state.topic_id
+            self.ids_at[state.name] = self.gaps
+            self.named.add(state.name)
+            (self.unstored.add if unstored else self.unstored.discard)(state.name)
+            (self.uncompared.add if unstored and not had_none else self.uncompared.discard)(state.name)
 
     def applied(self, event: Control) -> None:
         """Take over what a request changed."""
@@ -82,12 +100,9 @@ class Memory:
             for state, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(state, State)
                 if code == 0:
+                    self.identified(state)
                     self.accepted[state.name] = max(state.leader_epoch, self.accepted.get(state.name, -1))
                     self.accepted_id[state.name] = state.topic_id
-                    if state.topic_id:
-                        self.ids[state.name] = state.topic_id
-                        self.ids_at[state.name] = self.gaps
-                        self.named.add(state.name)
                     self.deleted.discard(state.name)
                     self.announced.discard(state.name)
                     self.before_deletion.pop(state.name, None)
@@ -103,6 +118,7 @@ class Memory:
                     self.accepted.pop(stop.name, None)
                     self.held.pop(stop.name, None)
                     self.ids[stop.name] = None
+                    self.opened[stop.name] = False
                     self.deleted.add(stop.name)
 
 

@@ -23,7 +23,7 @@ from prove.oracle.broker_memory import controls, partitions
 from prove.oracle.leader_epoch_fence import of_query
 from prove.oracle.metadata_image import MADE, asked, changes, of_change, records
 from prove.oracle.topics_of_name import identity_at, stated
-from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
+from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
 def ti01(history: History) -> Judged:
@@ -36,11 +36,14 @@ def ti01(history: History) -> Judged:
             if known is None:
                 certain = state.name in memory.ids or state.is_new
                 yield (VIOLATION if code == 103 else PASS if certain else UNVERIFIABLE), place(event, state)
+            elif state.name in memory.uncompared and (code == 103 or known != state.topic_id):
+                yield UNVERIFIABLE, place(event, state)
             elif known == state.topic_id:
                 yield (VIOLATION if code == 103 else PASS), place(event, state)
             else:
                 missing = memory.gaps > memory.ids_at[state.name] or state.name not in memory.named
-                yield (FENCED if code == 103 else UNVERIFIABLE if missing else VIOLATION), place(event, state)
+                accepted = EXPOSED if state.name in memory.unstored else VIOLATION
+                yield (FENCED if code == 103 else UNVERIFIABLE if missing else accepted), place(event, state)
 
 
 def ti02(history: History) -> Judged:

@@ -72,11 +72,17 @@ WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_RE
 
 FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its answer, and by name only
 
+# 2.8 opens the log after it has looked at the topic id (Partition.checkOrSetTopicId): of a process's first LeaderAndIsr for a partition it
+# neither compares nor stores the id. LeaderAndIsr 6 came with 3.2.
+_STORES_FIRST_ID: Final = release("3.0")
+_FIRST_VERSION_AFTER_IT: Final = 6
+
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
     "seq", "process", "certain_process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
     "topic_id", "known_topic_id",
     "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic", "request_gaps",
+    "stores_no_id", "had_no_replica",
 )  # fmt: skip
 
 # A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
@@ -144,6 +150,8 @@ def control(events: DataFrame) -> DataFrame:
                             LeaderAndIsr of type FULL without that id has moved the replica aside since
       requests_missing_since_named  the same since that request
       named_in_process      that request came to this process
+      named_without_storing  the broker may not have stored its id, as Kafka 2.8 in the first LeaderAndIsr for a partition that a process
+                            accepts; named_uncompared: nor compared it with that of a replica which it may have had
       moved_aside_ref       the LeaderAndIsr that stated the id with which the replica was moved aside
       restores_topic_id     the id is the one before a LeaderAndIsr with another id was accepted
       deleted_ref           the StopReplica that last deleted the replica, in this process or an earlier one; deleted_since_installed: it
@@ -449,15 +457,25 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     log_deleted = event_type == LOG_DELETION_SCHEDULED
     announced = metadata_sent & (F.col("leader") == LEADER_DURING_DELETE)
     settles = starts | (event_type == LEADER_AND_ISR_SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
+    log_opened = F.struct(lai_accepted.alias("opens"), "process")
     rows = rows.withColumns(
         {
+            "log_before": _latest(lai_accepted | delete_accepted, log_opened, before),
             "seq": F.row_number().over(by_partition),
             "names": _latest(
                 named | delete_accepted | log_deleted, F.struct(named.alias("named"), "topic_id"), _until(by_partition)
             ),
             "of_deleted_topic": _names_deleted(F.collect_list(F.when(announced, F.struct("topic_id"))).over(before)),
         }
-    ).withColumn("known_topic_id", F.when(F.col("names.named"), F.col("names.topic_id")))
+    )
+    opened_before = F.col("log_before.opens") & (F.col("log_before.process") == F.col("process"))
+    rows = rows.withColumns(
+        {
+            "known_topic_id": F.when(F.col("names.named"), F.col("names.topic_id")),
+            "stores_no_id": ~holds(opened_before) & ~_stores_first_id(),
+            "had_no_replica": holds(F.col("is_new")) | ~F.coalesce("log_before.opens", F.lit(True)),
+        }
+    )
     row = F.struct(*_REFERRED_COLUMNS, F.col("own_ref").alias("ref"))
     stated_id = F.when(F.col("topic_id").isNotNull(), F.struct("topic_id", F.col("own_ref").alias("ref")))
     rows = rows.withColumns(
@@ -486,6 +504,11 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns({**_held(), **_cached(), **_handled()})
     replaces = lai_accepted & (F.col("held_topic_id") != F.col("topic_id"))
     return rows.withColumn("restores_topic_id", _restores(_latest(replaces, F.struct("seq", "held_topic_id"), before)))
+
+
+def _stores_first_id() -> Column:
+    """The broker opens the log before it looks at the topic id."""
+    return holds(F.col("kafka_version") >= _STORES_FIRST_ID) | holds(F.col("api_version") >= _FIRST_VERSION_AFTER_IT)
 
 
 def _names_deleted(announced: Column) -> Column:
@@ -559,6 +582,8 @@ def _held() -> dict[str, Column]:
         "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),
         "named_in_process": named & (F.col("named.process") == F.col("process")),
+        "named_without_storing": named & F.col("named.stores_no_id"),
+        "named_uncompared": named & F.col("named.stores_no_id") & ~F.col("named.had_no_replica"),
         "deleted_ref": F.col("deleted.ref"),
         "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
         "alive_ref": F.col("alive.ref"),

@@ -10,7 +10,18 @@ from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import (
+    CRITICAL,
+    Branch,
+    Rule,
+    exposed,
+    fenced,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
 
 _BROUGHT = "LeaderAndIsr {correlation_id} of controller {controller_id} brought topic id {topic_id} and was answered {error_code}"
 
@@ -38,11 +49,15 @@ class InconsistentTopicIdAccepted(Rule):
     accepted, only that request is a breach, not its repetition and not the next LeaderAndIsr with the former id. Where a
     correlation id of the controller's connection is missing, a request is, and it may have deleted the replica.
 
+    2.8 opens the log after it has looked at the id: of the first LeaderAndIsr for a partition that a process gets, it neither
+    compares nor stores the id. If the second one brings another, it is accepted, too (exposed). Where the replica may have been
+    there before, its own id is not known until the second one is accepted.
+
     ## What to do
     Move the leadership away from this broker, and compare the `topic_id` in the folder's partition.metadata with
     `kafka-topics.sh --describe`. If they differ, stop the broker, move the folder aside without deleting it, and start
     it: the replica of the present topic is copied. Consumers that read from it may have got both topics' records.
-    Brokers since 3.0 refuse such a request: report the lines.
+    Brokers since 3.0 refuse such a request: report the lines. Upgrade 2.8, which does not always compare.
 
     ## Example
     orders-0 has id A. A LeaderAndIsr for orders-0 with id B is answered 0 without a deletion in between.
@@ -82,12 +97,18 @@ class InconsistentTopicIdAccepted(Rule):
         held_before = ("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT)
         return first_of(
             fenced(
-                (held != col("topic_id")) & refused,
+                (held != col("topic_id")) & refused & ~col("named_uncompared"),
                 observed="partition error {INCONSISTENT_TOPIC_ID} for topic id {topic_id}",
             ),
             passed(
                 col("restores_topic_id"),
                 expected="the topic id that the replica had before a LeaderAndIsr with another id was accepted",
+                because=(_BROUGHT,),
+            ),
+            unverifiable(
+                col("named_uncompared") & (refused | (held != col("topic_id"))),
+                "the broker may not have compared the topic id in the LeaderAndIsr before, as Kafka 2.8 in the first one of a process",
+                expected=consistent,
                 because=(_BROUGHT,),
             ),
             unverifiable(
@@ -101,6 +122,21 @@ class InconsistentTopicIdAccepted(Rule):
                 "the broker was restarted in between, and which topic id was on its disk then is not in the evidence",
                 expected=consistent,
                 because=(_BROUGHT,),
+            ),
+            unverifiable(
+                (held != col("topic_id")) & col("named_without_storing") & col("kafka_version").isNull(),
+                "the broker's Kafka version is not in the evidence: 2.8 does not store the topic id of the first LeaderAndIsr",
+                expected=consistent,
+                because=(_BROUGHT,),
+            ),
+            exposed(
+                (held != col("topic_id")) & col("named_without_storing"),
+                "Kafka 2.8 does not store the topic id of the first LeaderAndIsr for a partition",
+                expected="partition error {INCONSISTENT_TOPIC_ID}: the replica was created for topic id {held_topic_id}",
+                because=(
+                    "the first LeaderAndIsr for {topic}-{partition} had brought topic id {held_topic_id}, and no request had deleted it",
+                    _BROUGHT,
+                ),
             ),
             violation(held != col("topic_id")),
             violation((held == col("topic_id")) & refused, expected=own, because=held_before),
