@@ -97,6 +97,15 @@ class Consumed:
         fetched = any(min(q.offset for q in run.queries) < offset <= run.high_watermark for run in self.runs)
         return fetched or any(one.query.api == LIST_OFFSETS and one.query.end_offset == offset for one in self.others)
 
+    def read_on(self, offset: int, since: int, before: int) -> bool:
+        """Whether it fetched above an offset, or was answered records from it on, in a leader epoch of these."""
+        return any(
+            query.offset > offset or (query.offset == offset and query.records_size > 0)
+            for run in self.runs
+            if since <= run.leader_epoch < before
+            for query in run.queries
+        )
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -147,11 +156,19 @@ class Subject:
             for one in self.of.others
         )  # fmt: skip
 
+    @property
+    def may_be_sought(self) -> bool:
+        """The consumer went back to the offset after it had read on: by a seek, its position has no leader epoch."""
+        return self.position_epoch is not None and self.of.read_on(
+            self.query.offset, self.position_epoch, self.leader_epoch
+        )
+
 
 def tr01(history: History) -> Judged:
     """A consumer does not go on beyond a truncation."""
     for one in subjects(history):
-        knows = one.states_epochs and (not one.resumed or one.always_committed_with_epoch) and not one.may_be_reset
+        knows = one.states_epochs and (not one.resumed or one.always_committed_with_epoch)
+        knows = knows and not one.may_be_reset and not one.may_be_sought
         if one.position_epoch is None:
             verdict = UNVERIFIABLE
         elif one.diverged is not None:
@@ -177,7 +194,7 @@ def tr02(history: History) -> Judged:
             and _before(other, one.leader_epoch, one.query)
             for other in one.of.others
         )  # fmt: skip
-        known = one.always_committed_with_epoch and not one.of.reached(one.query.offset)
+        known = one.always_committed_with_epoch and not one.of.reached(one.query.offset) and not one.may_be_sought
         if one.detected or asked:
             yield PASS, one.key
         elif not known or one.shared or one.of.client[1][0] != JAVA:
@@ -240,7 +257,7 @@ def co04(history: History) -> Judged:
         if one.position_epoch is None:
             yield UNVERIFIABLE, one.key
         elif one.diverged is not None:
-            yield _crossed(one, one.states_epochs and not one.may_be_reset), one.key
+            yield _crossed(one, one.states_epochs and not one.may_be_reset and not one.may_be_sought), one.key
         else:
             yield (UNVERIFIABLE if one.uncertain or one.missing else PASS), one.key
 

@@ -71,6 +71,8 @@ def positions(events: DataFrame) -> DataFrame:
       may_be_reset           before, and not in a leader epoch below position_epoch, ListOffsets returned the offset to the client: a
                              position that is reset to it has no leader epoch, which skips validation (OffsetFetcherUtils);
                              reset_ref, the answer in the newest leader epoch, null if the client states no leader epoch in any case
+      read_on_in             the newest leader epoch before, and not below position_epoch, in which the client fetched above the offset or
+                             was answered records from it on; null: none. If a seek took it back, its position has no leader epoch
       epoch_unknown          before, the client had an OffsetForLeaderEpoch answer in leader_epoch with end offset -1
       refused_epoch, refused_ref   the newest leader epoch below position_epoch in which its fetch at the offset was refused with 74
                              FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH
@@ -115,7 +117,7 @@ def consumer_histories(events: DataFrame) -> DataFrame:
     read = F.struct(
         "leader_epoch", "first_fetch_offset", "node", "first_at", "last_at", *(F.col(f"first_{name}").alias(name) for name in _OF_REQUEST),
         F.col("first_ref").alias("ref"), "read_from", *(f"last_{name}" for name in _OF_LAST), "last_ref", unlisted.alias("unlisted"),
-        "high_watermark", "kafka_version", "read_ref", "connection",
+        "high_watermark", "kafka_version", "read_ref", "connection", "reached",
     )  # fmt: skip
     answer = F.struct(
         "kind", "leader_epoch", "node", "first_at", "answered_offset", "connection",
@@ -137,7 +139,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
     """One row per (client instance, partition, kind of answer, serving epoch, node and connection).
 
     An incremental Fetch whose answer omits the partition was accepted and had nothing to deliver. read_from is the lowest offset that
-    was answered with records, -1 where the request left it to the session.
+    was answered with records, -1 where the request left it to the session. reached: the position was there, or above.
     Fetches are aggregated where they are read, over all files of a node. All buffers have a fixed width, so that it stays a hash
     aggregation.
     """
@@ -192,6 +194,7 @@ def _per_epoch(events: DataFrame) -> DataFrame:
         F.min(unlisted_at).alias("unlisted_at"),
         F.max("at").alias("last_at"),
         F.min(F.when(F.col("records_size") > 0, F.coalesce("fetch_offset", F.lit(-1)))).alias("read_from"),
+        F.max(F.col("fetch_offset") + F.when(F.col("records_size") > 0, 1).otherwise(0)).alias("reached"),
         F.max("high_watermark").alias("high_watermark"),
         F.min("kafka_version").alias("kafka_version"),
     )
@@ -395,6 +398,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m),
     )
     reset = F.array_max(F.transform(reset, _epoch_and_answer))
+    read_on = F.filter("reads", lambda r: r["leader_epoch"].between(c, q - 1) & (r["reached"] > o))
     joined = (
         joined.withColumns({"refused": refused, "reset": reset})
         .withColumn("between", between)
@@ -418,6 +422,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         (F.coalesce(F.size("known"), F.lit(0)) < q - c).alias("epochs_missing"),
         F.col("reset").isNotNull().alias("may_be_reset"),
         F.when(F.col("first.current_leader_epoch") >= 0, F.col("reset.ref")).alias("reset_ref"),
+        F.array_max(F.transform(read_on, lambda r: r["leader_epoch"])).alias("read_on_in"),
         _detected().alias("detected"), _requests_missing().alias("requests_missing"),
         "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
         F.exists("other_answers", lambda m: (m["kind"] == "epoch_unknown") & (m["leader_epoch"] == q) & _before(m)).alias("epoch_unknown"),

@@ -7,12 +7,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, SHARED_CLIENT_ID
 from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
-from epochaudit.rules.truncation.position_validation import (
-    RETURNED_BY_LIST_OFFSETS,
-    can_validate,
-    crossing,
-    severity_of_crossing,
-)
+from epochaudit.rules.truncation.position_validation import can_validate, crossing, severity_of_crossing
 
 
 @rule("CO-04", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
@@ -36,7 +31,8 @@ class TruncatedCommitResumed(Rule):
     The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
     position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing. It is
     exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3, or ListOffsets returned the same
-    offset to it, as clients skip the validation of such a position. TR-01 judges an offset that was committed or returned
+    offset to it, as clients skip the validation of such a position, or it had read on from the offset before: a seek back to it
+    has no leader epoch, and no broker log tells it from the resumption. TR-01 judges an offset that was committed or returned
     without a leader epoch (CO-05 counts such commits), if the client that committed it is known to have read up to it.
 
     ## What to do
@@ -125,7 +121,7 @@ class TruncatedCommitResumed(Rule):
                 crossing(
                     can_validate(),
                     "the protocol versions in use do not let the client validate its position",
-                    (committed, truncated, election, RETURNED_BY_LIST_OFFSETS),
+                    (committed, truncated, election),
                 ),
             ),
             otherwise=passed(expected=validated, observed=resumed, because=(committed,)),

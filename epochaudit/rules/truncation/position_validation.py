@@ -20,6 +20,12 @@ RESET: Final = "the client may have this position from ListOffsets: it then has 
 RETURNED_BY_LIST_OFFSETS: Final = (
     "ListOffsets had returned {fetch_offset} to {client_id} before: clients do not validate a position that was reset"
 )
+SOUGHT: Final = (
+    "the client may have gone back to this position by a seek: it then has no leader epoch to validate it with"
+)
+READ_ON: Final = (
+    "in leader epoch {read_on_in} {client_id} had fetched records from {fetch_offset} on, or above it, and came back"
+)
 REQUESTS_MISSING: Final = (
     "whether the client noticed before is not in the evidence: a leader's requests are missing (request log)"
 )
@@ -37,20 +43,21 @@ def can_validate() -> Column:
 def crossing(
     could_validate: Column,
     no_fence: str,
-    because_reset: tuple[str, ...],
+    because: tuple[str, ...],
     of_crossed: OwnSentences | None = None,
     of_uncertain: OwnSentences | None = None,
 ) -> tuple[Branch, ...]:
     """The verdicts on a position that may lie beyond a truncation that the client did not notice; `no_fence`: why it could not validate it.
 
-    because_reset: the sentences on a position that may be from ListOffsets. of_crossed: those of a truncation that the client may have
+    because: the first sentences on a position that may have no leader epoch. of_crossed: those of a truncation that the client may have
     noticed. of_uncertain: those of one that may not have happened. None: the rule's own.
     """
     crossed, of_crossed, of_uncertain = col("crossed"), of_crossed or {}, of_uncertain or {}
     return (
         unverifiable(crossed & col("shared_client_id"), SHARED_CLIENT_ID, **of_crossed),
         unverifiable(crossed & col("requests_missing"), REQUESTS_MISSING, **of_crossed),
-        exposed(crossed & could_validate & col("may_be_reset"), RESET, because=because_reset),
+        exposed(crossed & could_validate & col("may_be_reset"), RESET, because=(*because, RETURNED_BY_LIST_OFFSETS)),
+        exposed(crossed & could_validate & col("read_on_in").isNotNull(), SOUGHT, because=(*because, READ_ON)),
         violation(crossed & could_validate),
         exposed(crossed, no_fence),
         unverifiable(

@@ -7,12 +7,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable
-from epochaudit.rules.truncation.position_validation import (
-    RETURNED_BY_LIST_OFFSETS,
-    can_validate,
-    crossing,
-    severity_of_crossing,
-)
+from epochaudit.rules.truncation.position_validation import can_validate, crossing, severity_of_crossing
 
 _HELD = (
     "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
@@ -45,7 +40,8 @@ class TruncationCrossedSilently(Rule):
     position from ListOffsets, or lastFetchedEpoch in the request. A position that it never read up to (a seek) proves
     nothing. A start exactly at the position loses nothing. An unclean election after the new epoch may restore the old
     history: then the rule claims nothing. It is exposed instead of a violation if the client could not know: Fetch below 9,
-    no epoch with the committed offset, a position that ListOffsets returned (clients skip its validation), brokers before 2.3.
+    no epoch with the committed offset, a position that ListOffsets returned (clients skip its validation), brokers before 2.3, or
+    a client that had read on from the position before: if a seek took it back, the position has no leader epoch.
 
     ## What to do
     Stop the consumer, reset its group to the first skipped offset that the finding reports with
@@ -119,7 +115,7 @@ class TruncationCrossedSilently(Rule):
             *crossing(
                 could_validate,
                 "the protocol versions in use gave the client no epoch to validate with",
-                because_reset=(*self.because[:4], RETURNED_BY_LIST_OFFSETS),
+                because=self.because[:4],
                 of_crossed=OwnSentences(
                     expected=_VALIDATION,
                     observed=_FETCHED,

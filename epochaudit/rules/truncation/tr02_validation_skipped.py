@@ -28,8 +28,8 @@ class ValidationSkipped(Rule):
 
     ## Evidence needed
     The request logs of the group's coordinator and of the broker that served the fetch. A consumer's knowledge is certain
-    only if it resumes from a committed offset with a leader epoch: a position from its own reads loses its epoch by a seek,
-    which no broker log shows.
+    only if it resumes from a committed offset with a leader epoch, and has neither read up to the offset nor on from it: a position
+    from its own reads loses its epoch by a seek, which no broker log shows.
 
     ## What is allowed
     Any OffsetForLeaderEpoch in the new epoch, whatever its answer, an out-of-range answer, and a new position from
@@ -89,7 +89,9 @@ class ValidationSkipped(Rule):
                 because=(position, FIRST),
             ),
             unverifiable(
-                ~F.coalesce(col("lowest_offset_fetch_epoch") >= 0, F.lit(False)) | col("reached_itself"),
+                ~F.coalesce(col("lowest_offset_fetch_epoch") >= 0, F.lit(False))
+                | col("reached_itself")
+                | col("read_on_in").isNotNull(),
                 "whether the client still knew the epoch of its position is not in the evidence: a seek forgets it",
                 **open_question,
             ),
