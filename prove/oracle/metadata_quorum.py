@@ -64,13 +64,19 @@ def _statements(history: History) -> Iterator[tuple[int, int]]:
 def broken(history: History) -> str:
     """The verdict on what contradicts itself: if the quorum may have been formatted anew, its epochs may have started anew.
 
-    Then its requests state several cluster ids, or the epoch falls in a node's lines.
+    Then its requests state several cluster ids, or a node's lines name a leader of a lower epoch than it has been in. The first line
+    of a lower epoch may come from the disk that the node started with.
     """
     clusters = {event.cluster for event in requests(history) if event.api != FETCH}
     for node in history.nodes:
-        epochs = [event.epoch for event in history.of(node) if isinstance(event, RaftTransition)]
-        if epochs != sorted(epochs):
-            return UNVERIFIABLE
+        highest = epoch = from_disk = 0
+        for event in history.of(node):
+            if isinstance(event, RaftTransition):
+                if event.epoch < epoch:
+                    from_disk = event.epoch
+                epoch, highest = event.epoch, max(highest, event.epoch)
+                if event.state in ("Leader", "Follower") and from_disk < epoch < highest:
+                    return UNVERIFIABLE
     return UNVERIFIABLE if len(clusters) > 1 else VIOLATION
 
 

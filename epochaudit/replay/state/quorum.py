@@ -22,6 +22,8 @@ from epochaudit.replay.state.incarnations import is_user_topic
 OF_LEADERS: Final = (BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
 QUORUM_REQUESTS: Final = (VOTE, *OF_LEADERS, FETCH_SNAPSHOT, FETCH)
 
+LED: Final = ("Leader", "Follower")  # Raft states of a node that knows the leader of its epoch
+
 _PARKED_US: Final = 100_000  # followers let a Fetch wait for 500 ms (KafkaRaftClient.MAX_FETCH_WAIT_MS)
 
 
@@ -45,15 +47,23 @@ def maybe_parked() -> Column:
 def quorum_restarts(events: DataFrame) -> DataFrame:
     """One row per cluster whose quorum may have been formatted anew, so that its epochs began again: cluster, begins_again (true).
 
-    Needs: the events table. Either its nodes accepted requests that state different cluster ids, or the epoch in the log lines of one
-    node falls, in the order of its log: a node keeps its epoch on disk (QuorumState).
+    Needs: the events table. Either its nodes accepted requests that state different cluster ids, or a leader was elected in a lower
+    epoch than before, by the log lines of one node, in their order. A node keeps its epoch on disk (QuorumState), and gives no vote
+    below it, so that such a leader takes a majority of new disks.
     """
     accepted = F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
     requests = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT).where(accepted & F.col("in_response"))
     of_several = requests.groupBy("cluster").agg((F.count_distinct("cluster_id") > 1).alias("begins_again"))
     in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
     lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
-    lines = lines.withColumn("falls", F.lag("raft_epoch").over(in_order) > F.col("raft_epoch"))
-    fallen = lines.groupBy("cluster").agg(F.max("falls").alias("begins_again"))
-    both = of_several.unionByName(fallen).where("begins_again")
+    falls = F.lag("raft_epoch").over(in_order) > F.col("raft_epoch")
+    # where the epoch falls, the node may only repeat what its new disk has: a copy of an old one names a leader
+    lines = lines.withColumns(
+        {"highest": F.max("raft_epoch").over(in_order), "began_at": F.when(falls, F.col("raft_epoch"))}
+    )
+    began_at = F.last("began_at", ignorenulls=True).over(in_order)
+    rises = (F.col("raft_epoch") > began_at) & (F.col("raft_epoch") < F.col("highest"))
+    lines = lines.withColumn("elects_again", F.col("name").isin(*LED) & rises)
+    lower = lines.groupBy("cluster").agg(F.max("elects_again").alias("begins_again"))
+    both = of_several.unionByName(lower).where("begins_again")
     return both.distinct()

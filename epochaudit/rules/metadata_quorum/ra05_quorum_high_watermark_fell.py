@@ -26,7 +26,7 @@ class QuorumHighWatermarkFell(Rule):
 
     ## What is allowed
     A new leader states -1 until it has committed a record of its own epoch; such answers do not count. Within one epoch,
-    answers may overtake each other, and are not compared. If the quorum was formatted anew, it is unverifiable.
+    answers may overtake each other, and are not compared. If the quorum was formatted anew (RA-02), it is unverifiable.
 
     ## What to do
     Keep `__cluster_metadata-0` of every controller and broker before you restart any: a copy that still has the lost records may

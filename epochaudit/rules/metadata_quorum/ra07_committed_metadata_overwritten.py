@@ -26,7 +26,7 @@ class CommittedMetadataOverwritten(Rule):
 
     ## What is allowed
     A tail that was not committed may be overwritten. A LeaderChange record at offset 0 is judged only if an earlier high watermark
-    is in the evidence: the first leader of a cluster writes one. If the quorum was formatted anew, it is unverifiable.
+    is in the evidence: the first leader of a cluster writes one. If the quorum was formatted anew (RA-02), it is unverifiable.
 
     ## What to do
     Stop the controllers, and keep the metadata log of each controller and broker. Compare them from the offset named on: EP-06 lists
