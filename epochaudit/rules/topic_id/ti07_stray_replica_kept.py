@@ -28,6 +28,7 @@ class StrayReplicaKept(Rule):
     state-change.log and request log for what it served later.
 
     ## What is allowed
+    A replica that a StopReplica had deleted before the LeaderAndIsr came is no subject.
     A replica that is assigned to the broker again starts under the same topic id, unless that id was deleted. If the lines of
     starting replicas are missing, the evidence does not show whether it was: a replica whose topic still exists is then
     unverifiable. So is a replica of a deleted topic if a follower of the name starts and no line since states its topic id.
