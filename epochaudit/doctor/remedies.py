@@ -54,7 +54,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "|was copied from|was refused in the end|not certain|clocks cannot|clock relates|state no broker epoch|states who"
         "|restarted since|started anew|below metadata.version|of a type or version|at another coordinator|evidence ends"
         "|a follower or a consumer asked|on another disk|between log directories|between the copies"
-        "|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
+        "|rolled back in between|remote log was to be deleted|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
     ),
     (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer was told"),
     (
@@ -76,7 +76,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "|LeaderAndIsr|UpdateMetadata|controller(?:'s lines)? |control request|ISR|topic id|later leader epoch|elections?|topic was"
         "|new topic|replicas of the|replica list|reassignment|leader epochs? (?:of the partition )?(?:in between )?is (?:not )?recorded"
         "|leader epoch of a|writes were acknowledged|explain|is no replica|were no replica|created again|was gone"
-        "|topic existed|topic of the id|recovering|deletion|newer (?:leader|controller) epoch",
+        "|topic existed|topic of the id|recovering|deletion|newer (?:leader|controller) epoch|name was deleted",
     ),
     (
         REQUEST_LOG,

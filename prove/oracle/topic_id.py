@@ -8,7 +8,6 @@ from prove.history import (
     FETCH,
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
-    STOP_REPLICA,
     Control,
     Decision,
     Elected,
@@ -16,7 +15,6 @@ from prove.history import (
     ProcessStarts,
     Query,
     Started,
-    Stop,
     TopicPartition,
 )
 from prove.oracle.broker_memory import controls, partitions
@@ -67,32 +65,13 @@ def ti02(history: History) -> Judged:
                     if isinstance(later, Control) and later.id > event.id
                     for start in later.starts
                 )
-                gone = not has_replica and not follows and _is_gone(history, event)
-                yield (FENCED if gone else PASS), of_query(event)
+                yield (PASS if has_replica or follows else FENCED), of_query(event)
             elif event.error_code == 0:
                 yield (PASS if has_replica else _by_successor(history, event)), of_query(event)
 
 
 def _by_successor(history: History, event: Query) -> str:
     """Whether a line shows that another topic of the name had replaced the replica of the requested id."""
-    since = _successors(history, event)
-    return VIOLATION if since and min(since) < event.arrived - LATE_MS else UNVERIFIABLE
-
-
-def _is_gone(history: History, event: Query) -> bool:
-    """Whether a line shows that the replica of the requested id was replaced, or deleted before the request."""
-    deleted = any(
-        stop.name == event.name and stop.delete and code == 0 and control.at < event.arrived - LATE_MS
-        for control in history.of(event.node)
-        if isinstance(control, Control) and control.api == STOP_REPLICA and not control.error_code
-        for stop, code in zip(control.partitions, control.codes, strict=True)
-        if isinstance(stop, Stop)
-    )
-    return deleted or bool(_successors(history, event))
-
-
-def _successors(history: History, event: Query) -> list[int]:
-    """When the broker's replica of the name began under other ids, after it had had the requested one."""
     ids = [
         (start.topic_id, control.at)
         for control in history.of(event.node)
@@ -101,7 +80,8 @@ def _successors(history: History, event: Query) -> list[int]:
         if start.name == event.name
     ]
     own = [at for topic_id, at in ids if topic_id == event.topic_id]
-    return [at for topic_id, at in ids if topic_id != event.topic_id and own and at > max(own)]
+    since = [at for topic_id, at in ids if topic_id != event.topic_id and own and at > max(own)]
+    return VIOLATION if since and min(since) < event.arrived - LATE_MS else UNVERIFIABLE
 
 
 def ti03(history: History) -> Judged:

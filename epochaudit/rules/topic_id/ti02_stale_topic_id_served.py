@@ -36,8 +36,7 @@ class StaleTopicIdServed(Rule):
     proves that from half a minute after the migration on: a topic that was deleted before is not in it.
 
     ## What is allowed
-    100 for the id of a topic that was just created, which the broker does not know yet: it counts as fenced only if the logs
-    show that the topic was deleted, or never existed. Answers while one topic's replica
+    100 for the id of a topic that was just created, which the broker does not know yet. Answers while one topic's replica
     is replaced by the next topic's. Fetch 12 and below carries no id: TI-08 and TI-09 judge the consequences. SR-06 covers
     a deleted replica without a successor.
 
@@ -71,7 +70,6 @@ class StaleTopicIdServed(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         held, code = col("held_max").isNotNull(), col("code")
-        is_gone = col("never_existed") | col("successor_ms").isNotNull() | col("deleted_ref").isNotNull()
         refusal = "error {code} for topic id {topic_id}"
         if_other = (
             "error {INCONSISTENT_TOPIC_ID} or {UNKNOWN_TOPIC_ID}, if the broker's replica is not of topic id {topic_id}"
@@ -86,7 +84,7 @@ class StaleTopicIdServed(Rule):
             ),
             fenced(code == Errors.INCONSISTENT_TOPIC_ID, observed=refusal),
             fenced(
-                (code == Errors.UNKNOWN_TOPIC_ID) & is_gone & ~held & ~F.coalesce(col("held_later"), F.lit(False)),
+                (code == Errors.UNKNOWN_TOPIC_ID) & ~held & ~F.coalesce(col("held_later"), F.lit(False)),
                 observed=refusal,
             ),
             passed(

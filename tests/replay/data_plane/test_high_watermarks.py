@@ -31,8 +31,8 @@ def test_a_log_start_offset_is_compared_with_those_of_earlier_spans(spark: Spark
     )
     found = sorted((tuple(row) for row in rows.collect()), key=lambda row: (row[0], -row[1]))
     assert found == [
-        (0, 60, None, None, False),
+        (0, 60, None, None, None),
         (0, 55, 60, 1006000, False),
-        (1, 50, None, None, False),
+        (1, 50, None, None, None),
         (1, 0, 50, 1005000, True),
     ]
