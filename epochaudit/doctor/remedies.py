@@ -54,7 +54,8 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "|was copied from|was refused in the end|not certain|clocks cannot|clock relates|state no broker epoch|states who"
         "|restarted since|started anew|below metadata.version|of a type or version|at another coordinator|evidence ends"
         "|a follower or a consumer asked|on another disk|between log directories|between the copies"
-        "|rolled back in between|remote log was to be deleted|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
+        "|rolled back in between|remote log was to be deleted"
+        "|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
     ),
     (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer was told"),
     (
