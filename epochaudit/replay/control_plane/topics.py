@@ -93,9 +93,9 @@ def _breaks(events: DataFrame) -> DataFrame:
     """One row per cluster: when a broker may have missed the deletion of a topic, by its own clock.
 
     Columns: breaks, array of struct(node, from_ms, until_ms): the process started, or files of its request log or server.log are
-    missing; it registered anew, as its session had expired: a ZooKeeper controller tells live brokers only; or a KRaft controller
-    took over, which is not told of topics that were still being deleted (ZkTopicMigrationClient).
-    server_logs, array of struct(node, first_ms): of the nodes whose server.log tells when their processes started.
+    missing; it registered anew, as its session had expired: a ZooKeeper controller sends deletions to live brokers only; or a KRaft
+    controller took over, which does not learn of topics that were still being deleted (ZkTopicMigrationClient).
+    server_logs, array of struct(node, first_ms): of the nodes whose server.log has the starts of their processes.
     """
     event_type, at = F.col("event_type"), F.col("time_ms")
     own = F.coalesce(F.col("broker_id") == F.col("node"), F.lit(True))

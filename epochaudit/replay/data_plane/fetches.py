@@ -265,6 +265,10 @@ def sessions_lose_epochs() -> Column:
 
     Null if the broker's version is not known and the Fetch is of a version that such brokers have.
     """
+    return is_old_incremental_fetch() & F.col("kafka_version").between(release("2.1"), release("2.4.1"))
+
+
+def is_old_incremental_fetch() -> Column:
+    """The Fetch belongs to a session, and is of a version that brokers before 2.7 have. Other requests have no session epoch."""
     incremental = F.coalesce(F.col("session_epoch") > 0, F.lit(False))
-    known_to_them = F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION  # that one is of 2.7
-    return incremental & known_to_them & F.col("kafka_version").between(release("2.1"), release("2.4.1"))
+    return incremental & (F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION)

@@ -21,9 +21,8 @@ from epochaudit.events.event_types import (
     OFFSET_FOR_LEADER_EPOCH,
 )
 from epochaudit.events.views import PLACE, carried_ref, of_types, ref
-from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import is_old_incremental_fetch, sessions_lose_epochs
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
@@ -150,10 +149,9 @@ def _steps(events: DataFrame) -> DataFrame:
     """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
     rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
     by_fetch, code = F.col("event_type") == FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
-    incremental = (F.col("session_epoch") > 0) & (F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION)
     version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
     rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
-    rows = rows.withColumn("kafka_version", F.when(incremental, version)).where(~sessions_lose_epochs())
+    rows = rows.withColumn("kafka_version", F.when(is_old_incremental_fetch(), version)).where(~sessions_lose_epochs())
     asked = F.when(~by_fetch, F.col("leader_epoch"))
     stated = F.greatest(asked, F.col("last_fetched_epoch"))
     stated = F.when(stated >= 0, stated)

@@ -118,10 +118,8 @@ def _with_given(rows: DataFrame) -> DataFrame:
     the first accepted request of each epoch.
     """
     request_id = F.when(F.col("expects"), F.col("producer_id")).otherwise(F.col("response_producer_id"))
-    known_ms, used = (
-        (F.col("time_ms") + SLACK_MS).alias("at_ms"),
-        F.struct("epoch", F.col("request_ref").alias("ref")).alias("used"),
-    )
+    known_ms = (F.col("time_ms") + SLACK_MS).alias("at_ms")
+    used = F.struct("epoch", F.col("request_ref").alias("ref")).alias("used")
     asks, gives = F.lit(True).alias("asks"), F.lit(True).alias("gives")
     asked = rows.select("*", request_id.alias("of_id"), F.col("arrival_ms").alias("at_ms"), asks)
     answers = rows.where(_gives()).select("*", F.col("response_producer_id").alias("of_id"), known_ms, gives)

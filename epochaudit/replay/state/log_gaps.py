@@ -58,10 +58,10 @@ def process_log_gaps(events: DataFrame) -> DataFrame:
     """
     name = F.regexp_extract("file", r"(?:[^/]*~)?([^/~]*?\.log)[^/]*$", 1)
     rows = _of_source(events, "server_log").withColumn("log", F.when(name != "", name).otherwise(F.col("file")))
-    tells = rows.where(F.col("event_type").isin(PROCESS_STARTING, KAFKA_VERSION))
-    tells = tells.select("cluster", "node", "log").distinct()
+    starts = rows.where(F.col("event_type").isin(PROCESS_STARTING, KAFKA_VERSION))
+    with_starts = starts.select("cluster", "node", "log").distinct()
     gaps = _gaps(_without_gaps(rows, "log"), "log")
-    return gaps.join(F.broadcast(tells), ["cluster", "node", "log"], "left_semi")
+    return gaps.join(F.broadcast(with_starts), ["cluster", "node", "log"], "left_semi")
 
 
 def _of_source(events: DataFrame, source: str) -> DataFrame:
