@@ -115,19 +115,38 @@ def tr09(history: History) -> Judged:
         known = any(other.epoch >= 0 and other.current_leader_epoch < epoch for other in own)
         key = query.id, None, partition
         empty = _at_the_start(query) or _began_above(history, query)
-        if query.epoch >= 0 or empty or _led_before(first, partition, replica, epoch, node):
+        led = _led_since_comparison(history, first, partition, replica, epoch, node)
+        if query.epoch >= 0 or empty or led:
             yield PASS, key
         else:
-            yield (VIOLATION if known else UNVERIFIABLE), key
+            yield (UNVERIFIABLE if led is None or not known else VIOLATION), key
 
 
-def _led_before(
-    first: dict[tuple[int, int, int, int], Query], partition: int, replica: int, epoch: int, node: int
-) -> bool:
-    """Whether the leader also led the epoch before, in which the follower had compared its log or began with an empty one."""
+def _led_since_comparison(
+    history: History,
+    first: dict[tuple[int, int, int, int], Query],
+    partition: int,
+    replica: int,
+    epoch: int,
+    node: int,
+) -> bool | None:
+    """Whether the leader has led since the epoch of the follower's last Fetch before, where it had compared or begun with an empty log.
+
+    None: it led in that epoch, but who led in between is not recorded.
+    """
     before = max((key[2] for key in first if key[:2] == (partition, replica) and key[2] < epoch), default=-1)
     query = first.get((partition, replica, before, node))
-    return before == epoch - 1 and query is not None and (query.epoch >= 0 or _at_the_start(query))
+    if query is None or not (query.epoch >= 0 or _at_the_start(query)):
+        return False
+    if before == epoch - 1:
+        return True
+    elected = {(number, of): {leader} for (number, of), leader in leaders(history).items() if leader != NO_LEADER}
+    for _, start in started(history):
+        elected.setdefault((start.partition, start.leader_epoch), set()).add(start.leader)
+    led = [elected.get((partition, of), set()) for of in range(before + 1, epoch + 1)]
+    if any(others - {node} for others in led):
+        return False
+    return None if set() in led else True
 
 
 def _began_above(history: History, query: Query) -> bool:

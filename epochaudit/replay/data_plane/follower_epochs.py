@@ -65,8 +65,9 @@ def follower_epochs(events: DataFrame) -> DataFrame:
       log_began        the highest log start offset of the partition in the follower's own lines; null: none. A restart may bring back
                        an older one, but no leader epoch below it
       compared         the follower's log was compared with the leader's: OffsetForLeaderEpoch was answered before in this epoch; or
-                       the same broker led the previous epoch, where the follower's first Fetch stated its last epoch or had an
-                       empty log
+                       the same broker has led since the epoch of the follower's Fetch before, and the first Fetch of that epoch
+                       stated the follower's last epoch or had an empty log
+      maybe_compared   as the second case, but of some leader epoch in between no leader is recorded, and of none another one
       epochs_known, known_ref   the highest epoch of its own log that the follower stated in lower leader epochs; null: none
       compares_by_fetch   in a lower leader epoch a Fetch of the follower stated the epoch of its last record
       covered          the leader's request log is recorded from the start of the epoch to the first Fetch
@@ -86,7 +87,9 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     steps = steps.withColumns(
         {
             "known": F.max("stated").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
-            "before": F.lag(F.struct("node", "leader_epoch", "first")).over(replica),
+            "before": F.max(F.when(F.col("first").isNotNull(), F.struct("leader_epoch", "node", "first"))).over(
+                replica.rowsBetween(Window.unboundedPreceding, -1)
+            ),
             "compares_by_fetch": F.max("states_last").over(replica.rowsBetween(Window.unboundedPreceding, -1)),
         }
     ).where(F.col("first").isNotNull())
@@ -119,7 +122,8 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
         F.col("first.ref").alias("first_ref"), F.col("known.stated").alias("epochs_known"), F.col("known.ref").alias("known_ref"),
         F.array_max(own_log_starts).alias("log_began"),
-        F.coalesce((F.col("asked_at") < F.col("first.position")) | _compared_before(), F.lit(False)).alias("compared"),
+        F.coalesce((F.col("asked_at") < F.col("first.position")) | (_compared_before() & _led_since()), F.lit(False)).alias("compared"),
+        (_compared_before() & ~_another_led_since()).alias("maybe_compared"),
         F.coalesce("compares_by_fetch", F.lit(False)).alias("compares_by_fetch"),
         covered(F.col("node"), F.col("start.time_ms"), F.col("first.arrival_ms")).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
@@ -134,15 +138,30 @@ def follower_epochs(events: DataFrame) -> DataFrame:
 
 
 def _compared_before() -> Column:
-    """The leader also led the previous epoch, in which the follower compared its log with the leader's, or copied it from the start.
+    """In the epoch of the follower's Fetch before, the same broker led, and the follower compared its log, or copied it from the start.
 
-    A follower drops its last fetched epoch if an empty answer of the previous epoch arrives after the new epoch.
+    A follower drops its last fetched epoch if an empty answer of that epoch arrives after the new epoch, up to 3.6 (KAFKA-15510). Below
+    metadata.version 3.6 each shrink of the ISR begins an epoch, so that the follower may learn of several at once.
     """
     before = F.col("before")
-    same_leader = (before["node"] == F.col("node")) & (before["leader_epoch"] == F.col("leader_epoch") - 1)
     first = before["first"]
     empty = (first["fetch_offset"] <= 0) | (first["fetch_offset"] == first["requester_log_start_offset"])
-    return F.coalesce(same_leader & F.coalesce((first["last_fetched_epoch"] >= 0) | empty, F.lit(False)), F.lit(False))
+    compared = F.coalesce((first["last_fetched_epoch"] >= 0) | empty, F.lit(False))
+    return F.coalesce((before["node"] == F.col("node")) & compared, F.lit(False))
+
+
+def _led_since() -> Column:
+    """The leader led all epochs since the one of the follower's Fetch before. Needs: before, and the leaders of `_epochs`."""
+    before = F.col("before.leader_epoch")
+    none_missing = F.coalesce(F.col("unknown_leader_epoch") <= before, F.lit(True))
+    led = (F.col("stated_leader") == F.col("node")) & none_missing & ~_another_led_since()
+    return (before == F.col("leader_epoch") - 1) | led
+
+
+def _another_led_since() -> Column:
+    """Another broker led since the epoch of the follower's Fetch before. Needs: before, and the leaders of `_epochs`."""
+    another = (F.col("other_leader_epoch") > F.col("before.leader_epoch")) | (F.col("stated_leader") != F.col("node"))
+    return F.coalesce(another, F.lit(False))
 
 
 def _steps(events: DataFrame) -> DataFrame:
@@ -196,14 +215,20 @@ def _steps(events: DataFrame) -> DataFrame:
 
 
 def _epochs(events: DataFrame) -> DataFrame:
-    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, first and last, the lines that start it, and the requests."""
+    """One row per (cluster, topic_key, partition, leader epoch): its ISRs, first and last, the lines that start it, and the requests.
+
+    And its leader: stated_leader (-1: several are recorded; null: none is), and, of the epochs before that have rows or are missing
+    between them, the highest without a stated leader (unknown_leader_epoch) and with another one (other_leader_epoch).
+    """
     event_type = F.col("event_type")
     start = F.struct("node", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     no_order = F.col("partition_epoch").isNull().alias("no_order")  # lines of leaders may have none
     first = F.struct(no_order, "partition_epoch", F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     last = F.struct("partition_epoch", (-F.col("own_ref.time_ms")).alias("earliest"), "own_ref")
     states = leader_states(events).withColumn("topic_key", topic_key())
-    return states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
+    led = F.when(F.col("leader") >= 0, F.col("leader"))
+    by_epoch = states.groupBy("cluster", "topic_key", "partition", "leader_epoch").agg(
+        F.when(F.min(led) == F.max(led), F.min(led)).when(F.min(led).isNotNull(), -1).alias("stated_leader"),
         F.collect_set("isr").alias("isrs"),
         F.min(F.when(F.col("isr").isNotNull(), first))["own_ref"].alias("first_isr_ref"),
         F.max(F.when(F.col("isr").isNotNull(), last))["own_ref"].alias("last_isr_ref"),
@@ -211,6 +236,16 @@ def _epochs(events: DataFrame) -> DataFrame:
         F.max(event_type.endswith("_RECORD")).alias("recorded"),
         F.collect_set(F.when(event_type == LEADER_AND_ISR, start)).alias("requests"),
     )
+    in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
+    up_to_here, before = (in_order.rowsBetween(Window.unboundedPreceding, end) for end in (Window.currentRow, -1))
+    known = F.struct("leader_epoch", "stated_leader")
+    known = F.last(F.when(F.col("stated_leader").isNotNull(), known), ignorenulls=True).over(before)
+    by_epoch = by_epoch.withColumn("former", known)
+    former, leader_epoch = F.col("former"), F.col("leader_epoch")
+    unknown = F.when(former["leader_epoch"] < leader_epoch - 1, leader_epoch - 1)
+    other = F.when(former["stated_leader"] != F.col("stated_leader"), former["leader_epoch"])
+    highest = {"unknown_leader_epoch": unknown, "other_leader_epoch": other}
+    return by_epoch.withColumns({name: F.max(value).over(up_to_here) for name, value in highest.items()}).drop("former")
 
 
 def _lines(events: DataFrame) -> DataFrame:

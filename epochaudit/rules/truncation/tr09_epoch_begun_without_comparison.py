@@ -35,9 +35,10 @@ class EpochBegunWithoutComparison(Rule):
 
     ## What is allowed
     A follower with an empty log has nothing to compare: it fetches at offset 0, or at the start of its log. A restart may
-    bring back an older log start offset, but no leader epochs from before the last one. A leader that also led the epoch
-    before continues the log that the follower had compared with its own, or copied from the start: the follower forgets its
-    last epoch if an empty response of the epoch before arrives late. A log in the message format of 0.10 has no epochs, and
+    bring back an older log start offset, but no leader epochs from before the last one. A leader that has led since the epoch
+    of the follower's Fetch before continues the log that the follower had compared with its own, or copied from the start: up to
+    3.6 the follower forgets its last epoch if an empty response of that epoch arrives late. If it skipped leader epochs of
+    which no leader is recorded, that is unverifiable. A log in the message format of 0.10 has no epochs, and
     its follower truncates to its high watermark. Fetches below version 9 state no leader epoch and are no subjects.
 
     ## What to do
@@ -52,7 +53,7 @@ class EpochBegunWithoutComparison(Rule):
 
     ## References
     AbstractFetcherThread.partitionFetchState, maybeTruncate; Kafka's TLA+ model (FencedBecomeFollowerAndTruncate); KIP-320,
-    Replica Handling; KAFKA-7164.
+    Replica Handling; KAFKA-7164; KAFKA-15510 (the last epoch is forgotten).
     """
 
     evidence = {
@@ -109,6 +110,11 @@ class EpochBegunWithoutComparison(Rule):
                 ~col("compares_by_fetch") & ~col("covered"),
                 "the leader's request log is not recorded from the start of the epoch to that Fetch",
                 observed="its first recorded Fetch is at offset {fetch_offset}",
+                because=(_LED, _FIRST),
+            ),
+            unverifiable(
+                col("maybe_compared"),
+                "whether the leader's log went on unchanged since the follower had compared its own with it is not in the evidence",
                 because=(_LED, _FIRST),
             ),
             otherwise=violation(),
