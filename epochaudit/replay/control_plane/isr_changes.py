@@ -72,7 +72,7 @@ _STATE: Final = (
 
 _INTERMEDIATE: Final = (
     "states", "known_topic", "id_refs", "sightings", "recreated", "shutdown_requests", "identity", "members", "since", "until", "oldest",
-    "newest", "led", "stays", "topic_removed_ms",
+    "newest", "led", "stays", "topic_removed_ms", "log_end_ms", "migrates",
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
     Adds, beside the request's and response's own columns:
       request_ref          the request's line
       zookeeper            a ZooKeeper controller answered
-      has_metadata_log, log_complete, log_whole, log_end_ms  as in `cluster_history`, the first two for a KRaft controller
+      has_metadata_log, log_complete, log_whole  as in `cluster_history`, the first two for a KRaft controller
       metadata_level       at the request's position; without one, the last level of the log
       checks_eligibility   AlterPartition 3 or later, that level, or the node's release shows that the controller checks members
                            (KIP-841); null: not in the evidence
