@@ -92,10 +92,8 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     )
     of_partition = ["cluster", "topic_key", "partition"]
     starts = _starts(events).groupBy(*of_partition).agg(F.collect_list("start").alias("starts"))
-    rows = served.withColumn("topic_key", topic_key()).join(F.broadcast(starts), of_partition, "left")
-    several = topic_incarnations(events).where("ambiguous_name").select("cluster", "topic_key", "ambiguous_name")
-    rows = rows.join(F.broadcast(several), ["cluster", "topic_key"], "left")
-    rows = rows.withColumn("ambiguous_name", F.coalesce("ambiguous_name", F.lit(False)))
+    rows = with_identity(served, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    rows = rows.join(F.broadcast(starts), of_partition, "left")
     rows = as_leaf(_with_held_start(rows))
     rows = rows.join(F.broadcast(_latest_offsets(rows)), of_partition, "left")
     rows = rows.join(F.broadcast(_log_starts(events)), ["cluster", "node", "topic_key", "partition"], "left")
