@@ -15,20 +15,20 @@ class SeveralVotersChanged(Rule):
     """Two consecutive voter sets of the metadata quorum differ by more than one voter.
 
     ## What it checks
-    Each KRaftVoters record of the metadata log, against the one before: at most one voter is added, and at most one is removed. A
-    voter is a node id with the id of its directory. Records of snapshots are not compared.
+    Each KRaftVoters record of the metadata log, against the voters before, by the last such record or a later snapshot: at most one
+    voter is added, and at most one is removed. A voter is a node id with the id of its directory.
 
     ## Why it matters
     Sets that differ by one voter have no two majorities without a common member. If they differ by more, a majority of the old
     set and one of the new set may each elect a leader and commit other metadata.
 
     ## Evidence needed
-    The metadata log, as segments or as a dump that prints the voters.
+    The metadata log, as segments or as a dump that prints the voters, and the snapshot from which it goes on.
 
     ## What is allowed
-    The first record: the voters before come from the configuration or from the formatting of the disks. A node that gets another
-    directory is one voter removed and one added. Endpoints may change. If a part of the log is missing between two records, a larger
-    difference is unverifiable.
+    The first record: the voters before come from the configuration, or from the snapshot with which the disks were formatted.
+    A node that gets another directory is one voter removed and one added. Endpoints may change. If a part of the log is missing in
+    between, a larger difference is unverifiable.
 
     ## What to do
     Compare the copies of the metadata log of all controllers (EP-06), and look for two leaders of the quorum (RA-02, RA-07). Stop
@@ -42,12 +42,12 @@ class SeveralVotersChanged(Rule):
     KIP-853, Reconfiguration; VoterSet.hasOverlappingMajority; VoterSetHistory.addAt; AddVoterHandler; RemoveVoterHandler.
     """
 
-    evidence = {"the record": "record_ref", "the record before": "earlier_ref"}
+    evidence = {"the record": "record_ref", "the record before, or that of a snapshot": "earlier_ref"}
     expected = "at most one voter added, and at most one removed"
     observed = "voters added: {added}, removed: {removed}"
     because = (
-        "the record at offset {earlier_offset} has the voters {earlier_voters}",
-        "the next one, at offset {metadata_offset}, has {voters}",
+        "the voters as of offset {earlier_offset} are {earlier_voters}",
+        "the next record about voters, at offset {metadata_offset}, has {voters}",
     )
 
     def applies(self) -> Column:
