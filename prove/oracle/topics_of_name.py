@@ -39,12 +39,12 @@ def created(history: History, topic: str) -> int:
 
 
 def had_several_topics(history: History, topic: str) -> bool:
-    """The name stood for several topics: it had several ids, or none, and a controller created a partition of it twice."""
+    """The name stood for several topics: it had several ids, or a controller created a partition of it twice."""
     names: dict[str, str] = {}
     for _, state in stated(history):
         if state.topic_id:  # an id of two topics is evidence about one of them
             names[state.topic_id] = min(state.topic, names.get(state.topic_id, state.topic))
-    return [*names.values()].count(topic) > 1 or (not names and created(history, topic) > 1)
+    return [*names.values()].count(topic) > 1 or created(history, topic) > 1
 
 
 def identity_at(history: History, node: int, before: int, topic: str) -> Identity | None:

@@ -22,7 +22,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.control_plane.control import REQUESTS
 from epochaudit.replay.state.held_epochs import replica_starts
-from epochaudit.replay.state.incarnations import is_user_topic, key_of_name, topic_incarnations, with_identity
+from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.places import at, of_first
@@ -130,8 +130,7 @@ def _with_topic_of_the_time(facts: DataFrame, events: DataFrame) -> DataFrame:
     completes. A name has one topic at a time, and a deleted topic does not come back.
     Needs: cluster, topic, topic_id, event_type, own_ref. Clock: the node's host.
     """
-    identities = topic_incarnations(events)
-    names = identities.where(F.col("recreated") & (F.col("topic_key") == key_of_name(F.col("known_topic"))))
+    names = topic_incarnations(events).where(F.col("ambiguous_name"))
     names = names.select("cluster", F.col("known_topic").alias("topic"), "sightings", "deletions")
     node, time_ms = F.col("own_ref.node"), F.col("own_ref.time_ms")
     own_sightings = F.filter("sightings", lambda s: (s["node"] == node) & (s["since"] < time_ms))

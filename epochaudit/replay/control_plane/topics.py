@@ -48,7 +48,7 @@ def topics(events: DataFrame) -> DataFrame:
                         removed_ref the one that removed it
       first_name_ref, last_name_ref  statements of the id with the first and the last of its names; null if it has one name
     """
-    without_id = ~F.col("recreated") | F.exists("sightings", lambda s: is_inferred(s["topic_id"]))
+    without_id = (F.size("sightings") == 0) | F.exists("sightings", lambda s: is_inferred(s["topic_id"]))
     identified = topic_incarnations(events).where(
         ((F.col("known_topic_id") == F.col("topic_key")) & ~is_inferred(F.col("topic_key")))
         | (F.col("known_topic_id").isNull() & without_id & F.col("ambiguous_name"))

@@ -57,10 +57,11 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: none between nodes; each node's own clock in sightings and deletions.
     Columns:
       known_topic        the name; null for an id without a recorded name
-      known_topic_id     null for a name without an id, and for a name with several
+      known_topic_id     (row of a name) null for a name without an id, and for an ambiguous one
       recreated          the name had several ids
-      ambiguous_name     (row of a name) the name does not identify a topic: it had several ids; or it has none, and its topic was
-                         deleted or created twice (a controller wrote leader epoch 0 with partition epoch 0 again)
+      ambiguous_name     (row of a name) the name does not identify a topic: it had several ids; its topic was created twice (a
+                         controller wrote leader epoch 0 with partition epoch 0 again); it has no id, and was deleted; or it has one,
+                         and an earlier topic had the name: see `_had_topic_before`
       deleted_by_name    a topic of the name was deleted, by an event without a topic id
       created_once       controllers wrote the first state of each partition of the name exactly once
       topic_removed_ms   (row of an id) CreateTime of its first RemoveTopicRecord; null while the topic exists
@@ -85,7 +86,7 @@ def topic_incarnations(events: DataFrame) -> DataFrame:
         "last_name": F.max("last_name").over(by_key),
     }
     named = _sightings(events).withColumns(of_key)
-    sighting = F.struct(*_SIGHTING, "removed", "created", "names", "first_name", "last_name")
+    sighting = F.struct(*_SIGHTING, "in_first_epoch", "removed", "created", "names", "first_name", "last_name")
     by_name = named.groupBy(
         "cluster", "topic", F.when(F.col("topic").isNull(), F.col("topic_id")).alias("unnamed")
     ).agg(
@@ -116,6 +117,7 @@ def _sightings(events: DataFrame) -> DataFrame:
             F.min("topic_id").alias("topic_id"),
             F.collect_set("topic").alias("names"),
             F.min("clock").alias("since"),
+            F.max((F.col("leader_epoch") == 0) & ~F.col("deletes")).alias("in_first_epoch"),
             F.max(F.when(~F.col("deletes"), F.col("clock"))).alias("until"),
             F.min(F.when(F.col("deletes"), F.col("clock"))).alias("deleted"),
             F.min(F.when(F.col("event_type") == REMOVE_TOPIC_RECORD, record)).alias("removed"),
@@ -165,7 +167,8 @@ def _by_key(by_name: DataFrame) -> DataFrame:
     """One row per name and one row per id of it, from one row per name."""
     several = F.size("ids") > 1
     created_twice = F.size("creations") > F.size("partitions")
-    without_id = (F.size("ids") == 0) & (F.col("deleted_by_name") | created_twice)
+    deleted = (F.size("ids") == 0) & F.col("deleted_by_name")
+    ambiguous = several | created_twice | deleted | _had_topic_before()
     id_columns = {
         "topic_removed_ms": F.lit(None).cast("bigint"),
         "names": F.array().cast("array<string>"),
@@ -173,8 +176,8 @@ def _by_key(by_name: DataFrame) -> DataFrame:
     }
     name = F.struct(
         key_of_name(F.col("topic")).alias("topic_key"),
-        F.when(~several, F.get("ids", F.lit(0))).alias("known_topic_id"),
-        (several | without_id).alias("ambiguous_name"),
+        F.when(~ambiguous, F.get("ids", F.lit(0))).alias("known_topic_id"),
+        ambiguous.alias("ambiguous_name"),
         *(value.alias(column) for column, value in id_columns.items()),
     )
 
@@ -199,6 +202,25 @@ def _by_key(by_name: DataFrame) -> DataFrame:
         "cluster", "identity.*", F.col("topic").alias("known_topic"), several.alias("recreated"), "deleted_by_name",
         "created_once", "deletions", sightings.alias("sightings"),
     ).where(F.col("topic_key").isNotNull())  # fmt: skip
+
+
+def _had_topic_before() -> Column:
+    """A node recorded the deletion of a topic of the name before its first statement of the name's only id. Needs: seen, deletions.
+
+    The replica that it deleted may also have been moved away, and come back since: but not in leader epoch 0, as moves begin an epoch.
+    """
+
+    def precedes(deletion: Column) -> Column:
+        return F.exists(
+            "seen",
+            lambda s: (
+                (s["node"] == deletion["node"])
+                & (s["since"] > deletion["until"])
+                & (~deletion["of_log"] | s["in_first_epoch"])
+            ),
+        )
+
+    return F.coalesce(F.exists("deletions", precedes), F.lit(False))
 
 
 def earlier_ids(topic_id: Column) -> Column:
