@@ -605,6 +605,16 @@ QUORUM_OF_CONTROLLERS: list[Case] = [
         "RAFT_STATE_CHANGED",
         {"name": "Follower", "leader": 100, "raft_epoch": 3},
     ),
+    *(
+        (
+            "Raft",
+            f"[RaftManager id=1] Completed transition to FollowerState(fetchTimeoutMs=2000, epoch=3, leader={host}:9093 (id: 100"
+            " rack: null) voters=[100], highWatermark=Optional.empty, fetchingSnapshot=Optional.empty) from Unattached(epoch=2)",
+            "RAFT_STATE_CHANGED",
+            {"name": "Follower", "leader": 100, "raft_epoch": 3},
+        )
+        for host in ("10.0.0.5", "fd00:0:0:0:0:0:0:5", "controller-1", "2.example.com")  # 3.8
+    ),
     (
         "Raft",
         "[RaftManager id=1] Completed transition to FollowerState(fetchTimeoutMs=2000, epoch=3, leader=100, leaderEndpoints="

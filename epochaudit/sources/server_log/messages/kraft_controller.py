@@ -53,7 +53,8 @@ _LEADERSHIP: Final[PatternsByClass] = {
             LogPattern(
                 "RAFT_STATE_CHANGED",
                 _RAFT + rb"\d+\] Completed transition to (?P<name>[A-Z][a-z]+)(?:State)?\(.*?\bepoch=(?P<raft_epoch>\d+)"
-                rb"(?:, leader(?:Id)?=(?P<leader>\d+))?.*",
+                # 3.8 prints the leader as a Node: "host:port (id: 1 rack: null)"
+                rb"(?:, leader(?:Id)?=(?:\S+ \(id: )?(?P<leader>\d+)(?=[ ,)]))?.*",
             ),
         ),
     },
