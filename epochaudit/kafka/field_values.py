@@ -14,6 +14,9 @@ EPOCH_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1  # RecordBatch.NO_PARTITION_LEADER_EPOCH: not given or not known
 NO_OFFSET: Final = -1  # no position, no commit: OffsetFetchResponse.INVALID_OFFSET
 NO_BROKER_EPOCH: Final = -1  # not given
+METADATA_TOPIC: Final = "__cluster_metadata"  # org.apache.kafka.common.internals.Topic.CLUSTER_METADATA_TOPIC_NAME
+METADATA_TOPICS: Final = (METADATA_TOPIC, "@metadata")  # the latter in 2.8: KafkaRaftServer.MetadataTopic
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # org.apache.kafka.common.Uuid.METADATA_TOPIC_ID
 NO_TOPIC_ID: Final = "A" * 22  # org.apache.kafka.common.Uuid.ZERO_UUID, as it is printed: none, or none given
 NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 

@@ -27,7 +27,7 @@ from epochaudit.events.event_types import (
     METADATA_LOG_DELETED,
 )
 from epochaudit.events.views import of_types, ref
-from epochaudit.replay.state.incarnations import METADATA_TOPIC
+from epochaudit.kafka.field_values import METADATA_TOPIC
 from epochaudit.replay.state.processes import process_starts
 
 ENTRIES: Final = (EPOCH_CACHE_APPENDED, EPOCH_CACHE_CONFLICT, EPOCH_CACHE_DISORDER, EPOCH_CHECKPOINT)

@@ -27,12 +27,9 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA,
 )
 from epochaudit.events.views import no_ref, of_types, ref
-from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.kafka.field_values import LEADER_DURING_DELETE, METADATA_TOPIC_ID, METADATA_TOPICS
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.spark.memo import checkpointed
-
-METADATA_TOPIC: Final = "__cluster_metadata"
-METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 NAMING: Final = (
     LEADER_AND_ISR, UPDATE_METADATA, DELETE_TOPICS, METADATA, PARTITION_CREATED, LEADER_STARTS, LEADER_AND_ISR_SKIPPED,
@@ -288,5 +285,6 @@ def _added(more: tuple[str, ...]) -> list[str]:
 
 
 def is_user_topic() -> Column:
-    """The topic is not __cluster_metadata: Raft fetches have epochs of the quorum, not leader epochs of a partition."""
-    return (F.coalesce("topic_id", F.lit("")) != METADATA_TOPIC_ID) & (F.coalesce("topic", F.lit("")) != METADATA_TOPIC)
+    """The topic is not that of the metadata log: Raft fetches have epochs of the quorum, not leader epochs of a partition."""
+    of_log = F.coalesce("topic", F.lit("")).isin(*METADATA_TOPICS)
+    return (F.coalesce("topic_id", F.lit("")) != METADATA_TOPIC_ID) & ~of_log

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import EPOCH_CHECKPOINT, LOG_BATCHES, TOPIC_ID_CHECKPOINT
 from epochaudit.events.views import of_types, ref
-from epochaudit.replay.state.incarnations import METADATA_TOPIC
+from epochaudit.kafka.field_values import METADATA_TOPIC
 from epochaudit.sources.data_log.batch_runs import COMPACTED
 from epochaudit.spark.memo import checkpointed
 

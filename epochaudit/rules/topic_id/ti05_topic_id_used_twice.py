@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.replay.state.incarnations import METADATA_TOPIC, METADATA_TOPIC_ID
+from epochaudit.kafka.field_values import METADATA_TOPIC, METADATA_TOPIC_ID
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 

@@ -18,11 +18,10 @@ from typing import Final
 from zlib import crc32
 
 from epochaudit.events.event_types import LOG_BATCHES
-from epochaudit.kafka.field_values import NO_EPOCH
+from epochaudit.kafka.field_values import METADATA_TOPIC, NO_EPOCH
 from epochaudit.sources.checkpoints import partition_of
 from epochaudit.sources.sink import RowSink
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 COMPACTED: Final = "compacted"
 GRAIN: Final = 1 << 11  # offsets
 COLUMNS: Final = (
