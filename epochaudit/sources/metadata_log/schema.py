@@ -155,7 +155,10 @@ def read_record(value: bytes) -> Content:
 
 
 def read_control_record(key: bytes | None, value: bytes | None) -> Content:
-    """Parses a control record of the raft log: its key holds the type, its value begins with the version. Raises BadRecordError."""
+    """Parses a control record of the raft log. Raises BadRecordError.
+
+    Its key holds the type. Its value begins with the version, from Kafka 3.0 on.
+    """
     if key is None or len(key) < _CONTROL_KEY.size or value is None or len(value) < _NUMBERS["int16"].size:
         raise BadRecordError("a control record without its type")
     _, number = _CONTROL_KEY.unpack_from(key)
@@ -163,7 +166,24 @@ def read_control_record(key: bytes | None, value: bytes | None) -> Content:
     known = record_types("control").get(number)
     if known is None:
         return Content(f"{UNKNOWN_CONTROL}{number}", version, None)
-    return Content(known.name, version, _read(known, version, FRAME, value, 0))
+    fields, fault = None, None
+    try:
+        fields = _read(known, version, FRAME, value, 0)
+    except BadRecordError as error:
+        fault = error
+    if fields is None and (preview := _read_preview(known, value)) is not None:
+        return Content(known.name, 0, preview)
+    if fault is not None:
+        raise fault
+    return Content(known.name, version, fields)
+
+
+def _read_preview(known: RecordType, value: bytes) -> Fields | None:
+    """The fields of a control record of Kafka 2.8; None if it is none."""
+    try:
+        return _read(known, 0, PREVIEW_FRAME, value, 0)
+    except BadRecordError:
+        return None
 
 
 _NEWEST: Final = (1 << 15) - 1

@@ -70,7 +70,7 @@ def test_every_version_of_every_record_type_round_trips(layout: Layout, data: st
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_every_control_record_round_trips(layout: Layout, data: st.DataObject) -> None:
-    values = data.draw(values_of(layout)) | {"version": layout.version}
+    values = data.draw(values_of(layout)) | ({"version": layout.version} if layout.frame else {})
     read = read_control_record(b"\0\0" + layout.key.to_bytes(2), body(layout, values, 9))
     assert read == Content(layout.name, layout.version, values)
 
@@ -107,12 +107,23 @@ def test_what_is_not_in_the_table_has_its_name_or_number(value: bytes, expected:
     assert read_record(value) == expected
 
 
-def test_a_control_record_of_an_unknown_type_has_its_number() -> None:
+@pytest.mark.parametrize("leader", [0, 1, 257, 3000, 70_000, 1 << 30])
+def test_a_leader_change_of_2_8_has_no_version(leader: int) -> None:
+    [preview] = [one for one in CONTROL if one.name == "LEADER_CHANGE" and not one.frame]
+    voters = [{"voterId": leader + one} for one in range(3)]
+    values = {"leaderId": leader, "voters": voters, "grantingVoters": voters[:2]}
+    assert read_control_record(b"\0\0\0\2", body(preview, values)) == Content("LEADER_CHANGE", 0, values)
+
+
+def test_a_control_record_of_an_unknown_type_or_version_has_its_number() -> None:
     assert read_control_record(b"\0\0\0\x0c", b"\0\0rest") == Content("UNKNOWN_CONTROL_RECORD_12", 0, None)
+    assert read_control_record(b"\0\0\0\2", b"\0\x09rest") == Content("LEADER_CHANGE", 9, None)
     with pytest.raises(BadRecordError):
         read_control_record(None, b"\0\0")
     with pytest.raises(BadRecordError):
         read_control_record(b"\0\0\0\2", None)
+    with pytest.raises(BadRecordError, match="cut off"):
+        read_control_record(b"\0\0\0\2", b"\0\0\0\0\0\1\2\0")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,6 +158,13 @@ def test_a_new_raft_leader_is_an_event() -> None:
     assert placeless(found)["leader"] == 101
     assert placeless(found)["event_type"] == "LEADER_CHANGE"
     assert placeless(found)["raft_epoch"] == 7
+
+
+def test_a_new_raft_leader_of_2_8_is_an_event() -> None:
+    preview = batch(0, control(2, struct.pack(">i", 101) + unsigned(1) * 2 + unsigned(0)), control=True, epoch=7)
+    [found] = read(preview).events
+    assert placeless(found)["leader"] == 101
+    assert recognise(preview + batch(1, TOPIC))
 
 
 @pytest.mark.parametrize("path", ["00000000000000000120-0000000003.checkpoint", "x.checkpoint.gz", "renamed"])
