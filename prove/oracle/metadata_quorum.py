@@ -9,7 +9,7 @@ from itertools import pairwise
 from prove.history import FETCH, History, RaftRequest, RaftTransition, Record, since
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
-BEGIN = "BEGIN_QUORUM_EPOCH"
+OF_LEADERS = ("BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH")
 PARKED_MS = 100
 KNOWS_LEADER = (0, 6, 74, 75)
 
@@ -53,7 +53,7 @@ def _statements(history: History) -> Iterator[tuple[int, int]]:
             of_leader = event.api in (FETCH, "FETCH_SNAPSHOT")
             if not of_leader or (event.error_code in KNOWS_LEADER and not parked(event)):
                 yield event.answered_epoch, event.answered_leader
-            if event.api == BEGIN and event.error_code == 0:
+            if event.api in OF_LEADERS and event.error_code in (0, 74):
                 yield event.asked, event.sender
         elif isinstance(event, RaftTransition) and event.state in ("Leader", "Follower"):
             yield event.epoch, event.leader

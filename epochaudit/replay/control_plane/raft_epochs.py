@@ -28,8 +28,8 @@ def raft_epochs(events: DataFrame) -> DataFrame:
     Needs: the events table. Rows of Fetch are aggregated where they are read, by file. Columns: the subject columns (node = the
     leader), and
       raft_epoch               the epoch
-      leader, leader_ref       its leader, by answers of nodes, by log lines of nodes that became its leader or follower, and
-                               by its LeaderChange record; null: not in the evidence
+      leader, leader_ref       its leader, by answers of nodes, by its own requests that begin or end the epoch, by log lines of
+                               nodes that became its leader or follower, and by its LeaderChange record; null: not in the evidence
       other_leader, other_ref  another leader of the same epoch; null: none
       low, low_ref             the lowest high watermark in answers with code 0 to a Fetch in the epoch; null: none
       earlier_high, earlier_epoch, earlier_ref   the highest one in lower epochs; null: none
@@ -93,7 +93,11 @@ def _of_answers(answers: DataFrame) -> DataFrame:
 
 
 def _of_requests(events: DataFrame) -> DataFrame:
-    """Leaders in the answers to other requests, and those that began an epoch which the responder took over."""
+    """Leaders in the answers to other requests, and those that began or ended an epoch.
+
+    The latter are sent by the leader of the epoch only (KafkaRaftClient.pollLeader, pollResigned): a refusal as too old does not
+    make them untrue.
+    """
     snapshot = F.col("event_type") == FETCH_SNAPSHOT
     knows = ~snapshot | F.col("error_code").isin(*_KNOWS_LEADER)
     rows = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT).where(F.col("in_response") & knows)
@@ -101,10 +105,10 @@ def _of_requests(events: DataFrame) -> DataFrame:
         F.when(snapshot, F.col("hinted_leader")).otherwise(F.col("response_leader")).alias("leader"),
         F.when(snapshot, F.col("hinted_leader_epoch")).otherwise(F.col("response_leader_epoch")).alias("raft_epoch"),
     )
-    began = (F.col("event_type") == OF_LEADERS[0]) & (F.col("error_code") == Errors.NONE)
+    led = F.col("event_type").isin(*OF_LEADERS) & F.col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH)
     rows = rows.select(
         "cluster", ref().alias("ref"),
-        F.explode(F.array(named, F.when(began, F.struct("leader", "raft_epoch")))).alias("fact"),
+        F.explode(F.array(named, F.when(led, F.struct("leader", "raft_epoch")))).alias("fact"),
     )  # fmt: skip
     return rows.where((F.col("fact.leader") >= 0) & (F.col("fact.raft_epoch") >= 0)).select(
         "cluster", "fact.raft_epoch", "fact.leader", "ref"

@@ -14,9 +14,9 @@ class TwoQuorumLeadersInOneEpoch(Rule):
     """The metadata quorum had two leaders in one epoch.
 
     ## What it checks
-    Each epoch of the quorum whose leader is recorded: in answers of controllers, in a BeginQuorumEpoch that was accepted, in log
-    lines of nodes that became leader or follower, and in LeaderChange records of any copy of the metadata log. All of
-    them name one leader.
+    Each epoch of the quorum whose leader is recorded: in answers of controllers, in a BeginQuorumEpoch or EndQuorumEpoch that was
+    accepted, or refused as too old (74), in log lines of nodes that became leader or follower, and in LeaderChange records of any
+    copy of the metadata log. All of them name one leader.
 
     ## Why it matters
     The leader of the quorum is the active controller. Two of one epoch write different metadata at the same offsets, and nothing
