@@ -999,6 +999,8 @@ RECORDS: list[Case] = [
             (QUORUM + "Replayed a FeatureLevelRecord setting metadata version to 3.7-IV4", "metadata.version", "3.7-IV4"),
             (QUORUM + "Replayed a FeatureLevelRecord setting metadata.version to 4.1-IV1", "metadata.version", "4.1-IV1"),
             (QUORUM + "Replayed a FeatureLevelRecord setting feature group.version to 1", "group.version", "1"),
+            (QUORUM + "Replayed a FeatureLevelRecord removing feature group.version", "group.version", "0"),
+            (OLD_QUORUM + "Removing feature group.version", "group.version", "0"),
         )
     ),
 ]  # fmt: skip

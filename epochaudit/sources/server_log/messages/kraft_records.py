@@ -12,7 +12,7 @@ _ANY: Final = rb"(?:\[[^\[\]]*\]|[\w-]+)"
 _REQUEST: Final = rb"(?:alterIsr|AlterPartition) request "
 _PROPOSED: Final = (
     rb" Proposed ISR was " + NEW_ISR + rb" and current ISR is .*"
-)  # at the end of every refusal from 4.2 on
+)  # at the end of every refusal from 4.3 on
 _STATE: Final = (
     rb"PartitionRegistration\(replicas=\[(?P<replicas>" + NUMBERS + rb")\], .*?\bisr=\[(?P<isr>" + NUMBERS + rb")\],"
     rb" .*?\bleader=(?P<leader>-?\d+), (?:leaderRecoveryState=(?P<leader_recovery_state>RECOVERED|RECOVERING), )?"
@@ -181,5 +181,9 @@ PATTERNS: Final[PatternsByClass] = {
         b"Setting feature ": (
             LogPattern("FEATURE_REPLAYED", QUORUM + rb"Setting feature (?P<name>\S+) to (?P<value>\S+)"),
         ),
+        **{
+            beginning: (LogPattern("FEATURE_REPLAYED", QUORUM + beginning + rb"(?P<name>\S+)", value="0"),)
+            for beginning in (b"Replayed a FeatureLevelRecord removing feature ", b"Removing feature ")
+        },
     },
 }  # fmt: skip
