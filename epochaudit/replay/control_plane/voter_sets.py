@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import KRAFT_VOTERS
 from epochaudit.events.views import of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history, raft_leader
+from epochaudit.replay.state.cluster_history import cluster_history, raft_leader, recorded_between
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
 
@@ -33,7 +33,6 @@ def voter_sets(events: DataFrame) -> DataFrame:
     rows = records.withColumn("earlier", F.lag(state).over(in_order)).where(~in_snapshot())
     history = cluster_history(events).select("cluster", "log_holes", "raft_leaders")
     rows = rows.drop("node").join(F.broadcast(history), "cluster", "left")
-    missing = F.exists("log_holes", lambda hole: hole["since"].between(F.col("earlier.position"), F.col("position")))
     return rows.select(
         "cluster", raft_leader().alias("node"), "metadata_offset", "raft_epoch", "voters",
         ref().alias("record_ref"),
@@ -42,7 +41,7 @@ def voter_sets(events: DataFrame) -> DataFrame:
         F.col("earlier.ref").alias("earlier_ref"),
         F.array_except("voters", "earlier.voters").alias("added"),
         F.array_except("earlier.voters", "voters").alias("removed"),
-        (~F.coalesce(missing, F.lit(False))).alias("log_whole"),
+        recorded_between(F.col("earlier.position"), F.col("position")).alias("log_whole"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
     )  # fmt: skip

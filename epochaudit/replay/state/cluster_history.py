@@ -220,6 +220,11 @@ def whole_up_to(position: Column) -> Column:
     return ~F.exists("log_holes", lambda hole: hole["since"] <= position)
 
 
+def recorded_between(since: Column, until: Column, holes: str = "log_holes") -> Column:
+    """Whether no record of the metadata log is missing between two positions. holes: the column that has its holes."""
+    return ~F.exists(holes, lambda hole: (hole["since"] > since) & (hole["since"] <= until))
+
+
 def _gaps() -> Column:
     """Where the metadata log's records are not known: before a log that begins late, and in its holes, up to the next snapshot.
 
@@ -449,7 +454,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
     states = records.withColumn("standing", standing)
     states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch", "position")).over(in_order))
     same = F.struct("before.standing", "before.broker_epoch") == F.struct("standing", "broker_epoch")
-    same &= _recorded_between(F.col("before.position"), F.col("position"))
+    same &= recorded_between(F.col("before.position"), F.col("position"), "holes")
     states = states.withColumn("begins_at", F.when(~F.coalesce(same, F.lit(False)), ref()))
     state = F.struct(
         F.col("position").alias("since"),
@@ -485,15 +490,10 @@ def _superseded_live() -> Column:
     )
     before, registered = F.first("before").over(of_epoch), F.first("position").over(of_epoch)
     before_position = F.coalesce(before["position"], F.lit(-1).cast("bigint"))
-    recorded = _recorded_between(before_position, registered)
+    recorded = recorded_between(before_position, registered, "holes")
     superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
     has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
     return F.when(has_been_live, F.lit(False)).when(recorded, F.coalesce(superseded, F.lit(False)))
-
-
-def _recorded_between(since: Column, until: Column) -> Column:
-    """No part of the metadata log is missing between two positions."""
-    return ~F.exists("holes", lambda hole: (hole["since"] > since) & (hole["since"] <= until))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:
