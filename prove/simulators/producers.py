@@ -173,7 +173,8 @@ class ProducerCluster(TransactionCluster):
             verify_only=verify, codes=tuple((partition, 0) for partition in sorted(partitions)),
         )  # fmt: skip
         if one.bumps or verify:
-            request.client_id, request.version = "AddPartitionsManager", 5 if one.bumps else 4
+            request.client_id = f"AddPartitionsManager-client-{one.coordinator}"
+            request.version = 5 if one.bumps else 4
         self.sent(request, "manager" if one.bumps or verify else one.instance)
         self.add_partitions(request)
         self.answered(request)

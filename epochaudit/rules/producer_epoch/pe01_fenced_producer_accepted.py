@@ -57,10 +57,10 @@ class FencedProducerAccepted(Rule):
 
     ## What to do
     Stop the former producer: its client id and `connection` are in the evidence. From 3.6 on brokers send AddPartitionsToTxn themselves
-    (client id AddPartitionsManager): then it is the producer that was given the lower epoch. Compare the output of the transactional
-    id since the newer epoch was given with what its owner wrote. If two processes are configured with one `transactional.id`, give each
-    its own. Exposed points to __transaction_state: set `transaction.state.log.replication.factor=3`, `transaction.state.log.min.isr=2`
-    and `unclean.leader.election.enable=false`.
+    (client id AddPartitionsManager-client-1, 1 being their id): then it is the producer that was given the lower epoch. Compare the
+    output of the transactional id since the newer epoch was given with what its owner wrote. If two processes are configured with one
+    `transactional.id`, give each its own. Exposed points to __transaction_state: set `transaction.state.log.replication.factor=3`,
+    `transaction.state.log.min.isr=2` and `unclean.leader.election.enable=false`.
 
     ## Example
     A producer of transactional id pay is frozen in a transaction with epoch 3. Another process starts and is given epoch 5. The first
