@@ -20,7 +20,8 @@ def before(earlier: Event, arrived: int) -> bool:
 def breach(history: History, topic: str) -> str:
     """The verdict on a breach that a lost part of the log would explain.
 
-    A violation, if it is known that each recorded leader was elected from an ISR of several, as one of its members.
+    A violation, if it is known that each recorded leader was elected from an ISR of several, as one of its members, or from the ELR
+    after the last member of the ISR was gone.
     """
     recorded = [change for change in changes(history) if change.after.topic == topic]
     if not recorded:
@@ -29,7 +30,9 @@ def breach(history: History, topic: str) -> str:
         elected = change.before is not None and change.before.leader_epoch < change.after.leader_epoch
         if change.before is None or not elected or change.after.leader == NO_LEADER:
             continue
-        if change.after.leader not in change.before.isr or len(change.before.isr) < 2:
+        isr, leader = change.before.isr, change.after.leader
+        from_elr = len(isr) < 2 and leader in change.before.elr
+        if isr == [leader] or (leader not in isr and not from_elr):
             return EXPOSED
     return VIOLATION
 

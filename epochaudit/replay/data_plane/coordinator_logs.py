@@ -28,15 +28,16 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     """Adds coordinator_log, lossy_election_ref and lossy_isr_ref, about this topic. Grain unchanged. Needs: cluster.
 
     Clock: leader epoch of the topic's partitions. coordinator_log is one of these:
-    kept: every recorded election of a leader was clean, and from an ISR of several members.
-    lossy: an election was unclean, or from an ISR of one member, whose disk may lack records.
+    kept: every recorded election of a leader was clean, and no leader had been the only member of the ISR.
+    lossy: an election was unclean, or of the only member of the ISR, whose disk may lack records. One from the ELR is not: its members
+    have all that was committed, as an ISR below min.insync.replicas commits nothing, and who stopped uncleanly leaves it (KIP-966).
     unknown: the kind of an election is not known, nothing is recorded, or the first recorded leader begins an epoch
     above 0, so that an earlier leader may be missing.
     lossy_election_ref: if lossy, the first such election of the lowest partition that has one. lossy_isr_ref: if that was from an ISR
     of one member, the statement of that ISR.
     """
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
-    alone = F.size("previous_isr") <= 1
+    alone = F.col("previous_isr") == F.array("leader")
     lossy = (F.col("election") == "unclean") | ((F.col("election") == "clean") & alone)
     follows_unknown = F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0)
     severity = (
