@@ -48,14 +48,15 @@ def commits(events: DataFrame) -> DataFrame:
       election_uncertain      an election after the committed leader epoch is unclean or unknown: one after newer_epoch can restore the
                               older history, too
     """
-    entries = (
-        _by_epoch(events).groupBy(*_OF_GROUP).agg(F.collect_list(F.struct(*_ENTRY, "first", "last")).alias("entries"))
-    )
-    rows = with_identity(entries, topic_incarnations(events)).withColumn("topic_key", topic_key())
+    # one client may name the topic in one commit, and state its id in another
+    named = with_identity(_by_epoch(events), topic_incarnations(events))
+    entries = F.array_sort(F.collect_list(F.struct(*_ENTRY, "last_at", "first", "last")))
+    rows = named.groupBy(*_OF_GROUP, "ambiguous_name").agg(entries.alias("entries"))
+    rows = rows.withColumn("topic_key", topic_key())
     partition = ["cluster", "topic_key", "partition"]
     rows = rows.join(F.broadcast(epoch_starts(events).drop("ambiguous_name")), partition, "left")
     rows = rows.join(F.broadcast(_metadata(events)), partition, "left")
-    rows = rows.withColumn("entry", F.explode("entries"))
+    rows = rows.withColumn("entry", F.explode(F.filter("entries", _last_of_client)))
     return _committed(rows).unionByName(_returned(events), allowMissingColumns=True)
 
 
@@ -73,8 +74,14 @@ def _ok(*event_types: str) -> Column:
 _ENTRY: Final = ("committed_leader_epoch", "client_id")
 
 
+def _last_of_client(entry: Column, index: Column) -> Column:
+    """No later entry is of the same client and leader epoch. Needs: entries, in the order of client and leader epoch, then of the log."""
+    following = F.get("entries", index + 1)
+    return ~F.struct(*(entry[name] for name in _ENTRY)).eqNullSafe(F.struct(*(following[name] for name in _ENTRY)))
+
+
 def _by_epoch(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, group, partition, client id, committed leader epoch), over all files of the coordinator.
+    """One row per (coordinator, group, stated topic, partition, client id, committed leader epoch), over all files of the coordinator.
 
     Buffers have a fixed width, so that the aggregation of all commits stays a hash aggregation.
     """
@@ -83,11 +90,13 @@ def _by_epoch(events: DataFrame) -> DataFrame:
     found = rows.groupBy(*_OF_GROUP, *_ENTRY).agg(
         *of_first((*PLACE_OF_NODE, "offset"), "at", "first_"),
         *of_last(_LAST, "at", "last_"),
+        F.max("at").alias("last_at"),
     )
     last = (F.col(f"last_{name}").alias(name) for name in ("offset", "arrival_ms", "correlation_id", "api_version"))
     return with_refs(found, events, "first", "last").select(
         *_OF_GROUP,
         *_ENTRY,
+        "last_at",
         F.struct(F.col("first_offset").alias("offset"), F.col("first_ref").alias("ref")).alias("first"),
         F.struct(*last, F.col("last_ref").alias("ref")).alias("last"),
     )
