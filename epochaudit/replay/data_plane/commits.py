@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import METADATA, OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
-from epochaudit.events.views import PLACE, carried_ref, of_types, ref
+from epochaudit.events.views import PLACE, carried_ref, holds, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, returned_between, with_returns
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.inferred_topic_ids import topic_in_words
@@ -27,6 +28,7 @@ COMMITS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT)
 
 _OF_GROUP: Final = ("cluster", "node", "group_id", "topic", "topic_id", "partition")
 _LAST: Final = (*PLACE_OF_NODE, "arrival_ms", "offset", "correlation_id", "api_version")
+_BY_NAME: Final = ""  # in place of the topic id that a commit does not state
 _SETTLED_MS: Final = 30_000  # by then every broker knows a leader epoch in which a client has read records
 
 
@@ -177,49 +179,77 @@ def _of_epoch(leader_epoch: Column) -> Column:
 def _returned(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, partition, offset, commit before) that OffsetFetch returned for a name that had several topics.
 
-    Columns: the subject columns (topic_id: the newest topic of the name that the coordinator knew; leader_epoch = the committed one;
-    client_id null), and
+    Requests that state a topic id, as OffsetFetch 10 does, have a row of their own.
+    Columns: the subject columns (topic_id: the requested topic, or by name the newest one that the coordinator knew; leader_epoch =
+    the committed one; client_id null), and
       returned             true
       topic_now            the topic in words
       committed_offset     the returned offset; offset_fetch_ref: the last answer with it
       created_ref          the coordinator's first event with that topic id; created_before: it had stated another topic before
       commit_ref           the last commit of the offset at this coordinator before the answer
-      before_deletion      that commit is no later than the coordinator's last statement of an earlier topic; last_stated_ref
-      after_creation       that commit is later than its first statement of the newest topic
+      fetched_topic_id     the topic id that the request states; null: it names the topic
+      committed_topic_id   the same of that commit
+      before_deletion      that commit states the id of an earlier topic, or none and is no later than the coordinator's last statement
+                           of an earlier topic; last_stated_ref
+      after_creation       that commit states the id of topic_now, or none and is later than the coordinator's first statement of topic_now
+      of_another_topic     the request states a topic id, each commit of the offset at this coordinator before states the same other one,
+                           and none that is logged later had arrived
+      coordinated_throughout   the coordinator is known to lead a partition of __consumer_offsets, and no other broker may have led one
+                           between that commit and the answer, see `with_returns`
       committed_elsewhere  the offset was committed at another coordinator, too
       commits_missing      files of the coordinator's request log are missing between that commit and the answer
     """
-    rows = events.where(_ok(OFFSET_FETCH, *COMMITS))
+    rows = events.where(_ok(OFFSET_FETCH, *COMMITS)).withColumn("stated_id", F.col("topic_id"))
     is_offset_fetch = F.col("event_type") == OFFSET_FETCH
     named = with_identity(rows, topic_incarnations(events), "recreated", "sightings")
     named = named.where(F.col("recreated") | F.col("ambiguous_name")).withColumn("at", at())
     group_offset = ("cluster", "group_id", "topic", "partition", "offset")
-    committed = F.when(~is_offset_fetch, F.struct(F.col("time_ms").alias("last_time_ms"), "node", ref().alias("ref")))
-    before = Window.partitionBy("node", *group_offset).orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
+    commit = F.struct(
+        F.col("time_ms").alias("last_time_ms"), "node", F.col("stated_id").alias("topic_id"), ref().alias("ref")
+    )
+    committed_id = F.when(~is_offset_fetch, F.coalesce("stated_id", F.lit(_BY_NAME)))
+    of_offset = Window.partitionBy("node", *group_offset)
+    before = of_offset.orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
+    after = of_offset.orderBy(F.desc("at")).rowsBetween(Window.unboundedPreceding, -1)
     rows = named.withColumns(
         {
-            "commit": F.last(committed, ignorenulls=True).over(before),
+            "commit": F.last(F.when(~is_offset_fetch, commit), ignorenulls=True).over(before),
+            "committed_ids": F.struct(
+                F.min(committed_id).over(before).alias("lowest"), F.max(committed_id).over(before).alias("highest")
+            ),
+            "next_commit_ms": F.min(F.when(~is_offset_fetch, F.col("arrival_ms"))).over(after),
             "committers": F.collect_set(F.when(~is_offset_fetch, F.col("node"))).over(
                 Window.partitionBy(*group_offset)
             ),
         }
     ).where(is_offset_fetch)
-    answers = rows.groupBy("node", *group_offset, "sightings", "commit", "committers").agg(
-        *of_last((*PLACE, "file", "arrival_ms", "response_leader_epoch", "correlation_id"), "at", "last_"),
+    answers = rows.groupBy(
+        "node", *group_offset, "stated_id", "sightings", "commit", "committed_ids", "committers"
+    ).agg(
+        *of_last(
+            (*PLACE, "file", "arrival_ms", "response_leader_epoch", "correlation_id", "next_commit_ms"), "at", "last_"
+        ),
     )
     answer = F.struct(
-        "node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id",
+        "node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", "last_next_commit_ms",
         carried_ref("last").alias("ref"),
     )  # fmt: skip
     answers = answers.join(F.broadcast(request_log_gaps(events).drop("first_ms")), ["cluster", "node"], "left")
+    answers = with_returns(answers, events, CONSUMER_OFFSETS)
     return _answered(answers.withColumn("file", F.col("last_file")).withColumn("answer", answer))
 
 
 def _answered(rows: DataFrame) -> DataFrame:
-    """The rows of `_returned`. Needs: answer, commit, committers, gaps, sightings."""
-    answer = F.col("answer")
+    """The rows of `_returned`. Needs: answer, stated_id, commit, committed_ids, committers, gaps, returns, sightings."""
+    answer, commit, stated_id = F.col("answer"), F.col("commit"), F.col("stated_id")
     own_sightings = F.filter("sightings", lambda s: s["node"] == answer["node"])
-    known = F.filter("own_sightings", lambda s: s["since"] < answer["last_arrival_ms"] - REQUEST_LINE_LAG_MS)
+    known = F.filter(
+        "own_sightings",
+        lambda s: (
+            (s["since"] < answer["last_arrival_ms"] - REQUEST_LINE_LAG_MS)
+            & F.coalesce(s["topic_id"] == stated_id, F.lit(True))
+        ),
+    )
     newest = F.array_max(F.transform(known, lambda s: F.struct(s["since"], s["topic_id"], s["ref"])))
     earlier = F.filter("own_sightings", lambda s: s["since"] < F.col("newest.since"))
     last_stated = F.array_max(
@@ -228,17 +258,28 @@ def _answered(rows: DataFrame) -> DataFrame:
         )
     )
     rows = rows.withColumn("own_sightings", own_sightings).withColumn("newest", newest)
-    rows = rows.withColumn("last_stated", last_stated)
+    rows = rows.withColumns({"last_stated": last_stated, "earlier_ids": earlier["topic_id"]})
     none = F.lit(None)
+    committed_ms, created_ms = commit["last_time_ms"], F.col("newest.since")
+    of_earlier = F.array_contains("earlier_ids", commit["topic_id"])
+    lowest, highest = F.col("committed_ids.lowest"), F.col("committed_ids.highest")
+    of_another = (lowest == highest) & (lowest != _BY_NAME) & (lowest != stated_id)
+    of_another &= F.coalesce(answer["last_next_commit_ms"] > answer["ref"]["time_ms"], F.lit(True))
+    throughout = F.col("returns").isNotNull() & ~returned_between(commit["ref"], answer["ref"])
     return rows.select(
-        F.lit(True).alias("returned"), "cluster", answer["node"].alias("node"), "topic", F.col("newest.topic_id").alias("topic_id"),
+        F.lit(True).alias("returned"), "cluster", answer["node"].alias("node"), "topic",
+        F.coalesce(stated_id, F.col("newest.topic_id")).alias("topic_id"),
         "partition", answer["last_response_leader_epoch"].alias("leader_epoch"), none.cast("string").alias("client_id"),
         "group_id", answer["last_correlation_id"].alias("correlation_id"), F.col("offset").alias("committed_offset"),
-        answer["ref"].alias("offset_fetch_ref"), F.col("commit.ref").alias("commit_ref"),
-        (F.col("commit.last_time_ms") <= F.least("last_stated.at", F.col("newest.since"))).alias("before_deletion"),
-        (F.col("commit.last_time_ms") > F.col("newest.since") + REQUEST_LINE_LAG_MS).alias("after_creation"),
+        answer["ref"].alias("offset_fetch_ref"), commit["ref"].alias("commit_ref"),
+        stated_id.alias("fetched_topic_id"), commit["topic_id"].alias("committed_topic_id"),
+        F.coalesce(of_earlier, committed_ms <= F.least("last_stated.at", created_ms)).alias("before_deletion"),
+        F.coalesce(
+            commit["topic_id"] == F.col("newest.topic_id"), committed_ms > created_ms + REQUEST_LINE_LAG_MS
+        ).alias("after_creation"),
+        holds(of_another).alias("of_another_topic"), throughout.alias("coordinated_throughout"),
         F.exists("committers", lambda node: node != answer["node"]).alias("committed_elsewhere"),
-        gap_between(F.col("commit.last_time_ms"), answer["last_arrival_ms"]).alias("commits_missing"),
+        gap_between(committed_ms, answer["last_arrival_ms"]).alias("commits_missing"),
         topic_in_words(F.col("newest.topic_id")).alias("topic_now"),
         F.col("newest.ref").alias("created_ref"), F.col("last_stated.at").isNotNull().alias("created_before"),
         F.col("last_stated.ref").alias("last_stated_ref"),

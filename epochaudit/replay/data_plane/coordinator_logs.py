@@ -68,7 +68,7 @@ def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     returns: array of struct(begun_ms, begun_by_ms). The node led a partition of the topic, then another may have, and then the node again:
     since begun_ms by its own line, or without that line since begun_by_ms at the latest. Both are null if nothing shows the time. The
     first recorded leader of a partition has an entry, too, if its epoch is above 0. The other leader may have deleted what the node
-    coordinates, and created it anew.
+    coordinates, and created it anew. returns is null if nothing shows that the node led a partition.
     """
     in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
     gap = F.coalesce(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1, F.lit(False))
@@ -80,11 +80,12 @@ def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     begins = epochs.withColumn("begins", ~F.lag(state).over(in_order).eqNullSafe(state)).where("begins")
     of_node = Window.partitionBy("cluster", "topic_key", "partition", "by").orderBy("leader_epoch")
     is_first = F.col("previous_leader_epoch").isNull() & (F.col("leader_epoch") > 0)
-    again = begins.withColumn("times_led", F.row_number().over(of_node)).where((F.col("times_led") > 1) | is_first)
+    again = (F.col("times_led") > 1) | is_first
     # a record has UTC, the node's lines may have any zone
     stated_ms = F.when(is_first & F.col("start_ref").isNull(), F.col("election_ref.time_ms") + ANY_ZONE_MS)
     begun = F.struct(F.col("start_ref.time_ms").alias("begun_ms"), stated_ms.alias("begun_by_ms"))
-    returns = again.groupBy("cluster", F.col("by").alias("node")).agg(F.collect_list(begun).alias("returns"))
+    led = begins.withColumn("times_led", F.row_number().over(of_node)).groupBy("cluster", F.col("by").alias("node"))
+    returns = led.agg(F.collect_list(F.when(again, begun)).alias("returns"))
     return rows.join(F.broadcast(returns), ["cluster", "node"], "left")
 
 
