@@ -94,11 +94,11 @@ def isr_changes(events: DataFrame) -> DataFrame:
       removed_before       (KRaft) the topic was removed at each position that the controller can have had
       ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
-      committed            struct of the state that the accepted change wrote; committed_ref its record, and that of the
-                           election that a change answered 108 completed
+      committed            struct of the state that the accepted change wrote, of a change answered 108 the election;
+                           committed_ref its record
       candidate_states     states that the controller can have had, oldest first: array of struct(place, leader_epoch,
-                           partition_epoch, leader, isr, replicas ...). For an accepted change, the state before its record. Null
-                           if no state of the partition is recorded
+                           partition_epoch, leader, isr, replicas ...). For an accepted change, the state before its record; for
+                           one answered 108 that state and the next one. Null if no state of the partition is recorded
       current              the one of them that has the request's epochs
       current_ref          its record or line, that of the newest of them if none has these epochs
       current_leader       the leader in these epochs; (ZooKeeper) in this leader epoch
@@ -179,9 +179,16 @@ def _timed(rows: DataFrame) -> DataFrame:
     """Adds code, committed, and the columns of `on_record_clock` (but writes) and of `with_stays`."""
     code = answer_code()
     changed = (code == Errors.NONE) & (F.col("response_partition_epoch") > F.col("partition_epoch"))
-    written = F.try_element_at(
-        F.filter("states", lambda s: changed & (s["partition_epoch"] == F.col("response_partition_epoch"))), F.lit(1)
-    )
+
+    def is_written(state: Column) -> Column:
+        # an answer of 108 has no epochs: the change also elected another leader, in the next ones
+        elected = (state["leader_epoch"] == F.col("leader_epoch") + 1) & (state["leader"] != F.col("broker_id"))
+        next_epoch = state["partition_epoch"] == F.col("partition_epoch") + 1
+        return F.when(code == Errors.NEW_LEADER_ELECTED, elected & next_epoch).otherwise(
+            changed & (state["partition_epoch"] == F.col("response_partition_epoch"))
+        )
+
+    written = F.try_element_at(F.filter("states", is_written), F.lit(1))
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = on_record_clock(rows, F.col("written")).transform(with_stays)
     own = F.coalesce("writes", F.lit(False)) | F.col("to_ms").isNull()
@@ -200,7 +207,9 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             (state["node"] == F.col("node")) & (state["time_ms"] <= to_ms + GRAIN_MS) & (next_ms + SLACK_MS >= from_ms)
         )
         recorded = can_have_had(state["place"], next_clock, state["time_ms"], next_ms)
-        at_place = state["partition_epoch"] == place
+        # a change that elects is in its own state, too: LD-06 reports that one
+        last = F.when(F.col("code") == Errors.NEW_LEADER_ELECTED, place + 1).otherwise(place)
+        at_place = state["partition_epoch"].between(place, last)
         return F.when(place.isNotNull(), at_place).when(zookeeper, logged).otherwise(recorded)
 
     def same(state: Column) -> Column:
@@ -392,12 +401,7 @@ def _shutdown(broker_id: Column, broker_epochs: Column, standings: Column) -> Co
 def _with_members(rows: DataFrame) -> DataFrame:
     """Adds the standing of the new ISR's members at each position in the metadata log that the controller can have had."""
     current = F.col("code").isin(*EPOCHS_WERE_CURRENT)
-    # an answer of 108 has no epochs; the record that ended the state of the request's epochs is the election
-    elected = (F.col("code") == Errors.NEW_LEADER_ELECTED) & (
-        F.col("current.next_partition_epoch") == F.col("partition_epoch") + 1
-    )
-    place = F.coalesce("committed.place", F.when(elected, F.col("current.next_clock")))
-    written = F.get(F.filter("states", lambda s: s["place"] == place), F.lit(0))
+    place = F.col("committed.place")
     exact = place.isNotNull()
     since = F.when(exact, place - 1).when(current, F.col("current.place"))
     until = F.when(exact, place).when(current, F.coalesce("current.next_clock", F.lit(FOREVER)))
@@ -421,7 +425,7 @@ def _with_members(rows: DataFrame) -> DataFrame:
             "checks_eligibility": F.coalesce(
                 new_version, checks_eligibility(F.col("node"), F.col("metadata_level"), F.col("time_ms"))
             ),
-            "committed_ref": written["state_ref"],
+            "committed_ref": F.col("committed.state_ref"),
             "group_id": F.lit(None).cast("string"),
         }
     )
