@@ -69,7 +69,7 @@ def ld03(history: History) -> Judged:
             yield VIOLATION, of_change(change)
         elif change.image.unclean.get(after.topic, False):
             yield PASS, of_change(change)
-        elif before.isr or before.last_known_elr not in ([], [leader]):
+        elif before.isr or len(before.elr) > 1 or before.last_known_elr not in ([], [leader]):
             yield VIOLATION, of_change(change)
         else:
             knows = before.last_known_elr == [leader] and not after.elr

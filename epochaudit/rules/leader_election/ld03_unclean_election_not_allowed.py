@@ -46,8 +46,9 @@ class UncleanElectionNotAllowed(Rule):
     A permitted and marked unclean election passes; TR-06 reports what it lost. A completing reassignment elects from the
     ISR that the same record writes. The mark remains until the leader next changes the ISR, and an election from the ISR
     meanwhile is clean. With eligible leader replicas the last known leader may be elected without permission, and marked,
-    if neither a member of the ISR nor an eligible replica is left. If the log names no last known leader, an election from
-    an empty ISR is unverifiable. An administrator's request can only have caused the election if the partition had no leader. Such
+    if neither a member of the ISR nor an eligible replica is left. One eligible replica may have been taken off by the same
+    record. If the log names no last known leader, an election from an empty ISR is unverifiable.
+    An administrator's request can only have caused the election if the partition had no leader. Such
     an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
     is also unverifiable if its setting is not in the evidence. In ZooKeeper a topic's setting that permits does so at any
     time. One that forbids counts no more once it was removed or the topic deleted, unless the controller's host stated it
@@ -65,7 +66,8 @@ class UncleanElectionNotAllowed(Rule):
     with ISR [2].
 
     ## References
-    PartitionChangeBuilder.electLeader, isValidNewLeader; ReplicationControlManager.electLeader; PartitionRegistration;
+    PartitionChangeBuilder.electLeader, isValidNewLeader, canElectLastKnownLeader;
+    ReplicationControlManager.electLeader; PartitionRegistration;
     ConfigurationControlManager.getTopicConfig; Election.leaderForOffline; KIP-320, Motivation; KIP-460; KIP-704; KIP-966.
     """
 
@@ -195,15 +197,19 @@ def _alone() -> Column:
     return (F.size("isr") == 1) & (F.get("isr", F.lit(0)) == col("leader"))
 
 
+def _none_left() -> Column:
+    """The record that elects may itself take one replica out of the eligible ones: its process had been killed."""
+    before, after = (F.coalesce(name, F.array().cast("array<int>")) for name in ("previous_elr", "elr"))
+    return (F.size("isr_before") == 0) & (F.size(before) <= 1) & (F.size(after) == 0)
+
+
 def _of_last_known_leader() -> Column:
-    """The record that elects may itself take the leader out of the eligible replicas: its process had been killed."""
-    none_eligible = (F.size("isr_before") == 0) & (F.size("elr") == 0)
-    return none_eligible & (col("previous_last_known_elr") == F.array("leader"))
+    return _none_left() & (col("previous_last_known_elr") == F.array("leader"))
 
 
 def _may_have_led_last() -> Column:
     led_last = F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))
-    return (F.size("isr_before") == 0) & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
+    return _none_left() & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
 
 
 def _of_elr() -> Column:
