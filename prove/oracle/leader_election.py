@@ -15,9 +15,9 @@ from prove.history import (
     State,
 )
 from prove.oracle.broker_memory import controls, partitions
-from prove.oracle.metadata_image import asked, changes, is_active, of_change
+from prove.oracle.metadata_image import Change, asked, changes, is_active, of_change
 from prove.oracle.replication import roles
-from prove.oracle.verdicts import PASS, UNVERIFIABLE, VIOLATION, Judged, place
+from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 
 def ld01(history: History) -> Judged:
@@ -53,18 +53,34 @@ def ld03(history: History) -> Judged:
     """Who is elected from outside the ISR is eligible or permitted to, is marked, and is the whole ISR.
 
     An eligible leader replica, or the last known leader, may be elected once no member of the ISR is left. Only the latter is marked.
+    Who cancels a reassignment of which no member of the ISR remains elects the first replica that does, unmarked.
     """
+    former: dict[tuple[str, int], Change] = {}
     for change in changes(history):
         before, after = change.before, change.after
+        key = after.topic_id, after.number
+        last, former[key] = former.get(key), change
         if change.record.kind != "PARTITION_CHANGE_RECORD" or before is None or after.leader in (-1, before.leader):
             continue
         leader, alone = after.leader, after.isr == [after.leader]
         marks = after.recovery == 1 and before.recovery != 1
         # the request of a leader that a reassignment removes may bring its successor into the ISR
-        brought = before.leader not in after.replicas and leader in after.isr and "replicas" in change.record.data
-        eligible = leader in before.isr or brought or (leader in before.elr and len(before.isr) <= 1 and alone)
+        completes = bool(before.isr) and {*before.replicas} - {*after.replicas} == {*before.removing} != set()
+        brought = completes and before.leader in before.removing and leader in after.isr
+        stay = [one for one in before.replicas if one not in before.adding]
+        cancels = (
+            (before.adding or before.removing) and not after.adding and not after.removing and after.replicas == stay
+        )
+        reverts = cancels and after.isr == stay[:1] and {*before.isr} <= {*before.adding}
+        # a batch may state a partition twice, both times as a change of the state before it
+        elr = [*before.elr]
+        if last is not None and last.before is not None and last.record.batch == change.record.batch:
+            elr += last.before.elr
+        eligible = leader in before.isr or brought or (leader in elr and len(before.isr) <= 1 and alone)
         if eligible and not marks:
             yield PASS, of_change(change)
+        elif alone and reverts and after.recovery != 1:
+            yield (EXPOSED if change.image.unclean.get(after.topic, False) else VIOLATION), of_change(change)
         elif not alone or after.recovery != 1:
             yield VIOLATION, of_change(change)
         elif change.image.unclean.get(after.topic, False):

@@ -52,6 +52,8 @@ class Partition:
     elr: list[int] = field(default_factory=list)
     last_known_elr: list[int] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -109,7 +111,8 @@ class Image:
             key = data["topicId"], data["partitionId"]
             self.partitions[key] = Partition(
                 self.names[key[0]], *key, data["replicas"], data["isr"], data["leader"], data["leaderEpoch"],
-                data["partitionEpoch"], directories=data.get("directories", []),
+                data["partitionEpoch"], directories=data.get("directories", []), adding=data.get("addingReplicas", []),
+                removing=data.get("removingReplicas", []),
             )  # fmt: skip
             return self.partitions[key]
         elif record.kind == "PARTITION_CHANGE_RECORD":
@@ -120,6 +123,8 @@ class Image:
             partition.elr = data.get("eligibleLeaderReplicas", partition.elr)
             partition.directories = data.get("directories", partition.directories)
             partition.last_known_elr = data.get("lastKnownElr", partition.last_known_elr)
+            partition.adding = data.get("addingReplicas", partition.adding)
+            partition.removing = data.get("removingReplicas", partition.removing)
             if "leader" in data:
                 partition.leader = data["leader"]
                 partition.leader_epoch += 1

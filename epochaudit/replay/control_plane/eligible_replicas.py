@@ -56,7 +56,7 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       reassigned     it also sets the replicas, or those that a reassignment adds or removes
       marks          it marks the election as unclean, by leaderRecoveryState
       elects         the record elects a leader from outside the ISR before: one of the ELR, or one in neither list
-      unclean        the leader was in neither list, or the record marks the election as unclean
+      unclean        the leader was in neither list, nor in elr_in_batch, or the record marks the election as unclean
       isr_members    number of members of the ISR that the record leaves, before it elects
       isr_grows      these are more than before the record
       forgotten      members of the ELR before that are in neither list after it
@@ -73,7 +73,6 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       left_to_unclean   the partition has no leader and an empty ISR after the record, and its next leader is elected uncleanly
       next_leader, next_leader_ref   that election, or another that follows
       in_both        members of the ISR and of the ELR after the record
-      elr_in_batch   the ELR before the partition's record before, if that is in the same batch; null: it is not
       from_nowhere   members of the ELR after it that are known from neither list before, nor from elr_in_batch
     """
     states = partition_states(events, OF_RECORD)
@@ -99,9 +98,7 @@ def _named() -> Column:
 def _with_next_election(states: DataFrame) -> DataFrame:
     """The states that may be followed or preceded by an ELR, and elections.
 
-    Adds next_election, struct(leader, unclean, ref, clock), and elr_in_batch: the ELR before the partition's record before, if that is in
-    the same batch. AssignReplicasToDirs to a directory that is offline writes two records of a partition, both as changes of
-    the state before them (ReplicationControlManager.handleAssignReplicasToDirs).
+    Adds next_election, struct(leader, unclean, ref, clock).
     """
     elects = F.col("sets_leader") & (F.col("leader") >= 0)
     election = F.struct("leader", _unclean().alias("unclean"), F.col("state_ref").alias("ref"), "clock")
@@ -112,14 +109,7 @@ def _with_next_election(states: DataFrame) -> DataFrame:
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
     rows = states.where(_named() | F.coalesce(elects, F.lit(False)))
-    adjacent = F.lead("state_ref").over(backwards).eqNullSafe(F.col("before.state_ref"))
-    same_batch = F.lead("batch_base_offset").over(backwards) == F.col("batch_base_offset")
-    return rows.withColumns(
-        {
-            "next_election": following,
-            "elr_in_batch": F.when(adjacent & same_batch, F.lead("before.elr").over(backwards)),
-        }
-    )
+    return rows.withColumn("next_election", following)
 
 
 def _event_ends(events: DataFrame) -> DataFrame:
@@ -199,13 +189,11 @@ def _columns() -> dict[str, Column]:
         "previous_ref": F.col("before.state_ref"),
         "node": raft_leader(),
         "changes": (F.col("event_type") == PARTITION_CHANGE_RECORD) & ~in_snapshot(),
-        "reassigned": _changes_replicas() | moves,
+        "reassigned": holds(F.col("replicas") != F.col("before.replicas")) | moves,
         "marks": _marks(),
         "log_whole": whole_up_to(F.when(_left_empty(), until_election).otherwise(F.col("clock"))),
         "in_both": F.array_sort(F.array_intersect("isr", "elr")),
-        "from_nowhere": F.array_sort(
-            F.array_except("elr", F.concat(_both_before(), F.coalesce("elr_in_batch", _none())))
-        ),
+        "from_nowhere": F.array_sort(F.array_except("elr", _lists_before())),
         "group_id": F.lit(None).cast("string"),
     }
 
@@ -255,9 +243,9 @@ def _forgetting() -> dict[str, Column]:
     }
 
 
-def _both_before() -> Column:
-    """Members of the ISR and of the ELR before the record."""
-    return F.concat(F.coalesce("before.isr", _none()), F.coalesce("before.elr", _none()))
+def _lists_before() -> Column:
+    """Members of the ISR and of the ELR before the record, and of the ELR that its batch has emptied."""
+    return F.concat(*(F.coalesce(name, _none()) for name in ("before.isr", "before.elr", "elr_in_batch")))
 
 
 def _none() -> Column:
@@ -268,17 +256,13 @@ def _marks() -> Column:
     return _recovers("leader_recovery_state") & ~_recovers("before.leader_recovery_state")
 
 
-def _changes_replicas() -> Column:
-    return holds(F.col("replicas") != F.col("before.replicas"))
-
-
 def _unclean() -> Column:
     """The leader was in neither list before, or is marked as elected uncleanly.
 
     The record that completes a reassignment elects from the ISR that it writes (PartitionChangeBuilder.completeReassignmentIfNeeded).
     """
-    reassigned = _changes_replicas() & holds(F.array_contains("isr", F.col("leader")))
-    return _marks() | (~F.array_contains(_both_before(), F.col("leader")) & ~reassigned)
+    reassigned = F.col("completes_reassignment") & holds(F.array_contains("isr", F.col("leader")))
+    return _marks() | (~F.array_contains(_lists_before(), F.col("leader")) & ~reassigned)
 
 
 def _recovers(name: str) -> Column:

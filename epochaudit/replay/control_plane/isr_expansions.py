@@ -147,12 +147,10 @@ def _changes(events: DataFrame) -> DataFrame:
     """One row per change of a partition in the metadata log: added, the members that its leader requested to add to the ISR.
 
     node is the leader before, which requested the change. A replica that is elected from outside the ISR did not join it. Only
-    the end of a reassignment changes the leader together with a requested ISR.
+    the completion of a reassignment changes the leader together with a requested ISR.
     """
     before = F.col("before")
-    requested = (before["leader"] >= 0) & (
-        (F.col("leader") == before["leader"]) | (F.col("replicas") != before["replicas"])
-    )
+    requested = (before["leader"] >= 0) & ((F.col("leader") == before["leader"]) | F.col("completes_reassignment"))
     changes = partition_states(events, OF_RECORD).where(
         (F.col("event_type") == PARTITION_CHANGE_RECORD) & before["isr"].isNotNull()
     )

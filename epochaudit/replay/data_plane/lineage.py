@@ -440,7 +440,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
     )
     earliest = (-F.col("own_ref.time_ms")).alias("earliest")
     last_state = F.struct("partition_epoch", "elr", recovery, "isr", earliest, "own_ref")
-    recorded = F.when(F.col("recorded_replicas").isNotNull(), F.struct("partition_epoch", "recorded_replicas"))
+    from_batch = F.when(F.array_contains("elr_in_batch", F.col("leader")), F.struct("partition_epoch", "elr_in_batch"))
     recovers = F.col("leader_recovery_state") == RECOVERING
     in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
     line = F.struct("file_order", "byte_offset", "start_offset", "node", "own_ref", "previous_epoch")
@@ -457,8 +457,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
         F.min(F.when(starts, F.struct("start_offset", "own_ref"))).alias("lowest"),
         F.min(F.when(has_state, first_state)).alias("first_state"),
         F.max(F.when(has_state, last_state)).alias("last_state"),
-        F.min(recorded).alias("first_recorded"),
-        F.max(recorded).alias("last_recorded"),
+        F.min(F.when(F.col("completes_reassignment"), F.col("partition_epoch"))).alias("completed_at"),
+        F.min(from_batch).alias("from_batch"),
         F.min(F.when(recovers, in_time))["own_ref"].alias("recovering_ref"),
         F.min(F.when(F.col("event_type") == UNCLEAN_ELECTION, in_time))["own_ref"].alias("unclean_ref"),
         F.max(F.when(F.col("high_watermark") >= 0, exposure)).alias("exposure"),
@@ -504,18 +504,22 @@ def with_elections(epochs: DataFrame) -> DataFrame:
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
-                election left no member of that ISR, or of the ISR that the record writes with other replicas, as it completes a
-                reassignment
+                election left no member of that ISR, or of the ISR that the record writes as it completes a reassignment
       unclean   the leader was in none of these, or the state marks it as recovering from an unclean election
                 (leaderRecoveryState, KIP-704). The mark stays until the leader changes the ISR, in later epochs, too: only the
                 first epoch with the mark counts
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
     previous_isr is the last recorded ISR before, previous_isr_ref the first statement of that state; candidates_before has that ISR
-    and the eligible leader replicas as text, null unless the state is that of one partition epoch before.
+    and the eligible leader replicas as text, null unless the state is that of one partition epoch before. An ELR that the batch of
+    the election has emptied counts as that of the state before.
     """
-    previous = F.lag(F.struct("last_state", "last_recorded")).over(_of_partition())
-    before, first = F.col("previous.last_state"), F.col("first_state")
+    previous = F.lag("last_state").over(_of_partition())
+    before, first = F.col("previous"), F.col("first_state")
+    elr_in_batch = F.when(
+        F.col("from_batch.partition_epoch") == first["partition_epoch"], F.col("from_batch.elr_in_batch")
+    )
+    elr = F.coalesce(elr_in_batch, before["elr"])
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
     marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
@@ -526,18 +530,16 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election": F.when(unclean_ref.isNotNull(), "unclean")
                 .when(F.col("previous_leader_epoch").isNull(), "first")
                 .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
-                .when(_eligible(before, first, F.col("leader")), "clean")
+                .when(_eligible(before["isr"], elr, first, F.col("leader")), "clean")
                 .otherwise("unclean"),
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
                 "previous_isr": before["isr"],
                 "previous_isr_ref": before["own_ref"],
-                "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before)),
+                "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before["isr"], elr)),
             }
         )
-        .drop(
-            "first_state", "last_state", "first_recorded", "last_recorded", "previous", "unclean_ref", "recovering_ref"
-        )
+        .drop("first_state", "last_state", "completed_at", "from_batch", "previous", "unclean_ref", "recovering_ref")
     )
     return _with_begun(rows)
 
@@ -571,13 +573,13 @@ def _with_begun(epochs: DataFrame) -> DataFrame:
     return epochs.withColumn("open_before", F.greatest(unknown, unrecorded))
 
 
-def _isr_text(before: Column) -> Column:
+def _isr_text(isr: Column, elr: Column) -> Column:
     """The ISR of a state, and its eligible leader replicas if it has any, as text."""
-    eligible = F.concat(F.lit(", the eligible leader replicas "), before["elr"].cast("string"))
+    eligible = F.concat(F.lit(", the eligible leader replicas "), elr.cast("string"))
     return F.concat(
         F.lit("the ISR "),
-        before["isr"].cast("string"),
-        F.coalesce(F.when(F.size(before["elr"]) > 0, eligible), F.lit("")),
+        isr.cast("string"),
+        F.coalesce(F.when(F.size(elr) > 0, eligible), F.lit("")),
     )
 
 
@@ -586,20 +588,17 @@ def _passed_over(later: Column) -> Column:
     return (later["node"] == F.col("leader")) & (later["after"] >= 0) & (later["after"] < F.col("leader_epoch"))
 
 
-def _eligible(before: Column, first: Column, leader: Column) -> Column:
+def _eligible(isr: Column, elr: Column, first: Column, leader: Column) -> Column:
     """Whether the leader was in the ISR, in the ELR if the ISR became empty, or in the ISR that completes a reassignment.
 
     The controller checks the ISR after the change: its last member may be the broker that it fences.
     """
-    emptied = (F.size(before["isr"]) <= 1) & (first["isr"] == F.array(leader))
-    by_elr = emptied & F.array_contains(before["elr"], leader)
+    emptied = (F.size(isr) <= 1) & (first["isr"] == F.array(leader))
+    by_elr = emptied & F.array_contains(elr, leader)
     # AlterPartition adds the last new replicas to the ISR, and the same record removes the old ones and elects
     # (PartitionChangeBuilder.completeReassignmentIfNeeded)
-    record = F.col("first_recorded")
-    reassigned = record["recorded_replicas"] != F.col("previous.last_recorded.recorded_replicas")
-    is_first = record["partition_epoch"] == first["partition_epoch"]
-    by_reassignment = reassigned & is_first & F.array_contains(first["isr"], leader)
-    return F.array_contains(before["isr"], leader) | holds(by_elr) | holds(by_reassignment)
+    by_reassignment = (F.col("completed_at") == first["partition_epoch"]) & F.array_contains(first["isr"], leader)
+    return F.array_contains(isr, leader) | holds(by_elr) | holds(by_reassignment)
 
 
 def _exposed_high_watermarks(events: DataFrame) -> DataFrame:

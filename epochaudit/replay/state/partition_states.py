@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     TOPIC_RECORD,
 )
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.replay.state.metadata_log import metadata_log
@@ -45,6 +45,7 @@ _COLUMNS: Final = (
     "batch_base_offset", "batch_last_offset", "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _ELIGIBLE: Final = ("elr", "last_known_elr")
+_REASSIGNING: Final = ("adding", "removing")
 _SET: Final = ("leader_ref", "isr_ref", "directories_ref")
 _CLEARS: Final = ("clears", "created", "removed")
 _PLACE: Final = ("file_order", "split", "line_in_split")
@@ -77,8 +78,14 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       adding_replicas, removing_replicas   of the record itself; null = unchanged
       leader_ref, isr_ref, replicas_ref, elr_ref, directories_ref   the row or the record before it that set leader, isr, replicas,
                            elr or directories; null: none did
-      before               struct of these columns but replicas_ref and elr_ref, and of state_ref and rollbacks, from the row before; null
-                           for the first
+      before               struct of these columns but replicas_ref and elr_ref, of state_ref and rollbacks, and of adding and removing, the
+                           replicas that a reassignment adds and removes, from the row before; null for the first
+      elr_in_batch         the ELR before the record before, if that is in the same batch; null: it is not. AssignReplicasToDirs to a
+                           directory that is offline writes two records of a partition, both as changes of the state before them
+                           (ReplicationControlManager.handleAssignReplicasToDirs)
+      completes_reassignment   the record removes replicas of a partition whose ISR is not empty, and cancels no reassignment
+      reverts_uncleanly    the record cancels a reassignment, and makes the first replica the ISR, as that had no member but those
+                           to be added (PartitionReassignmentRevert)
       previous_clock       clock of the row before
       sets_leader          the record sets the leader field
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
@@ -103,9 +110,12 @@ def _all_states(events: DataFrame) -> DataFrame:
     stated = stated.join(F.broadcast(_clears(events)), "cluster", "left")
     merged = _with_cleared(_merged(stated, in_order))
     next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
-    return merged.withColumns(
+    same_batch = F.lag("batch_base_offset").over(in_order) == F.col("batch_base_offset")
+    state = F.struct(*STATE, "directories", "state_ref", "rollbacks", *_SET, *_REASSIGNING)
+    rows = merged.withColumns(
         {
-            "before": F.lag(F.struct(*STATE, "directories", "state_ref", "rollbacks", *_SET)).over(in_order),
+            "before": F.lag(state).over(in_order),
+            "elr_in_batch": F.when(same_batch, F.lag("elr", 2).over(in_order)),
             "previous_clock": F.lag("clock").over(in_order),
             "next_clock": F.coalesce(F.lead("clock").over(in_order), next_hole["until"]),
             "next_ms": F.coalesce(F.lead("time_ms").over(in_order), next_hole["since_ms"]),
@@ -113,7 +123,8 @@ def _all_states(events: DataFrame) -> DataFrame:
             "next_partition_epoch": F.lead("partition_epoch").over(in_order),
             "next_ref": F.lead("state_ref").over(in_order),
         }
-    ).drop("holes", "holes_before")
+    )
+    return rows.withColumns(_reassignment()).drop("holes", "holes_before", *_REASSIGNING)
 
 
 def _stated(events: DataFrame) -> DataFrame:
@@ -194,6 +205,10 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
         ).over(in_order)
         for name, ids in eligible.items()
     }
+    reassigning = {
+        name: F.last(F.when(full_record, F.coalesce(ids, no_replicas)).otherwise(ids), ignorenulls=True).over(in_order)
+        for name, ids in ((name, F.col(f"{name}_replicas")) for name in _REASSIGNING)
+    }
     none = F.when(full_record, F.array().cast("array<string>"))
     stated = {
         **{name: F.col(name) for name in ("leader", "isr", "replicas")},
@@ -209,6 +224,7 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
             **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
             **last_set_columns,
             **set_refs,
+            **reassigning,
             "following_clock": F.lead("clock").over(in_order),
             "sets_leader": sets_leader,
             "elections": F.count(F.when(sets_leader, 1)).over(in_order),
@@ -239,6 +255,21 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     return rows.withColumns(merged_epochs).drop(
         "base", "elections", "changes", "applied", "following_clock", *(f"{name}_set" for name in _ELIGIBLE), *_CLEARS
     )
+
+
+def _reassignment() -> dict[str, Column]:
+    """completes_reassignment and reverts_uncleanly, see `partition_states`. Needs: before."""
+    replicas, before = F.col("replicas"), F.col("before")
+    ends = (F.size("adding_replicas") == 0) | (F.size("removing_replicas") == 0)
+    reverted = F.array_except(before["replicas"], before["adding"])
+    completed = F.array_except(before["replicas"], before["removing"])
+    cancels = holds(ends & (replicas == reverted)) & ~holds(replicas == completed)
+    removes = (F.col("scope") == OF_RECORD) & (F.size(F.array_except(before["replicas"], replicas)) > 0)
+    none_stays = F.size(F.array_except(before["isr"], before["adding"])) == 0
+    return {
+        "completes_reassignment": holds(removes & (F.size(before["isr"]) > 0)) & ~cancels,
+        "reverts_uncleanly": cancels & holds(none_stays & (F.col("isr") == F.slice(replicas, 1, 1))),
+    }
 
 
 def _clears(events: DataFrame) -> DataFrame:

@@ -39,7 +39,8 @@ class IsrJoinedBeforeEpochStart(Rule):
     unverifiable. A fetch that is answered with a diverging epoch does not count: the follower truncates first. Leaders of
     2.7.0, 2.7.1 and 2.8.0 take it for the follower's position (KAFKA-13141). Members without recorded fetches are
     unverifiable. A leader that the change itself replaces, at the end of a reassignment, logs no line about it: all its
-    fetches of the epoch count. Kafka before 2.0.1 does not check the epoch's start: exposed.
+    fetches of the epoch count. No leader takes in a replica that the controller elects from outside the ISR, as it may when
+    a reassignment is cancelled. Kafka before 2.0.1 does not check the epoch's start: exposed.
 
     ## What to do
     Keep the leader running, and hold no election, until the replica has caught up (metric `FetcherLagMetrics`,

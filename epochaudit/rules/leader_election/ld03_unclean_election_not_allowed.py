@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion
 from epochaudit.replay.state.partition_states import OF_RECORD
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _BEFORE = (
     "{topic}-{partition} had leader {previous_leader} and ISR {isr_before} in leader epoch {previous_leader_epoch}"
@@ -43,16 +43,21 @@ class UncleanElectionNotAllowed(Rule):
     election (UNCLEAN)").
 
     ## What is allowed
-    A permitted and marked unclean election passes; TR-06 reports what it lost. A completing reassignment elects from the
-    ISR that the same record writes. The mark remains until the leader next changes the ISR, and an election from the ISR
-    meanwhile is clean. With eligible leader replicas the last known leader may be elected without permission, and marked,
-    if neither a member of the ISR nor an eligible replica is left. One eligible replica may have been taken off by the same
-    record. If the log names no last known leader, an election from an empty ISR is unverifiable.
-    An administrator's request can only have caused the election if the partition had no leader. Such
-    an election is a violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election
-    is also unverifiable if its setting is not in the evidence. In ZooKeeper a topic's setting that permits does so at any
-    time. One that forbids counts no more once it was removed or the topic deleted, unless the controller's host stated it
-    again before the election.
+    A permitted and marked unclean election passes; TR-06 reports what it lost. The mark remains until the leader next
+    changes the ISR, and an election from the ISR meanwhile is clean. A completing reassignment elects from the ISR that the
+    same record writes. If a reassignment is cancelled and no member of the ISR remains, controllers elect the first replica
+    that does. They need permission for that, and do not mark it: exposed. Controllers before 4.3 may empty the eligible
+    leader replicas in the same batch in which they elect one of them.
+
+    With eligible leader replicas the last known leader may be elected without permission, and marked, if neither a member
+    of the ISR nor an eligible replica is left. One eligible replica may have been taken off by the same record. If the log
+    names no last known leader, an election from an empty ISR is unverifiable.
+
+    An administrator's request can only have caused the election if the partition had no leader. Such an election is a
+    violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election is also
+    unverifiable if its setting is not in the evidence. In ZooKeeper a topic's setting that permits does so at any time. One
+    that forbids counts no more once it was removed or the topic deleted, unless the controller's host stated it again before
+    the election.
 
     ## What to do
     Before you start or clean a former member of the ISR, copy its log directory: it may hold the only copy of the lost
@@ -66,8 +71,8 @@ class UncleanElectionNotAllowed(Rule):
     with ISR [2].
 
     ## References
-    PartitionChangeBuilder.electLeader, isValidNewLeader, canElectLastKnownLeader;
-    ReplicationControlManager.electLeader; PartitionRegistration;
+    PartitionChangeBuilder.electLeader, isValidNewLeader, canElectLastKnownLeader; PartitionReassignmentRevert;
+    ReplicationControlManager.electLeader, cancelPartitionReassignment, handleAssignReplicasToDirs; PartitionRegistration;
     ConfigurationControlManager.getTopicConfig; Election.leaderForOffline; KIP-320, Motivation; KIP-460; KIP-704; KIP-966.
     """
 
@@ -100,6 +105,7 @@ class UncleanElectionNotAllowed(Rule):
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
         certain = (col("scope") == OF_RECORD) | adjacent | col("isr_before_stated")
         unseen = ~F.coalesce(certain, F.lit(False))
+        reverts = col("reverts_uncleanly") & ~recovering
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
             unverifiable(
@@ -128,6 +134,13 @@ class UncleanElectionNotAllowed(Rule):
                 because=(_BEFORE, _ELECTED),
             ),
             passed(
+                ~marks & _of_elr_in_batch(),
+                expected="a leader from the eligible leader replicas {elr_in_batch}, which the same batch emptied, if no member of "
+                "ISR {isr_before} is left",
+                observed="leader {leader}, one of them, with ISR {isr}",
+                because=(_BEFORE, _ELECTED),
+            ),
+            passed(
                 ~marks & _of_reassignment(),
                 expected="a leader from the ISR that the record writes with the new replicas, {isr}",
                 observed="leader {leader}, a member of it",
@@ -152,8 +165,18 @@ class UncleanElectionNotAllowed(Rule):
                 ~_alone(),
                 expected="the leader alone in the ISR, as it is not from the ISR before, {isr_before}",
             ),
+            exposed(
+                reverts & must_mark & col("unclean_permitted"),
+                "controllers do not mark a leader whom they elect to cancel a reassignment that leaves no member of the ISR",
+                expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
+                observed="leader {leader} with ISR {isr} and replicas {replicas}, without that mark",
+            ),
             violation(
-                must_mark & ~recovering,
+                reverts & ~col("unclean_permitted"),
+                observed="leader {leader} with ISR {isr} and replicas {replicas}, as the record cancels a reassignment",
+            ),
+            violation(
+                must_mark & ~recovering & ~reverts,
                 expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
                 observed="leader {leader} with ISR {isr}, without that mark",
             ),
@@ -212,12 +235,18 @@ def _may_have_led_last() -> Column:
     return _none_left() & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
 
 
-def _of_elr() -> Column:
+def _emptied() -> Column:
     """The controller looks at the ISR that the same event leaves: its last member may be the broker that it fences."""
-    emptied = (F.size("isr_before") <= 1) & _alone()
-    return emptied & F.array_contains("previous_elr", col("leader"))
+    return (F.size("isr_before") <= 1) & _alone()
+
+
+def _of_elr() -> Column:
+    return _emptied() & F.array_contains("previous_elr", col("leader"))
+
+
+def _of_elr_in_batch() -> Column:
+    return _emptied() & F.array_contains("elr_in_batch", col("leader"))
 
 
 def _of_reassignment() -> Column:
-    reassigned = (col("scope") == OF_RECORD) & (col("replicas") != col("previous_replicas"))
-    return reassigned & F.array_contains("isr", col("leader"))
+    return col("completes_reassignment") & F.array_contains("isr", col("leader"))
