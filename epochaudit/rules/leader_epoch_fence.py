@@ -36,11 +36,14 @@ EPOCH_LINE_MISSING: Final = "the broker's log does not tell of a later leader ep
 
 
 def _refused_the_wrong_way() -> tuple[Column, Column]:
-    """74 for a newer epoch, and 75 for an older one. The rule about the epoch judges each, not the rule about the code."""
+    """74 for a newer epoch, and 75 for an older one. The rule about the epoch judges each, not the rule about the code.
+
+    While the broker creates the replica again, the epochs that its lines state decide nothing: the rule about the code judges.
+    """
     epoch, code = col("current_leader_epoch"), col("error_code")
     newer = (code == Errors.FENCED_LEADER_EPOCH) & (epoch > col("held_max"))
     older = (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch < col("held_min"))
-    return newer, older
+    return newer & ~col("creating"), older & ~col("creating")
 
 
 def may_be_older() -> Column:
@@ -71,6 +74,11 @@ class Lines:
             "it had held {held_earlier} until then: the leader epoch changed while it worked on the request",
             self.asked,
         )
+
+    @property
+    def creating(self) -> tuple[str, ...]:
+        """For a broker that created the replica again. It has leader epoch -1 until it has a log."""
+        return ("about that time broker {node} created the replica of {topic}-{partition} again", self.asked)
 
     def not_recorded(self, answer: str | None = None) -> tuple[str, ...]:
         """For a broker whose leader epoch at the request's arrival is unknown; `answer`: what its answer shows of it."""
@@ -125,6 +133,12 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
                 "the broker's log states {held_max} at last, but other logs a later leader epoch: by its answer, it held that one",
             ),
         ),
+        unverifiable(
+            refused & col("creating"),
+            "the broker was creating the replica, and a follower's leader epoch takes effect before its line",
+            expected=by_answer,
+            because=lines.creating,
+        ),
         violation(
             refused,
             expected="no error {FENCED_LEADER_EPOCH}, as leader epoch {current_leader_epoch} is not older than the broker's, {held_max}",
@@ -158,6 +172,11 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
             (code == Errors.NONE) & (epoch <= col("held_max")) & (col("held_complete") | (epoch >= col("held_min"))),
             expected="an answer, as leader epoch {current_leader_epoch} is not newer than the broker's, {held_max}",
             because=lines.held,
+        ),
+        fenced(
+            refused & col("creating"),
+            expected="error {UNKNOWN_LEADER_EPOCH} for any leader epoch, until the broker has started one for the replica",
+            because=lines.creating,
         ),
         fenced(
             refused & (epoch > col("held_min")),
@@ -198,6 +217,12 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
             because=lines.held,
         ),
         *lost,
+        violation(
+            col("creating"),
+            expected="error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker had started none above"
+            " {held_max}",
+            because=lines.creating,
+        ),
         violation(because=lines.held),  # served, as the rest of what `may_be_newer` selects
     )
 

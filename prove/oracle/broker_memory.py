@@ -1,6 +1,6 @@
 """What a broker's log shows of its process's memory, replayed line by line.
 
-An epoch is held from the line that it starts with until the process ends or the replica is deleted.
+An epoch is held from the line that it starts with until the process ends or the replica is deleted or created again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prove.history import (
     Control,
     Event,
     History,
+    PartitionCreated,
     ProcessStarts,
     Registered,
     Started,
@@ -136,6 +137,8 @@ def replayed(history: History) -> Iterator[tuple[Event, Memory]]:
                 memory.applied(event)
             elif isinstance(event, Registered):
                 memory.broker_epoch = event.broker_epoch
+            elif isinstance(event, PartitionCreated):
+                memory.held.pop(event.name, None)
             elif isinstance(event, Started) and event.start is not None:
                 memory.held[event.start.name] = event.start.leader_epoch
                 memory.held_at[event.start.name] = memory.gaps

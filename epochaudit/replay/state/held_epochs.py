@@ -1,8 +1,11 @@
 """Which leader epoch a broker held for a partition, and from when to when.
 
-A broker logs each change as a "starts at leader epoch" line. It writes the line before the epoch takes effect
-(Partition.makeLeader and makeFollower hold leaderIsrUpdateLock from there on). A change is therefore an interval, from the line
-to the end of the handler, in which the broker may check a request against the old epoch or the new one.
+A broker logs each change as a "starts at leader epoch" line. A leader writes the line before the epoch takes effect, a follower
+since 3.6 just after (Partition.makeLeader and makeFollower, which hold leaderIsrUpdateLock). A change is therefore an interval,
+from the line to the end of the handler, in which the broker may check a request against the old epoch or the new one.
+
+A replica that is created has leader epoch -1 until it starts one, which takes as long as its log takes to be created. Meanwhile
+the broker refuses each epoch as newer than its own. A follower's new epoch takes effect before the log is there, since 3.6.
 
 Clock: one host. Times of the lines are compared only with times of requests of the same node.
 """
@@ -67,6 +70,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
       topic_id_ms   when the node logged or accepted topic_id: time of the line, or earlier if the line has no topic id. It then
                     gets the id that the node last logged or accepted for the partition
       topic_id_ref  that line or request; null if the row's own line has the id
+      created_again_ms  time of the node's next line about the replica, if it creates the replica again (KRaft, 3.0+); else null
     """
     event_type = F.col("event_type")
     nodes = (
@@ -82,25 +86,28 @@ def replica_starts(events: DataFrame) -> DataFrame:
     )
     lines = with_identity(_with_topic_ids(_with_handler_end(events)), topic_incarnations(events))
     lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
-        event_type.isin(*STARTS) | ((F.col("from_ms") < F.col("leaders_only_to")) & F.col("followed"))
+        event_type.isin(*STARTS, PARTITION_CREATED)
+        | ((F.col("from_ms") < F.col("leaders_only_to")) & F.col("followed"))
     )
+    created = event_type == PARTITION_CREATED
     backwards = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
         F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
     )
     following = backwards.rowsBetween(Window.unboundedPreceding, -1)
-    next_start = F.last(F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))).over(
-        following
-    )
+    start = F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))
+    next_start = F.last(F.when(~created, start), ignorenulls=True).over(following)
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
-    return lines.withColumns(
+    rows = lines.withColumns(
         {
             "is_leader": event_type == LEADER_STARTS,
             "leader": F.when(event_type == LEADER_STARTS, F.col("node")).otherwise(F.col("leader")),
             "proven": event_type.isin(*STARTS),
             "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
+            "created_again_ms": F.last(F.when(created, F.col("from_ms"))).over(following),
         }
-    ).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
+    )
+    return rows.where(~created).drop("process_starts", "leaders_only_to", "followed", "handler_end_ms", "event_type")
 
 
 def _process_of(time_ms: Column) -> Column:
@@ -176,7 +183,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
                 F.col("topic_id").isNull(),
                 F.last(F.when(F.col("topic_id").isNotNull(), F.col("own_ref")), ignorenulls=True).over(by_topic),
             ),
-            "settled_ms": F.when(~is_request, F.greatest("handler_end_ms", "from_ms")),
+            "settled_ms": F.when(F.col("event_type").isin(*STARTS), F.greatest("handler_end_ms", "from_ms")),
             "gap_ms": F.when((F.col("line_gaps") < F.max("line_gaps").over(of_node)) | cut_off, last_line),
             "followed": is_request
             & (F.col("error_code") == Errors.NONE)
@@ -217,11 +224,14 @@ def held_epochs(events: DataFrame) -> DataFrame:
                  successor, ref, outdated);
                  outdated: a later epoch is recorded elsewhere, but has no line in the node's log; epoch_line_missing in
                  `with_held_epochs`
+      recreations  array of struct(from_ms, until_ms): when the node created the replica again, after an epoch that the same process
+                 had held; until it has started an epoch
       successor  the last of their successors
       releases   of the node, as in `releases`
     """
     keyed = replica_starts(events).withColumn("following", _next_start())
     keyed = keyed.join(F.broadcast(_deletions(events)), ["cluster", "node", "topic", "partition"], "left")
+    keyed = keyed.withColumn("created_again", _created_again())
     keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
     keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition"], "left")
     entry = F.struct(
@@ -233,14 +243,14 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "topic_id_ref",
         "from_ms",
         "settled_ms",
-        F.least("until_ms", _created_again_ms()).alias("until_ms"),  # least passes over a null
+        F.least("until_ms", "created_again.time_ms").alias("until_ms"),  # least passes over a null
         "successor",
         F.col("own_ref").alias("ref"),
         _outdated().alias("outdated"),
     )
     held = (
         keyed.groupBy("cluster", "node", "topic_key", "partition")
-        .agg(F.collect_list(entry).alias("held"))
+        .agg(F.collect_list(entry).alias("held"), F.collect_list(_recreation()).alias("recreations"))
         .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
     return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
@@ -268,12 +278,23 @@ def _deletions(events: DataFrame) -> DataFrame:
     return gathered.where(F.size("deletions") > 0)
 
 
-def _created_again_ms() -> Column:
-    """When a replica was created again after a deletion that certainly arrived after the replica's line; null: never."""
+def _created_again() -> Column:
+    """The request that created a replica again after a deletion that certainly arrived after the replica's line; null: none."""
     after = F.filter("deletions", lambda d: d["arrival_ms"] - REQUEST_LINE_LAG_MS >= F.col("from_ms"))
     deleted_ms = F.array_min(F.transform(after, lambda d: d["arrival_ms"]))
-    created = F.filter("creations", lambda c: c["arrival_ms"] >= deleted_ms)
-    return F.array_min(F.transform(created, lambda c: c["time_ms"]))
+    return F.array_min(F.filter("creations", lambda c: c["arrival_ms"] >= deleted_ms))
+
+
+def _recreation() -> Column:
+    """When the node created the replica again after this epoch, from the line or request on; null: it did not.
+
+    The arrival of a request is computed from its line, which may be late. When it is answered, the replica has started an epoch.
+    """
+    request = F.col("created_again")
+    from_ms = F.coalesce("created_again_ms", request["arrival_ms"] - REQUEST_LINE_LAG_MS)
+    until_ms = F.least("until_ms", request["time_ms"])  # least passes over a null
+    # the process may have ended before, or started another epoch before the deletion
+    return F.when(from_ms <= until_ms, F.struct(from_ms.alias("from_ms"), until_ms.alias("until_ms")))
 
 
 def _next_start() -> Column:
@@ -346,7 +367,7 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     return (
         intervals.withColumn("possible", indexes)
-        .where(F.size("possible") == 1)
+        .where((F.size("possible") == 1) & ~_creates(within, within))
         .withColumn("own", F.get("held", F.get("possible", F.lit(0))))
         .where(own["settled_ms"] <= within)
         .select("cluster", "node", "topic_key", "partition", within, "stable_to_ms", stable.alias("stable"))
@@ -370,13 +391,25 @@ def _change_times() -> Column:
         )
     )
     versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
-    return F.array_sort(F.array_distinct(F.array_compact(F.concat(edges, F.coalesce(versions, F.array())))))
+    recreations = F.flatten(
+        F.transform("recreations", lambda c: F.array(c["from_ms"] - GRAIN_MS, c["until_ms"] + REQUEST_LINE_LAG_MS))
+    )
+    times = F.concat(edges, recreations, F.coalesce(versions, F.array()))
+    return F.array_sort(F.array_distinct(F.array_compact(times)))
 
 
 def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
     """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have been processed in this epoch."""
     ended = e["until_ms"] < arrival_ms - early_ms
     return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+
+
+def _creates(arrival_ms: Column, time_ms: Column) -> Column:
+    """The node may have been creating the replica again while it processed the request, whose line may be late."""
+    return F.exists(
+        "recreations",
+        lambda c: (c["from_ms"] <= time_ms + GRAIN_MS) & (c["until_ms"] + REQUEST_LINE_LAG_MS >= arrival_ms),
+    )
 
 
 def _kafka_version(time_ms: Column) -> Column:
@@ -404,6 +437,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       kafka_version        of the process that answered, as major*1,000,000 + minor*1,000 + patch
       successor            the line by which another topic of the name replaced the replica of the topic id, at any time
       held_later           the node starts an epoch of the replica after the request
+      creating             the node may have been creating the replica again, so that it held leader epoch -1 (`_creates`)
     """
     stable = F.col("stable")
     within = (F.col("arrival_ms") >= F.col("stable_from_ms")) & (F.col("time_ms") <= F.col("stable_to_ms"))
@@ -414,11 +448,11 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     searched = with_stable.join(
         F.broadcast(held_epochs(events)).alias("other"), _same_replica() & stable.isNull(), "left"
     )
-    searched = searched.select("rows.*", "held", "successor", "releases")
+    searched = searched.select("rows.*", "held", "recreations", "successor", "releases")
     return (
         searched.withColumn("possible", F.when(stable.isNull(), _possible(GRAIN_MS)))
         .withColumns(_held_columns(stable))
-        .drop("topic_key", "held", "possible", "releases", "stable")
+        .drop("topic_key", "held", "recreations", "possible", "releases", "stable")
     )
 
 
@@ -459,6 +493,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_complete": stable.isNotNull() | F.coalesce(settled, F.lit(False)),
         "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
+        "creating": F.coalesce(_creates(F.col("arrival_ms"), F.col("time_ms")), F.lit(False)),
         "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
         "led_just_before": when_stable(

@@ -27,7 +27,8 @@ class OlderEpochEndOffsetAnswered(OlderEpochQueryRule):
     A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
     both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
     decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A response with an error has
-    leader epoch -1 and offset -1, which answer nothing.
+    leader epoch -1 and offset -1, which answer nothing. A broker that creates the replica again has leader epoch -1 until
+    it has a log, and answers 75 to any (OE-02). A follower may answer 74 before its line: unverifiable then.
 
     ## What to do
     Restart a follower that acted on the answer: it compares its log with the present leader's again. Then audit the
