@@ -39,9 +39,9 @@ class TruncatedBelowHighWatermark(Rule):
     records above the high watermark are truncated after clean elections, which is routine with acks=1. A high watermark
     counts only if the follower learned it in the previous epoch that it had begun, as its leader, or as a follower whose
     high watermark grew in it. An older one may come from a lost history. Where lines of the follower may be missing
-    between the start of the epoch and the truncation, it may have begun another epoch. The line "Truncating ... below high watermark" of
-    older releases has a high watermark of unknown age: it is unverifiable if the follower has no line about the leader
-    epoch.
+    between the start of the epoch and the truncation, it may have begun another epoch. The line "Truncating ... below high
+    watermark", which 4.2 and later write before they truncate, does not say where the follower had its high watermark
+    from: it is unverifiable if the follower has no line about the leader epoch.
 
     ## What to do
     Keep the other members of the ISR running until the follower has caught up (metric `FetcherLagMetrics`,
