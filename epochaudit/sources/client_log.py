@@ -182,7 +182,7 @@ _EPOCHS: Final = {
         _java(
             "CLIENT_TOPIC_ID_CHANGED",
             rb"Resetting the last seen epoch of partition " + TOPIC_PARTITION + rb" to (?P<leader_epoch>-?\d+) since the associated"
-            rb" topicId changed from (?P<value>null|[\w-]{22}) to (?P<topic_id>[\w-]{22})",
+            rb" topicId changed from (?:null|(?P<value>[\w-]{22})) to (?P<topic_id>[\w-]{22})",
         ),
     ),
     b"For ": (  # from 3.7 (KIP-951): leader hints in Fetch and Produce responses

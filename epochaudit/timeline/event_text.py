@@ -149,7 +149,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "CLIENT_HINT_IGNORED": (
         "ignores the hint of an answer", "leader epoch {leader_epoch}", "leader {leader}", "it knows {current_leader_epoch}", "{reason}",
     ),
-    "CLIENT_TOPIC_ID_CHANGED": ("learns that the topic was created again", "topic id {topic_id}", "formerly {value}"),
+    "CLIENT_TOPIC_ID_CHANGED": ("takes over topic id {topic_id}", "formerly {value}", "leader epoch {leader_epoch}"),
     "EPOCH_CHECKPOINT": ("leader-epoch-checkpoint: leader epoch {leader_epoch} begins at offset {start_offset}", "folder {name}"),
     "HIGH_WATERMARK_CHECKPOINT": ("checkpoint: high watermark {high_watermark}",),
     "LOG_START_CHECKPOINT": ("checkpoint: log start offset {log_start_offset}",),

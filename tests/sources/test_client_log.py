@@ -131,6 +131,11 @@ JAVA: list[Case] = [
         {**BY, **U0, "leader_epoch": 0, "topic_id": OTHER_ID, "value": ID},
     ),
     (
+        f"Resetting the last seen epoch of partition u-0 to 4 since the associated topicId changed from null to {ID}",
+        "CLIENT_TOPIC_ID_CHANGED",
+        {**BY, **U0, "leader_epoch": 4, "topic_id": ID},
+    ),
+    (
         "For u-0 updating leader information, updated metadata is PartitionMetadata(error=NONE, partition=u-0, leader=Optional[2],"
         " leaderEpoch=Optional[7], replicas=1,2,3, isr=1,2,3, offlineReplicas=).",
         "CLIENT_HINT_TAKEN",

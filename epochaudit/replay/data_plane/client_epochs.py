@@ -46,18 +46,18 @@ def states_epochs() -> Column:
     """The events of which the frame is made. It has no rows without them."""
     by_consumer = F.coalesce("replica_id", F.lit(CONSUMER_REPLICA_ID)) == CONSUMER_REPLICA_ID
     stated = (F.col("event_type") == FETCH) & (F.col("current_leader_epoch") >= 0) & by_consumer
-    return stated | F.col("event_type").isin(*LINES, *HINTS)
+    return stated | F.col("event_type").isin(*LINES, *HINTS, CLIENT_TOPIC_ID_CHANGED)
 
 
 def client_epochs(events: DataFrame) -> DataFrame:
-    """One row per line of a client's log about a leader epoch or a truncation (`_lines`), or about a hint (`_hints`).
+    """One row per line of a client's log about a leader epoch or a truncation (`_lines`), or a hint or a topic id (`_with_known`).
 
     And one per (client instance, partition, connection, leader epoch) that the client stated (`_stated`).
     Needs: the events table. Columns of all rows: the subject columns (node = the broker, null for a line), kind (the line's event
     type, or served or refused), how (the same in words), previous_epoch (the one that the client knew before), own_ref,
     ambiguous_name.
     """
-    rows = _lines(events).unionByName(_hints(events), allowMissingColumns=True)
+    rows = _lines(events).unionByName(_with_known(events), allowMissingColumns=True)
     return rows.unionByName(_stated(events), allowMissingColumns=True)
 
 
@@ -124,11 +124,13 @@ def _lines(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _hints(events: DataFrame) -> DataFrame:
+def _with_known(events: DataFrame) -> DataFrame:
     """One row per line about a leader that a Fetch or Produce answer hints at (KIP-951). Only clients' lines are shuffled.
 
+    And one per line by which a client that knew no topic id takes one over, and any leader epoch with it
+    (CLIENT_TOPIC_ID_CHANGED). Its topic_id is null unless the evidence has that id, and no other, of the name.
     Clock: the order of one file's lines of one client id.
-    Columns: leader, leader_epoch (of the hint), reason (of the line), and
+    Columns: leader, leader_epoch (of the hint, or that the client took over), reason (of the line), and
       previous_epoch  the leader epoch that the client knew; KNEW_NONE: it knew none; null: no line states it. The line of an
                       ignored hint states it itself.
       known_ref       the line before that states what the client knew
@@ -162,11 +164,17 @@ def _hints(events: DataFrame) -> DataFrame:
         & ~F.max("contradicts").over(before)
         & F.col("client_id").isNotNull(),
     )
-    taken = kind == CLIENT_HINT_TAKEN
-    rows = with_identity(rows.where(kind.isin(*HINTS)), topic_incarnations(events))
+    taken, named = kind == CLIENT_HINT_TAKEN, kind == CLIENT_TOPIC_ID_CHANGED
+    rows = rows.where(kind.isin(*HINTS) | (named & F.col("value").isNull() & F.col("leader_epoch").isNotNull()))
+    rows = rows.withColumns(
+        {"named_id": F.when(named, F.col("topic_id")), "topic_id": F.when(~named, F.col("topic_id"))}
+    )
+    rows = with_identity(rows, topic_incarnations(events))
+    rows = rows.withColumn("topic_id", F.when(~named | (F.col("topic_id") == F.col("named_id")), F.col("topic_id")))
+    how = F.when(taken, "taken from a hint").when(named, "taken over from metadata").otherwise("hinted at")
     return rows.select(
-        *_SUBJECT, kind.alias("kind"), F.when(taken, "taken from a hint").otherwise("hinted at").alias("how"),
-        F.when(taken, F.col("known.knows")).otherwise(F.col("knew")).alias("previous_epoch"), "own_ref", "ambiguous_name",
+        *_SUBJECT, kind.alias("kind"), how.alias("how"),
+        F.when(taken | named, F.col("known.knows")).otherwise(F.col("knew")).alias("previous_epoch"), "own_ref", "ambiguous_name",
         "reason", "leader", F.col("known.ref").alias("known_ref"),
         F.coalesce("one_client", F.lit(False)).alias("one_client"),
     )  # fmt: skip

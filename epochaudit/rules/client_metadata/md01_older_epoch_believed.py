@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.events.event_types import CLIENT_EPOCH_IGNORED, CLIENT_EPOCH_SEEN
+from epochaudit.events.event_types import CLIENT_EPOCH_IGNORED, CLIENT_EPOCH_SEEN, CLIENT_TOPIC_ID_CHANGED
 from epochaudit.replay.data_plane.client_epochs import REFUSED, SERVED
-from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable, violation
 
 OLDER = "older_epoch"
 
@@ -31,13 +31,16 @@ class OlderEpochBelieved(Rule):
     ## What is allowed
     An older epoch that the client ignored or the broker refused is fenced. A re-created topic starts again at 0: for a line
     of a client's log, the evidence must have exactly one topic id of the name. A client that forgot the partition has no
-    earlier epoch. Clients that share a client id have separate connections. Without topic ids, requests are judged where a
-    controller's state-change.log shows that the topic was created once.
+    earlier epoch. A Java client that has lost a topic's id trusts any leader epoch, as after it bootstrapped again
+    (`metadata.recovery.strategy=rebootstrap`, the default from 4.0): an older one of the same topic is exposed, if the log
+    has the lines of one client alone, from its start. Clients that share a client id have separate connections. Without
+    topic ids, requests are judged where a controller's state-change.log shows that the topic was created once.
 
     ## What to do
     Restart the client, and see whether TR-01 reports that it passed a truncation. Find the broker that gave out the
     older epoch (MD-03, UM-02) and restart it. Java clients trust leader epochs from 2.4 on, with brokers of 2.4 or
     later: upgrade both. If the topic was created again, clients before 3.0, but for 2.8.2, confuse its epochs (KAFKA-12257).
+    Exposed means that the client asked the outdated broker for metadata just after it had lost the topic's id.
 
     ## Example
     Broker 2 answers a consumer in leader epoch 5 of orders-0. The consumer asks an isolated broker for metadata, accepts
@@ -51,6 +54,7 @@ class OlderEpochBelieved(Rule):
     evidence = {
         "the line or request with the older leader epoch": "own_ref",
         "the request with the newer one before": "newer_ref",
+        "the line with the newer one before": "known_ref",
     }
     expected = "a leader epoch of {topic}-{partition} not below {previous_epoch}"
     observed = "leader epoch {leader_epoch} of {topic}-{partition}, {how} by {client_id}"
@@ -62,6 +66,7 @@ class OlderEpochBelieved(Rule):
             col("kind").isin(CLIENT_EPOCH_SEEN, SERVED)
             | ignored
             | ((col("kind") == REFUSED) & col("previous_epoch").isNotNull())
+            | (_names_topic_id() & col("topic_id").isNotNull() & col("previous_epoch").isNotNull())
         )
 
     def verdict(self) -> tuple[Branch, ...]:
@@ -77,6 +82,16 @@ class OlderEpochBelieved(Rule):
                 "whether the topic had been created again is not in the evidence",
                 expected="a leader epoch of {topic}-{partition} not below {previous_epoch}, unless {topic} was created again",
             ),
+            unverifiable(
+                older & _names_topic_id() & ~col("one_client"),
+                "the log does not have the lines of one client alone, from its start",
+                expected="a leader epoch of {topic}-{partition} not below {previous_epoch}, if the same process had known that",
+                because=("a line of {client_id} before states leader epoch {previous_epoch} of {topic}-{partition}",),
+            ),
+            exposed(
+                older & _names_topic_id(),
+                "a client that has lost the topic id trusts any leader epoch",
+            ),
             violation(older),
             passed(
                 col("previous_epoch").isNull(),
@@ -84,3 +99,8 @@ class OlderEpochBelieved(Rule):
             ),
             otherwise=passed(),
         )
+
+
+def _names_topic_id() -> Column:
+    """The line of a client that had lost the topic id, and takes over that of the only topic of the name."""
+    return col("kind") == CLIENT_TOPIC_ID_CHANGED
