@@ -22,9 +22,18 @@ WITH_MEMBER_EPOCH = 9
 _OF_COORDINATOR = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-def _is_classic(member_id: str) -> bool:
-    """A coordinator gave the id to a member of a classic group."""
+def _has_classic_id(member_id: str) -> bool:
+    """A coordinator gave the id to a member of a classic group. Members that join a group of KIP-848 keep theirs, if it becomes classic."""
     return bool(_OF_COORDINATOR.search(member_id))
+
+
+def _joined(joins: list[Joins], commit: Commits, until: int | None = None) -> bool:
+    """The member was given the generation of its commit in a classic group, no later than `until`."""
+    return any(
+        (one.given_member_id, one.given_generation) == (commit.member_id, commit.generation_id)
+        and (until is None or one.at <= until)
+        for one in joins
+    )
 
 
 def _commits(history: History) -> Iterator[tuple[Commits, int]]:
@@ -83,12 +92,10 @@ def _standing(history: History, commit: Commits) -> _Standing:
 
     committed = [
         (one.generation_id, one) for one in group.requests
-        if isinstance(one, Commits) and one.api == OFFSET_COMMIT and _is_classic(one.member_id) and any(not code for _, code in one.codes)
+        if isinstance(one, Commits) and one.api == OFFSET_COMMIT and any(not code for _, code in one.codes)
     ]  # fmt: skip
-    in_joined = [
-        (number, one) for number, one in committed
-        if any(join.given_generation == number and join.at <= one.at for join in group.joins)
-    ]  # fmt: skip
+    in_joined = [(number, one) for number, one in committed if _joined(group.joins, one, one.at)]
+    of_classic = [*in_joined, *((number, one) for number, one in committed if _has_classic_id(one.member_id))]
 
     def newer(found: Sequence[tuple[int, Event]]) -> bool:
         """A higher generation was stated after the last answer with the commit's own, a second before the commit."""
@@ -101,13 +108,18 @@ def _standing(history: History, commit: Commits) -> _Standing:
     ]
     instance = named[-1].group_instance_id if named else commit.group_instance_id
     since_ms = max((one.at for one in named), default=None)
-    taken_earlier = {
-        one.given_member_id for one in group.joins
-        if one.group_instance_id == instance and since_ms is not None and one.at <= since_ms
-    }  # fmt: skip
-    takers: list[Syncs | Commits] = [
-        *group.syncs, *(one for _, one in committed if one.member_id not in taken_earlier)
-    ]  # fmt: skip
+    first_named: dict[str, int] = {}
+    for one in group.joins:
+        if one.group_instance_id == instance:
+            first_named[one.given_member_id] = min(one.at, first_named.get(one.given_member_id, one.at))
+
+    def takes(commit: Commits) -> bool:
+        """Its member was given the name later, or its join is not recorded, and its id is that of a classic member."""
+        if commit.member_id in first_named:
+            return since_ms is not None and first_named[commit.member_id] > since_ms
+        return _has_classic_id(commit.member_id)
+
+    takers: list[Syncs | Commits] = [*group.syncs, *(one for _, one in committed if takes(one))]
     replaced = since_ms is not None and any(
         one.group_instance_id == instance and one.member_id != commit.member_id and one.arrived > since_ms + SECOND_MS
         and before(one, commit.arrived)
@@ -116,7 +128,7 @@ def _standing(history: History, commit: Commits) -> _Standing:
     return _Standing(
         bool(own), any(one.given_member_id == commit.member_id for one in own),
         newer([(one.given_generation, one) for one in group.joins]), newer([*synced, *in_joined]),
-        newer(committed) and not newer([*synced, *in_joined]), instance, bool(named), replaced,
+        newer(of_classic) and not newer([*synced, *in_joined]), instance, bool(named), replaced,
     )  # fmt: skip
 
 
@@ -131,7 +143,7 @@ def _classic_commits(history: History) -> Iterator[tuple[Commits, int, _Standing
         known = kind, standing.joined, standing.written, standing.used, standing.replaced
         if known not in seen:
             seen.add(known)
-            if _is_classic(event.member_id):
+            if _has_classic_id(event.member_id) or standing.member_joined:
                 yield event, code, standing
 
 
@@ -175,9 +187,11 @@ def ge02(history: History) -> Judged:
 
 def _has_member_around(event: Commits, requests: list[OfMember]) -> bool:
     """The coordinator accepted commits of a member in one generation before a commit and after it."""
+    joins = [one for one in requests if isinstance(one, Joins) and not one.error_code and one.leader]
     accepted = [
         one for one in requests
-        if isinstance(one, Commits) and one.generation_id >= 0 and _is_classic(one.member_id) and any(not code for _, code in one.codes)
+        if isinstance(one, Commits) and one.generation_id >= 0 and any(not code for _, code in one.codes)
+        and (_has_classic_id(one.member_id) or _joined(joins, one))
     ]  # fmt: skip
     early = {(one.member_id, one.generation_id) for one in accepted if before(one, event.arrived)}
     late = {(one.member_id, one.generation_id) for one in accepted if before(event, one.arrived)}
@@ -272,7 +286,9 @@ def ge05(history: History) -> Judged:
     seen = set()
     for event, code in _commits(history):
         versioned = event.api == TXN_OFFSET_COMMIT or event.version >= WITH_MEMBER_EPOCH
-        if event.generation_id < 0 or not versioned or _is_classic(event.member_id):
+        if event.generation_id < 0 or not versioned or _has_classic_id(event.member_id):
+            continue
+        if _joined(_of_group(history, event).joins, event):
             continue
         heartbeats = _heartbeats(history, event.node, event.group_id, event.member_id)
         stale, certain = _stale(event, heartbeats)

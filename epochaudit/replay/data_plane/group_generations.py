@@ -62,9 +62,11 @@ def group_generations(events: DataFrame) -> DataFrame:
     member_id, generation_id, group_instance_id (of a static member, null of others), commit_ref, and
       given_ref        the coordinator's first answer to JoinGroup of a classic group with this generation; null: none is recorded
       joined_ref       its last such answer to the member
+      is_classic       the member is one of a classic group: its id is, or joined_ref says so
       newer_generation   the next higher generation that it answered after the last answer with this one; null: none is recorded, or it
                        was answered less than a second before the commit arrived, or used_generation says more
-      used_generation  the same of the next higher generation in which it accepted an OffsetCommit, without an answer to JoinGroup
+      used_generation  the same of the next higher generation in which it accepted an OffsetCommit of a classic member, without such an
+                       answer to that member
       newer_ref        the first answer to JoinGroup with newer_generation; if written, to SyncGroup or to a commit. Or to a commit in
                        used_generation
       written          newer_generation was answered to SyncGroup, too, or to a commit
@@ -77,7 +79,8 @@ def group_generations(events: DataFrame) -> DataFrame:
                        answer
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
-    generations, static = as_leaf(_generations(events)), as_leaf(_static_members(events))
+    members = as_leaf(_members(events))
+    generations, static = as_leaf(_generations(events, members)), as_leaf(_static_members(events))
     times = generations.select(*_GENERATION, *(f"newer_{kind}_ms" for kind in _KINDS))
     rows = of_types(events, *COMMITS).where(
         (F.col("generation_id") >= 0) & F.col("group_id").isNotNull() & F.col("member_id").isNotNull()
@@ -96,7 +99,7 @@ def group_generations(events: DataFrame) -> DataFrame:
     )
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
-    found = found.join(F.broadcast(_members(events)), [*_GENERATION, "member_id"], "left")
+    found = found.join(F.broadcast(members.drop("since_ms")), [*_GENERATION, "member_id"], "left")
     found = found.join(F.broadcast(static.drop("replaced_ms")), list(_MEMBER), "left")
     used = F.col("after_use") & ~F.col("after_write")
     newer = (
@@ -104,6 +107,7 @@ def group_generations(events: DataFrame) -> DataFrame:
     )
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left").withColumn("newer", newer).select(
         *_GENERATION, "member_id", "event_type", "error_code", "after_replacement", "commit_ref", "given_ref", "joined_ref",
+        (has_classic_id() | F.col("joined_ref").isNotNull()).alias("is_classic"),
         F.col("after_write").alias("written"), F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
         F.coalesce("commit_group_instance_id", "static_id").alias("group_instance_id"), "static_ref",
         *(F.when(F.col("after_replacement"), F.col(name)).alias(name) for name in ("replaced_by", "replaced_in", "replaced_ref")),
@@ -119,9 +123,13 @@ def group_generations(events: DataFrame) -> DataFrame:
     return with_coordinator_log(found, events, CONSUMER_OFFSETS)
 
 
-def has_classic_id() -> Column:
-    """The member has an id as coordinators of classic groups give it in JoinGroup. Needs: member_id."""
-    return F.col("member_id").rlike(_CLASSIC_ID)
+def has_classic_id(member_id: str = "member_id") -> Column:
+    """The member has an id as coordinators of classic groups give it in JoinGroup. Needs: member_id.
+
+    Members of a classic group may have another one. A coordinator gives an id of KIP-848 to a classic member that joins while the group is
+    one of KIP-848, and the group may become a classic one later (ClassicGroup.fromConsumerGroup).
+    """
+    return F.col(member_id).rlike(_CLASSIC_ID)
 
 
 def _answers(events: DataFrame) -> DataFrame:
@@ -130,27 +138,31 @@ def _answers(events: DataFrame) -> DataFrame:
     return of_types(events, JOIN_GROUP, SYNC_GROUP).where(accepted).withColumn("ref", ref())
 
 
-def _joins(events: DataFrame) -> DataFrame:
-    """The answers to JoinGroup of classic groups. In groups of KIP-848 each member has an epoch of its own, and none leads."""
+def classic_joins(events: DataFrame) -> DataFrame:
+    """The answers to JoinGroup of classic groups. In groups of KIP-848 each member has an epoch of its own, and none leads.
+
+    One row per answer. Needs: the events table. Adds: ref.
+    """
     return _answers(events).where((F.col("event_type") == JOIN_GROUP) & F.col("group_leader").isNotNull())
 
 
-def _classic_syncs(events: DataFrame) -> DataFrame:
+def _classic_syncs(events: DataFrame, members: DataFrame) -> DataFrame:
     """The answers to SyncGroup of members that had been answered JoinGroup of a classic group in that generation.
 
     A member of a group of KIP-848 that speaks the classic protocol syncs in its own member epoch. The group may become a classic one later,
     with a generation of that number.
     """
-    joins = _joins(events).groupBy(*_GENERATION, "member_id").agg(F.min("time_ms").alias("member_joined_ms"))
     syncs = _answers(events).where(F.col("event_type") == SYNC_GROUP)
-    syncs = syncs.join(F.broadcast(joins), [*_GENERATION, "member_id"])
-    return syncs.where(F.col("member_joined_ms") <= F.col("time_ms")).drop("member_joined_ms")
+    syncs = syncs.join(F.broadcast(members.drop("joined_ref")), [*_GENERATION, "member_id"])
+    return syncs.where(F.col("since_ms") <= F.col("time_ms")).drop("since_ms")
 
 
 def _members(events: DataFrame) -> DataFrame:
-    """One row per (coordinator, group, generation, member) that joined: joined_ref, the last answer."""
-    members = _joins(events).where(F.col("member_id").isNotNull())
-    return members.groupBy(*_GENERATION, "member_id").agg(*of_last(["ref"], then_by_place(F.col("time_ms")), "joined_"))
+    """One row per (coordinator, group, generation, member) that joined: since_ms; joined_ref, the last answer."""
+    members = classic_joins(events).where(F.col("member_id").isNotNull())
+    return members.groupBy(*_GENERATION, "member_id").agg(
+        F.min("time_ms").alias("since_ms"), *of_last(["ref"], then_by_place(F.col("time_ms")), "joined_")
+    )
 
 
 def _static_members(events: DataFrame) -> DataFrame:
@@ -161,7 +173,7 @@ def _static_members(events: DataFrame) -> DataFrame:
     if there is none. A member that was replaced does not come back: JoinGroup refuses its id, or gives it a new one.
     """
     place = then_by_place(F.col("time_ms"))
-    joins = _joins(events).where(_is_named()).withColumnRenamed("group_instance_id", "static_id")
+    joins = classic_joins(events).where(_is_named()).withColumnRenamed("group_instance_id", "static_id")
     joins = joins.groupBy(*_MEMBER, "static_id").agg(
         F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("joined_ms"), *of_last(["ref"], place, "static_")
     )  # fmt: skip
@@ -200,52 +212,57 @@ def _other_commits(events: DataFrame, joins: DataFrame) -> DataFrame:
     """The first accepted OffsetCommit of each member that took the name of another one: _REPLACED.
 
     A member that had been given the name before the other one did not take it from that one: its commit should have been refused.
+    Without a JoinGroup of a classic group only its id tells that it is no member of KIP-848, whose joins are no JoinGroup.
     """
-    commits = of_types(events, OFFSET_COMMIT).where((F.col("error_code") == Errors.NONE) & has_classic_id())
+    commits = of_types(events, OFFSET_COMMIT).where(F.col("error_code") == Errors.NONE)
     found = _of_others(commits.withColumn("place", then_by_place(F.col("time_ms"))), joins)
     found = found.groupBy(*_MEMBER, "static_id", "joined_ms", "replaced_by", "replaced_in").agg(
         F.min("place").alias("place"), *of_first(PLACE_OF_NODE, "place", "used_")
     )
     before = joins.select(*_GROUP, "static_id", F.col("member_id").alias("replaced_by"), "since_ms")
     found = found.join(F.broadcast(before), [*_GROUP, "static_id", "replaced_by"], "left")
-    found = found.where(F.coalesce(F.col("since_ms") > F.col("joined_ms"), F.lit(True)))
+    found = found.where(F.coalesce(F.col("since_ms") > F.col("joined_ms"), has_classic_id("replaced_by")))
     found = with_refs(found, events, "used").withColumnsRenamed({"used_time_ms": "replaced_ms", "used_ref": "ref"})
     return found.select(*_REPLACED)
 
 
-def _accepted_commits(events: DataFrame) -> DataFrame:
-    """Two rows per (coordinator, group, generation) with accepted OffsetCommits of members of classic groups: the first and the last one.
+def _accepted_commits(events: DataFrame, members: DataFrame) -> DataFrame:
+    """Two rows per (coordinator, group, generation, joined) with accepted OffsetCommits of members of classic groups: first and last.
 
+    joined: the members had been answered JoinGroup of a classic group in that generation, see `_classic_syncs`. The others have the id of
+    a classic member.
     They prove the generation: it was the group's, and no longer waited for what its leader assigns (ClassicGroup.validateOffsetCommit;
     TxnOffsetCommit does not prove the latter). Columns: at_ms, ref.
     """
-    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0) & has_classic_id()
+    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0) & F.col("group_id").isNotNull()
     place = then_by_place(F.col("time_ms"))
-    found = of_types(events, OFFSET_COMMIT).where(accepted & F.col("group_id").isNotNull())
-    found = found.groupBy(*_GENERATION).agg(
+    found = of_types(events, OFFSET_COMMIT).where(accepted)
+    found = found.join(F.broadcast(members.drop("joined_ref")), [*_GENERATION, "member_id"], "left")
+    found = found.withColumn("joined", holds(F.col("since_ms") <= F.col("time_ms")))
+    found = found.where(has_classic_id() | F.col("joined")).groupBy(*_GENERATION, "joined").agg(
         *of_first(PLACE_OF_NODE, place, "first_"), *of_last(PLACE_OF_NODE, place, "last_")
-    )
+    )  # fmt: skip
     both = F.array(
         *(F.struct(F.col(f"{one}_time_ms").alias("at_ms"), f"{one}_ref").cast(_STATED) for one in ("first", "last"))
     )
-    return with_refs(found, events, "first", "last").select(*_GENERATION, F.inline(both))
+    return with_refs(found, events, "first", "last").select(*_GENERATION, "joined", F.inline(both))
 
 
-def _statements(events: DataFrame, given: DataFrame) -> DataFrame:
+def _statements(events: DataFrame, members: DataFrame) -> DataFrame:
     """One row per request whose answer states that a generation is the group's. Columns: kind, at_ms, ref.
 
     kind: JOINED of an answer to JoinGroup; WRITTEN of one to SyncGroup, and of an accepted commit, if the generation was answered to
-    JoinGroup; USED of an accepted commit.
+    the same member's JoinGroup; USED of an accepted commit. A group that was given its number in JoinGroup may be a former one of the name,
+    and the number in the commit a member epoch of KIP-848.
     """
-    at_ms, commits = F.col("time_ms").alias("at_ms"), as_leaf(_accepted_commits(events))
-    joined = commits.join(F.broadcast(given.select(*_GENERATION, "since_ms")), list(_GENERATION))
+    at_ms, commits = F.col("time_ms").alias("at_ms"), as_leaf(_accepted_commits(events, members))
     of_kind = {
-        JOINED: (_joins(events).select(*_GENERATION, at_ms, "ref"),),
+        JOINED: (classic_joins(events).select(*_GENERATION, at_ms, "ref"),),
         WRITTEN: (
-            _classic_syncs(events).select(*_GENERATION, at_ms, "ref"),
-            joined.where(F.col("since_ms") <= F.col("at_ms")).drop("since_ms"),
+            _classic_syncs(events, members).select(*_GENERATION, at_ms, "ref"),
+            commits.where("joined").drop("joined"),
         ),
-        USED: (commits,),
+        USED: (commits.drop("joined"),),
     }
     return reduce(
         DataFrame.unionByName,
@@ -253,19 +270,18 @@ def _statements(events: DataFrame, given: DataFrame) -> DataFrame:
     )
 
 
-def _generations(events: DataFrame) -> DataFrame:
+def _generations(events: DataFrame, members: DataFrame) -> DataFrame:
     """One row per (coordinator, group, generation) that it answered to JoinGroup.
 
     Columns: given_ref; joined, written and used, structs of the first higher generation that is stated after the last answer with this
     one, by kind of `_statements`: at_ms, generation_id, ref; null if there is none. Answers before belong to a former group of the name.
     used is null, too, if written is no later. newer_<kind>_ms are their times.
     """
-    given = _joins(events).groupBy(*_GENERATION).agg(
-        *of_first(["ref"], then_by_place(F.col("time_ms")), "given_"),
-        F.min("time_ms").alias("since_ms"), F.max("time_ms").alias("until_ms"),
+    given = classic_joins(events).groupBy(*_GENERATION).agg(
+        *of_first(["ref"], then_by_place(F.col("time_ms")), "given_"), F.max("time_ms").alias("until_ms"),
     )  # fmt: skip
     given, kind = as_leaf(given), F.explode(F.array(*map(F.lit, _KINDS))).alias("kind")
-    statements = as_leaf(_statements(events, given))
+    statements = as_leaf(_statements(events, members))
     statement = F.struct("at_ms", "generation_id", "ref")
     firsts = statements.groupBy(*_GENERATION, "kind").agg(F.min(statement).alias("first"))
     higher = Window.partitionBy(*_GROUP, "kind").orderBy("generation_id").rowsBetween(1, Window.unboundedFollowing)

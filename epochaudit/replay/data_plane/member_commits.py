@@ -15,7 +15,7 @@ from epochaudit.events.event_types import TXN_OFFSET_COMMIT
 from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import MEMBER_EPOCH_OFFSET_COMMIT_VERSION
 from epochaudit.replay.data_plane.commits import COMMITS
-from epochaudit.replay.data_plane.group_generations import has_classic_id
+from epochaudit.replay.data_plane.group_generations import classic_joins, has_classic_id
 from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, with_last_answer
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 from epochaudit.replay.state.releases import releases, releases_at
@@ -25,7 +25,7 @@ _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "last_run", "las
 
 
 def states_member_epoch() -> Column:
-    """The commit is of a member whose id a coordinator of a classic group cannot have given. Needs: a row of COMMITS."""
+    """The commit is of a member whose id is not that of a classic member. Needs: a row of COMMITS."""
     version = (F.col("event_type") == TXN_OFFSET_COMMIT) | (F.col("api_version") >= MEMBER_EPOCH_OFFSET_COMMIT_VERSION)
     return holds((F.col("generation_id") >= 0) & version & ~has_classic_id())
 
@@ -34,7 +34,7 @@ def member_commits(events: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member, epoch, API, error code): the first such commit, while the epoch was the member's and after.
 
     Needs: the events table. Commits are OffsetCommit from version 9 on and TxnOffsetCommit that state a member epoch. They are aggregated
-    where they are read.
+    where they are read. Those of a generation that the member was given in a classic group are left out, whatever its id.
     Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first commit), event_type, error_code,
     member_id, generation_id (the member epoch that the commit states), commit_ref, and
       given_ref      the coordinator's first answer that gave the member this epoch; null: none is recorded
@@ -51,7 +51,8 @@ def member_commits(events: DataFrame) -> DataFrame:
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit")
     found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_last_run", "commit_last_epoch"], "left")
-    found = found.join(F.broadcast(_given(epochs)), [*MEMBER, "generation_id"], "left")
+    found = found.join(F.broadcast(_given(events, epochs)), [*MEMBER, "generation_id"], "left")
+    found = found.where(~holds(F.col("is_generation")))
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
     return found.select(
         *MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain", "commit_ref", "given_ref",
@@ -82,7 +83,15 @@ def _newer(epochs: DataFrame) -> DataFrame:
     )
 
 
-def _given(epochs: DataFrame) -> DataFrame:
-    """One row per (coordinator, group, member, epoch): given_ref, the first answer."""
-    rows = epochs.withColumnsRenamed({"epoch": "generation_id", "answered_ref": "ref"})
-    return rows.groupBy(*MEMBER, "generation_id").agg(*of_first(["ref"], "answered_at", "given_"))
+def _given(events: DataFrame, epochs: DataFrame) -> DataFrame:
+    """One row per (coordinator, group, member, epoch): given_ref, the first answer to a heartbeat; is_generation.
+
+    is_generation: the member was given that number in JoinGroup of a classic group.
+    """
+    names = {"epoch": "generation_id", "answered_ref": "ref"}
+    rows = epochs.withColumnsRenamed(names).select(*MEMBER, "generation_id", "ref", "answered_at")
+    joins = classic_joins(events).select(*MEMBER, "generation_id", F.lit(True).alias("is_generation"))
+    rows = rows.unionByName(joins, allowMissingColumns=True)
+    return rows.groupBy(*MEMBER, "generation_id").agg(
+        *of_first(["ref"], "answered_at", "given_"), F.max("is_generation").alias("is_generation")
+    )

@@ -17,7 +17,7 @@ from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
-from epochaudit.replay.data_plane.group_generations import has_classic_id
+from epochaudit.replay.data_plane.group_generations import classic_joins, has_classic_id
 from epochaudit.replay.state.filtered_logs import with_filtered
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 
@@ -88,17 +88,22 @@ def _with_member(found: DataFrame, spans: DataFrame) -> DataFrame:
 def _member_spans(events: DataFrame, groups: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member, generation) of accepted commits, of these groups: since_ms and until_ms.
 
-    Of classic members only: a coordinator gives each id once. The id of a member of KIP-848 is its client's own, and may come back in
-    the same epoch, if the group was deleted in between. Columns: before_* and after_*, the places of the first and the last commit.
+    Of classic members only, by their id or by JoinGroup of a classic group in that generation: a coordinator gives each id once. The id of
+    a member of KIP-848 is its client's own, and may come back in the same epoch, if the group was deleted in between. Columns: before_*
+    and after_*, the places of the first and the last commit.
     """
-    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0) & has_classic_id()
-    rows = of_types(events, *COMMITS).where(accepted).join(F.broadcast(groups), list(_GROUP), "left_semi")
+    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0)
+    member = (*_GROUP, "member_id", F.col("generation_id").alias("member_generation"))
+    rows = of_types(events, *COMMITS).where(accepted).select(*member, "arrival_ms", *PLACE_OF_NODE)
+    joins = classic_joins(events).select(*member, F.lit(True).alias("joined"))
+    rows = rows.unionByName(joins, allowMissingColumns=True).join(F.broadcast(groups), list(_GROUP), "left_semi")
     arrival = then_by_place(F.col("arrival_ms"))
-    member = rows.groupBy(*_GROUP, "member_id", F.col("generation_id").alias("member_generation")).agg(
-        F.min("time_ms").alias("since_ms"), F.max("arrival_ms").alias("until_ms"),
+    spans = rows.groupBy(*_GROUP, "member_id", "member_generation").agg(
+        F.min("time_ms").alias("since_ms"), F.max("arrival_ms").alias("until_ms"), F.max("joined").alias("joined"),
         *of_first(PLACE_OF_NODE, then_by_place(F.col("time_ms")), "before_"), *of_last(PLACE_OF_NODE, arrival, "after_"),
     )  # fmt: skip
-    return member.where(F.col("until_ms") - F.col("since_ms") > 2 * SLACK_MS)
+    spans = spans.where(has_classic_id() | F.col("joined")).drop("joined")
+    return spans.where(F.col("until_ms") - F.col("since_ms") > 2 * SLACK_MS)
 
 
 def _with_any_member(events: DataFrame, groups: DataFrame) -> DataFrame:

@@ -10,7 +10,6 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
-from epochaudit.replay.data_plane.group_generations import has_classic_id
 from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
@@ -44,8 +43,9 @@ class StaleGenerationAccepted(Rule):
     ## Evidence needed
     The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out. All
     answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. For a
-    violation, the elections of __consumer_offsets: state-change.log or the metadata log; and if the newer generation is known by commits
-    only, the broker's release, before 3.8. Without a newer generation, a log that is filtered, or lacks files in between, is no proof.
+    violation, the elections of __consumer_offsets: state-change.log or the metadata log; and if the newer generation is known only by
+    commits of members whose JoinGroup in it is not recorded, the broker's release, before 3.8. Without a newer generation, a log that is
+    filtered, or lacks files in between, is no proof.
 
     ## What is allowed
     A commit in the group's generation while the next rebalance is still gathering members. Commits of consumers that are in no group
@@ -54,7 +54,9 @@ class StaleGenerationAccepted(Rule):
     answered to JoinGroup only: it is not written yet, and a new election for __consumer_offsets may undo it. Other error codes are no
     verdict: 27 (REBALANCE_IN_PROGRESS), and 14 to 16 of a coordinator that moves.
 
-    Groups of KIP-848 are not judged: their members have epochs of their own (GE-04, GE-05).
+    Groups of KIP-848 are not judged: their members have epochs of their own (GE-04, GE-05). A classic group that was one of KIP-848 may
+    have members with ids as in those groups. Their commits are judged if the coordinator's answer to JoinGroup, with the group's leader,
+    gave them the generation.
 
     ## What to do
     Look at the consumer named by its client id and `connection`: it was frozen, or away for longer than `session.timeout.ms` or
@@ -82,7 +84,7 @@ class StaleGenerationAccepted(Rule):
     because = (_ASKED,)
 
     def applies(self) -> Column:
-        return has_classic_id() & col("error_code").isin(Errors.NONE, *FENCING)
+        return col("is_classic") & col("error_code").isin(Errors.NONE, *FENCING)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code").isin(*FENCING)
@@ -110,7 +112,8 @@ class StaleGenerationAccepted(Rule):
             ),
             unverifiable(
                 used & (col("kafka_version").isNull() | (col("kafka_version") >= FIRST_WITH_CONVERSION)),
-                "no answer to JoinGroup of the newer generation is in the evidence: from 3.8 on it may be a member epoch of KIP-848",
+                "that the member with the commit in the newer generation had joined it in a classic group is not in the evidence: "
+                "from 3.8 on it may be a member epoch of KIP-848",
                 expected=_ANY_NEWER,
                 because=(_ASKED, _USED),
             ),

@@ -42,8 +42,9 @@ class SimpleCommitToLiveGroup(Rule):
     A commit to a group of which this coordinator's log has no JoinGroup, SyncGroup, ConsumerGroupHeartbeat or commit of a member; other
     heartbeats are not read. If the log is filtered, as by the light settings, members may not be in it: unverifiable. So it is if the
     log has members, but none with commits around this one: they may all have left. Members of KIP-848 are counted among them, but prove
-    nothing: their ids are the clients' own, and may come back. TxnOffsetCommit may name no generation. Other error codes are no
-    verdict: 14 to 16 of a coordinator that moves.
+    nothing: their ids are the clients' own, and may come back. A member with such an id proves something if an answer to JoinGroup with
+    the group's leader gave it the generation: the group had become a classic one. TxnOffsetCommit may name no generation. Other error
+    codes are no verdict: 14 to 16 of a coordinator that moves.
 
     ## What to do
     Find the client by its id and `connection`: a consumer with `assign` and the `group.id` of another application, or a tool that resets

@@ -9,7 +9,6 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
-from epochaudit.replay.data_plane.group_generations import has_classic_id
 from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
@@ -46,7 +45,8 @@ class FencedStaticMemberAccepted(Rule):
 
     ## What is allowed
     A commit that arrives before the new member's SyncGroup or commit is answered: who has the name need not be written yet. A member
-    that joins again with its own id. Static members of KIP-848 groups are not judged.
+    that joins again with its own id. Static members of KIP-848 groups are not judged. A member that has an id as in those groups counts
+    as one of a classic group if an answer to JoinGroup with the group's leader gave it the generation.
 
     ## What to do
     Two processes run with one `group.instance.id`: find both by `connection` in the lines, and stop one. Give each process its own name,
@@ -77,7 +77,7 @@ class FencedStaticMemberAccepted(Rule):
     def applies(self) -> Column:
         refused = col("error_code").isin(*FENCING)
         known = refused & (col("after_replacement") | (col("error_code") == Errors.FENCED_INSTANCE_ID))
-        return col("group_instance_id").isNotNull() & has_classic_id() & ((col("error_code") == Errors.NONE) | known)
+        return col("group_instance_id").isNotNull() & col("is_classic") & ((col("error_code") == Errors.NONE) | known)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused, replaced = col("error_code").isin(*FENCING), col("after_replacement")

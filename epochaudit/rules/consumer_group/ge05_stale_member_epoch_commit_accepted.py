@@ -43,8 +43,9 @@ class StaleMemberEpochCommitAccepted(Rule):
     ## What is allowed
     From 4.3 on, a commit in an older epoch of the member, if it has had the partition since then (KIP-1251): assignments are not in
     these logs, so only refusals of these releases are judged. A lower epoch after the member has joined anew, if the group was
-    deleted in between. Members that joined with JoinGroup (classic protocol) have no heartbeats with epochs. Other error codes are no
-    verdict: 69 (GROUP_ID_NOT_FOUND), and 14 to 16 of a coordinator that moves.
+    deleted in between. Members that joined with JoinGroup (classic protocol) have no heartbeats with epochs; if the answer has the group's
+    leader, the group is a classic one, and GE-01 judges the commit, whatever the member's id. Other error codes are no verdict: 69
+    (GROUP_ID_NOT_FOUND), and 14 to 16 of a coordinator that moves.
 
     ## What to do
     Compare the group's offsets with what its members had processed, and reset them with kafka-consumer-groups.sh --reset-offsets while the
