@@ -44,12 +44,14 @@ class StaleMemberEpochCommitAccepted(Rule):
     From 4.3 on, a commit in an older epoch of the member, if it has had the partition since then (KIP-1251): assignments are not in
     these logs, so only refusals of these releases are judged. A lower epoch after the member has joined anew, if the group was
     deleted in between. Members that joined with JoinGroup (classic protocol) have no heartbeats with epochs; if the answer has the group's
-    leader, the group is a classic one, and GE-01 judges the commit, whatever the member's id. Other error codes are no verdict: 69
-    (GROUP_ID_NOT_FOUND), and 14 to 16 of a coordinator that moves.
+    leader, the group is a classic one, and GE-01 judges the commit, whatever the member's id. Members of Streams groups (KIP-1071) send
+    StreamsGroupHeartbeat, which is not read; 4.2 accepts their older epochs, too, for tasks that they have had since then. Other error
+    codes are no verdict: 69 (GROUP_ID_NOT_FOUND), and 14 to 16 of a coordinator that moves.
 
     ## What to do
     Compare the group's offsets with what its members had processed, and reset them with kafka-consumer-groups.sh --reset-offsets while the
-    group is stopped. No release before 4.3 accepts such a commit on purpose: report the coordinator's defect, with the lines.
+    group is stopped. No release before 4.3 accepts such a commit of a consumer group's member on purpose: report the coordinator's
+    defect, with the lines.
 
     Refusals are harmless. Now and then a heartbeat overtakes a commit: 113. A member that was refused with 25 was frozen, or away for
     longer than `group.consumer.session.timeout.ms` or its `max.poll.interval.ms`.
