@@ -574,6 +574,8 @@ def test_topics_created_with_their_configurations_and_deleted_by_name_or_id() ->
         ("t", ID, 0, "unclean.leader.election.enable", "true"),
         ("plain", None, 36, None, None),
     ]
+    nothing = {"in_request": False, "in_response": False}
+    assert row("CREATE_TOPICS", 7, {**request, "validateOnly": True}, response) == nothing
     deleted = {"topic": "t", "topic_id": ID, **BOTH, "error_code": 0}
     answered = {"responses": [{"name": "t", "topicId": ID, "errorCode": 0}]}
     assert row("DELETE_TOPICS", 6, {"topics": [{"name": "t", "topicId": ZERO}]}, answered) == deleted
@@ -598,6 +600,17 @@ def test_settings_of_topics_and_brokers_that_are_changed(api: str, version: int)
     assert "name" not in row(api, version, {**asked, "validateOnly": True}, answer)
     taken_away = {"resourceType": 2, "resourceName": "t", "configs": [{**setting, "configOperation": 1, "value": None}]}
     assert "value" not in row(api, version, {"resources": [taken_away]}, answer)
+
+
+def test_alter_configs_without_settings_takes_all_of_them_away() -> None:
+    """ALTER_CONFIGS replaces the settings of a topic or broker; INCREMENTAL_ALTER_CONFIGS leaves what it does not name."""
+    resources = [{"resourceType": kind, "resourceName": name, "configs": []} for kind, name in ((2, "t"), (4, "3"))]
+    answer = {"responses": [{"errorCode": 0, "resourceType": 2, "resourceName": "t"}]}
+    of_topic, of_broker = rows("ALTER_CONFIGS", 2, {"resources": resources}, answer)
+    assert of_topic == {"topic": "t", **BOTH, "error_code": 0}
+    assert of_broker == {"broker_id": 3, **ASKED}
+    nothing = {"in_request": False, "in_response": False}
+    assert row("INCREMENTAL_ALTER_CONFIGS", 1, {"resources": resources}, answer) == nothing
 
 
 def test_elections_with_their_type() -> None:

@@ -253,6 +253,26 @@ def test_settings_that_are_changed(api: str, configs: str, answers: str) -> None
     assert (found["topic"], found["name"], found["value"], found["error_code"]) == ("t", "a", "b,c", 0)
 
 
+def test_alter_configs_without_settings() -> None:
+    asked = "{resources=[{resource_type=2,resource_name=t,config_entries=[]}],validate_only=false}"
+    answered = "{throttle_time_ms=0,resources=[{error_code=0,error_message=null,resource_type=2,resource_name=t}]}"
+    (found,) = rows(line("ALTER_CONFIGS", 1, asked, answered))
+    assert (found["topic"], found["in_request"], found["error_code"]) == ("t", True, 0)
+    assert "name" not in found
+
+
+def test_a_creation_that_is_only_validated() -> None:
+    asked = (
+        "{topics=[{name=t,num_partitions=1,replication_factor=1,assignments=[],configs=[{name=a,value=b}]}],"
+        "timeout_ms=1000,validate_only=true}"
+    )
+    (found,) = rows(
+        line("CREATE_TOPICS", 4, asked, "{throttle_time_ms=0,topics=[{name=t,error_code=0,error_message=null}]}")
+    )
+    assert not found["in_request"]
+    assert "topic" not in found
+
+
 def test_the_rows_hold_all_values_of_a_fetch() -> None:
     asked, forgotten, also_forgotten = decode(text_request_log, LINES["fetch"]).events
     assert asked == {

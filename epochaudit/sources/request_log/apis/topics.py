@@ -24,6 +24,7 @@ class NewTopic(Json):
 
 class CreateRequest(Json):
     topics: list[NewTopic]
+    validate_only: bool = False
 
 
 class TopicAnswer(Json):
@@ -37,10 +38,16 @@ class CreateResponse(Json):
 
 
 CREATE_COLUMNS: Final = ("topic", "topic_id", "in_request", "in_response", "error_code", "name", "value")
+_NOTHING_CREATED: Final[Row] = (None, None, False, False, None, None, None)
 
 
 def create_topics(_: int, request: CreateRequest, response: CreateResponse | None) -> Iterable[Row]:
-    """One row per configuration that the request sets for a topic; one with null name for a topic without."""
+    """One row per configuration that the request sets for a topic; one with null name for a topic without.
+
+    A request with validateOnly creates nothing, and gives one row without topic.
+    """
+    if request.validate_only:
+        return [_NOTHING_CREATED]
     answers = () if response is None else response.topics
     found: list[Row] = []
     for topic, configs, answer in joined(
@@ -51,7 +58,7 @@ def create_topics(_: int, request: CreateRequest, response: CreateResponse | Non
         found.extend((*created, config.name, config.value) for config in configs or ())
         if not configs:
             found.append((*created, None, None))
-    return found or [(None, None, False, False, None, None, None)]
+    return found or [_NOTHING_CREATED]
 
 
 class DeletedTopic(Json):
@@ -218,10 +225,22 @@ CONFIGURE_COLUMNS: Final = ("topic", "broker_id", "in_request", "in_response", "
 
 
 def alter_configs(_: int, request: ConfigureRequest, response: ConfigureResponse | None) -> Iterable[Row]:
-    """One row per setting of a topic, or of one or all brokers; value is null if the setting is removed.
+    """One row per setting of a topic, or of one or all brokers; one with null name for a topic or broker without.
 
-    A request with validateOnly gives one row without setting.
+    The request replaces all settings: without any, it takes away those that there were.
     """
+    return _configured(request, response, without_settings=((None, None),))
+
+
+def incremental_alter_configs(_: int, request: ConfigureRequest, response: ConfigureResponse | None) -> Iterable[Row]:
+    """One row per setting of a topic, or of one or all brokers; value is null if the setting is removed."""
+    return _configured(request, response)
+
+
+def _configured(
+    request: ConfigureRequest, response: ConfigureResponse | None, without_settings: Iterable[Row] = ()
+) -> Iterable[Row]:
+    """without_settings: the (name, value) that a resource without settings gives. With validateOnly there is one row without setting."""
     answers = () if response is None else response.responses
     codes = {(answer.resource_type, answer.resource_name): answer.error_code for answer in answers}
     found: list[Row] = []
@@ -232,10 +251,8 @@ def alter_configs(_: int, request: ConfigureRequest, response: ConfigureResponse
         code = codes.get((resource.resource_type, owner))
         broker = int(owner) if not is_topic and owner.isdecimal() and len(owner) < _DIGITS else None
         subject = (owner if is_topic else None, broker, True, code is not None, code)
-        found.extend(
-            (*subject, setting.name, setting.value if setting.config_operation == 0 else None)
-            for setting in resource.configs
-        )
+        settings = [(s.name, s.value if s.config_operation == 0 else None) for s in resource.configs]
+        found.extend((*subject, *setting) for setting in settings or without_settings)
     return found or [(None, None, False, False, None, None, None)]
 
 
@@ -250,8 +267,12 @@ APIS: Final = (
         delete_records,
     ),
     Api("ELECT_LEADERS", 2, Completed[ElectRequest, ElectResponse], ELECT_COLUMNS, elect_leaders),
-    *(
-        Api(name, highest, Completed[ConfigureRequest, ConfigureResponse], CONFIGURE_COLUMNS, alter_configs)
-        for name, highest in (("ALTER_CONFIGS", 2), ("INCREMENTAL_ALTER_CONFIGS", 1))
+    Api("ALTER_CONFIGS", 2, Completed[ConfigureRequest, ConfigureResponse], CONFIGURE_COLUMNS, alter_configs),
+    Api(
+        "INCREMENTAL_ALTER_CONFIGS",
+        1,
+        Completed[ConfigureRequest, ConfigureResponse],
+        CONFIGURE_COLUMNS,
+        incremental_alter_configs,
     ),
 )
