@@ -709,8 +709,16 @@ def test_writes_of_one_partition_that_wait_together() -> None:
     assert row("WRITE_SHARE_GROUP_STATE", 0, request, results())["error_code"] == 0
     request["topics"] = [{"topicId": ID, "partitions": [one, one | {"leaderEpoch": 6}]}]
     both = rows("WRITE_SHARE_GROUP_STATE", 0, request, results())
-    assert sorted(each["leader_epoch"] for each in both) == [5, 6]
+    assert [each["leader_epoch"] for each in both] == [5, 6]
     assert not any("error_code" in each for each in both)
+    stated = [{"partition": 2, "stateEpoch": epoch, "startOffset": 0} for epoch in (6, 4, 5, 4)]
+    begun = rows(
+        "INITIALIZE_SHARE_GROUP_STATE",
+        0,
+        {"groupId": "g", "topics": [{"topicId": ID, "partitions": stated}]},
+        results(),
+    )
+    assert [each["state_epoch"] for each in begun] == [6, 4, 5]
 
 
 @pytest.mark.parametrize("api", ["SHARE_FETCH", "SHARE_ACKNOWLEDGE"])

@@ -60,10 +60,11 @@ def share_state(_: int, request: StateRequest, response: StateResponse | None) -
     A broker sends the writes of a partition in one request if they wait together, and gets one answer for the partition. Those of one
     leader epoch and state epoch are one row. If they differ, it is not known which of them the answer is about.
     """
-    asked: defaultdict[tuple[str, int], set[tuple[int | None, int | None]]] = defaultdict(set)
+    # keys of a dict keep the request's order; those of a set that hold None have another one in each process
+    asked: defaultdict[tuple[str, int], dict[tuple[int | None, int | None], None]] = defaultdict(dict)
     for topic in request.topics:
         for p in topic.partitions:
-            asked[topic.topic_id, p.partition].add((p.leader_epoch, p.state_epoch))
+            asked[topic.topic_id, p.partition][p.leader_epoch, p.state_epoch] = None
     results = () if response is None else response.results
     answered = {(topic.topic_id, p.partition): p for topic in results for p in topic.partitions}
     found: list[Row] = []
