@@ -34,11 +34,12 @@ ALL_REPLICAS: Final = -1  # acks of a ProduceRequest: all members of the ISR
 
 HIGH_WATERMARK: Final = -1  # DeleteRecordsRequest.HIGH_WATERMARK: as an offset, all committed records
 
-LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next four
+LATEST_TIMESTAMP: Final = -1  # ListOffsetsRequest, as the next five
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 READ_COMMITTED: Final = 1  # org.apache.kafka.common.IsolationLevel
 

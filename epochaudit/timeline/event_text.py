@@ -10,6 +10,7 @@ from epochaudit.kafka.errors import error_text
 from epochaudit.kafka.field_values import (
     ALL_REPLICAS,
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     EPOCH_DURING_DELETE,
     LATEST_TIERED_TIMESTAMP,
@@ -197,6 +198,7 @@ _MAY_BE_EMPTY: Final = frozenset({"added_brokers", "deleted_brokers", "bounced_b
 _TIMESTAMPS: Final = {
     LATEST_TIMESTAMP: "latest", EARLIEST_TIMESTAMP: "earliest", MAX_TIMESTAMP: "max timestamp",
     EARLIEST_LOCAL_TIMESTAMP: "earliest local", LATEST_TIERED_TIMESTAMP: "latest tiered",
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: "earliest pending upload",
 }  # fmt: skip
 
 
