@@ -77,9 +77,13 @@ _IN_URL: Final = re.compile(rb"://([^/\s:@\"']+:[^/\s@\"']+)@")
 _PEM: Final = re.compile(rb"-----BEGIN [A-Z ]+-----(.*?)(?:-----END|$)", re.DOTALL)
 _ALTERED_SETTING: Final = re.compile(  # in requests that alter settings, as JSON and as text
     rb'"name":"([^"]*)"(?:,"configOperation":-?\d+)?,"value":"((?:[^"\\]|\\.)*)"'
-    rb"|config_name=([\w.-]+),(?:config_operation=-?\d+,)?config_value=([^}]*)"
+    # up to the next setting, or the end of the settings: text quotes nothing, and a password may hold a brace
+    rb"|[{,](?:config_)?name=([\w.-]+),(?:config_operation=-?\d+,)?(?:config_)?value=(.*?)"
+    rb"(?=(?:,_tagged_fields=\{\})?\}(?:,\{(?:config_)?name=|\](?:,_tagged_fields=\{\})?\}|$)|$)"
     rb"|name='([\w.-]+)', (?:configOperation=-?\d+, )?value='([^']*)'"
 )
+# the bytes of a forwarded request and its principal: a controller logs an Envelope itself if it refuses it
+_ENVELOPED: Final = re.compile(rb'\\?"(?:requestData|requestPrincipal|responseData)\\?":\\?"([^"\\]*)')
 _RECORDED_SETTING: Final = re.compile(rb'"name":"([^"]*)","value":"((?:[^"\\]|\\.)*)"')
 _RECORD_OF_DUMP: Final = re.compile(  # of a data segment: with --print-data-log kafka-dump-log prints records, too
     rb'\| offset: (?!.* payload: \{"type":"[A-Z_]+","version":).*? (?:headerKeys|key|payload): (.*)'
@@ -88,7 +92,7 @@ _SUSPICIOUS: Final = (  # every match of the patterns contains one of these; oth
     b"pass", b"secret", b"credential", b"jaas", b"hmac", b"salt", b"authbytes", b"auth_bytes", b"authorization", b"token",
     b"ssl.", b"sasl.", b"private", b"storedkey", b"serverkey", b"access.key", b"accesskey", b"access_key", b"access-key",
     b"api.key", b"user.info", b"-----begin", b"\t", b"\\t", b" values:", b"alter_configs", b"alterconfigs",
-    b"config_record", b" key: ", b" payload: ", b" headerkeys: ",
+    b"config_record", b" key: ", b" payload: ", b" headerkeys: ", b'"envelope',
 )  # fmt: skip
 _URL: Final = b"://"
 
@@ -158,6 +162,8 @@ def _secrets(line: bytes) -> Iterator[Span]:
             yield from (span for span in match.regs[1:] if span[1] > span[0])
     if b"ALTER_CONFIGS" in line or b"AlterConfigs" in line:
         yield from _altered(line, _ALTERED_SETTING)
+    if b'"ENVELOPE' in line:
+        yield from (match.span(1) for match in _ENVELOPED.finditer(line) if match[1])
     if record := _RECORD_OF_DUMP.match(line):
         yield record.span(1)
     if b'"CONFIG_RECORD"' in line:

@@ -16,6 +16,7 @@ from tests.sources.batch_writer import batch, metadata
 
 SECRET = "hunter2Zq9"
 DATED = "[2026-11-21 04:08:12,049] INFO "
+ALTERED = f"{DATED}Completed request:RequestHeader(apiKey=%s) -- {{resources=[{{resource_type=4,resource_name=1,"
 SENSITIVE = (
     "sasl.jaas.config",
     "listener.name.internal.scram-sha-256.sasl.jaas.config",
@@ -129,6 +130,15 @@ def test_no_secret_of_a_dump_of_settings_is_collected(text: str) -> None:
         f'{DATED}Completed request:{{"requestApiKeyName":"CREATE_DELEGATION_TOKEN","hmac":"{SECRET}","a":1}}',
         f'{DATED}Completed request:{{"requestApiKeyName":"ALTER_CONFIGS","configs":[{{"name":"x","value":"{SECRET}"}}]}}',
         f"{DATED}Completed request:RequestHeader(apiKey=ALTER_CONFIGS) -- {{config_name=x,config_value={SECRET}}}",
+        f"{ALTERED % 'INCREMENTAL_ALTER_CONFIGS'}configs=[{{name=a,config_operation=0,value={SECRET}}}]}}],validate_only=false}}",
+        f"{ALTERED % 'INCREMENTAL_ALTER_CONFIGS'}configs=[{{name=a,config_operation=0,value=1,_tagged_fields={{}}}},"
+        f"{{name=b,config_operation=0,value={SECRET},_tagged_fields={{}}}}],_tagged_fields={{}}}}],validate_only=false}}",
+        f"{ALTERED % 'ALTER_CONFIGS'}configs=[{{name=a,value={SECRET}}}]}}],validate_only=false}}",
+        f"{ALTERED % 'ALTER_CONFIGS'}config_entries=[{{config_name=a,config_value=}},{SECRET}]}},{{config_name=b,config_value=1}}]}}]}}",
+        f"{ALTERED % 'ALTER_CONFIGS'}config_entries=[{{config_name=a,config_value=a line that is cut off after {SECRET}",
+        f'{DATED}Completed request:{{"requestApiKeyName":"ENVELOPE"}},"request":{{"requestData":"{SECRET}+/=","requestPrincipal":null}}}}',
+        f'{DATED}Completed request:{{"requestApiKeyName":"ENVELOPE"}},"request":{{"requestPrincipal":"{SECRET}"}},"response":""}}',
+        f'{DATED}Completed request:{{"requestApiKeyName":"ENVELOPE"}},"response":{{"responseData":"{SECRET}","errorCode":31}}}}',
         f"| offset: 0 CreateTime: 1 keySize: 1 valueSize: 9 sequence: -1 headerKeys: [] key: k payload: {SECRET}",
         f"| offset: 0 CreateTime: 1 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [{SECRET}]",
         f'payload: {{"type":"CONFIG_RECORD","version":0,"data":{{"resourceType":4,"name":"x","value":"{SECRET}"}}}}',
@@ -153,6 +163,15 @@ def test_no_secret_of_a_line_is_collected(line: str) -> None:
 )
 def test_what_names_no_secret_is_collected_as_it_is(line: str) -> None:
     assert redacted(line + "\n") == line + "\n"
+
+
+def test_what_stands_beside_an_altered_setting_is_collected_as_it_is() -> None:
+    settings = "{name=unclean.leader.election.enable,config_operation=0,value=%s},{name=x,config_operation=0,value=%s}"
+    answered = (
+        "],validate_only=false},response:{throttle_time_ms=0} from connection 10.0.0.1:9092 (kafka.request.logger)\n"
+    )
+    line = f"{ALTERED % 'INCREMENTAL_ALTER_CONFIGS'}configs=[{settings}]}}{answered}"
+    assert redacted(line % ("true", "}{")) == line % ("true", "**")
 
 
 def test_no_password_of_a_metadata_log_is_collected_and_its_records_stay_what_they_are() -> None:
