@@ -58,6 +58,30 @@ def test_the_mass_is_left_out_unless_refused(name: str, api: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS[:2])
+def test_an_error_of_a_partition_beside_that_of_the_request_is_logged(name: str) -> None:
+    answer = (
+        '"errorCode":0,"resultsByTransaction":[{"topicResults":[{"resultsByPartition":[{"partitionErrorCode":%d}]}]}]'
+    )
+    assert is_logged(json("ADD_PARTITIONS_TO_TXN", response=answer % 47), chain(name))
+    assert is_logged(json("ADD_PARTITIONS_TO_TXN", response=answer % -1), chain(name))
+    assert not is_logged(json("ADD_PARTITIONS_TO_TXN", response=answer % 0), chain(name))
+
+
+@pytest.mark.parametrize("api", ["SHARE_FETCH", "SHARE_ACKNOWLEDGE"])
+def test_of_share_sessions_only_what_is_refused_is_logged(api: str) -> None:
+    """Their answers name the leader of each partition, changed or not."""
+    request = '"groupId":"g","shareSessionEpoch":0,"topics":[{"topicId":"x"}]'
+    answer = (
+        '"errorCode":0,"responses":[{"partitions":[{"errorCode":%d,%s"currentLeader":{"leaderId":0,"leaderEpoch":0}}]}]'
+    )
+    filters = chain(LOG4J2)
+    assert not is_logged(json(api, request, answer % (0, "")), filters)
+    assert not is_logged(json(api, request, '"errorCode":0,"responses":[]'), filters)
+    assert is_logged(json(api, request, answer % (6, "")), filters)
+    assert is_logged(json(api, request, answer % (0, '"acknowledgeErrorCode":121,')), filters)
+
+
+@pytest.mark.parametrize("name", SETTINGS[:2])
 def test_fetches_that_tell_something_are_logged(name: str) -> None:
     calm = (
         '"sessionId":7,"sessionEpoch":12,"topics":[{"topicId":"x"}],"forgottenTopicsData":[]',
