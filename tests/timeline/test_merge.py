@@ -241,6 +241,14 @@ def test_a_divergence_is_stated_also_in_leader_epoch_0() -> None:
     assert sentence(diverging).endswith("answered that its log DIVERGES after leader epoch 0, which ends at 10")
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "asked"),
+    [(-1, "ListOffsets latest"), (-6, "ListOffsets earliest pending upload"), (7, "ListOffsets by timestamp 7")],
+)
+def test_what_a_list_offsets_asks_for(timestamp: int, asked: str) -> None:
+    assert asked in sentence(fact("LIST_OFFSETS", 1, 1, timestamp=timestamp))
+
+
 def test_rows_can_be_selected_by_leader_epoch_and_time() -> None:
     found = Timeline(
         "orders", 0,
