@@ -35,7 +35,7 @@ _CHANGES: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONF
 _LINE: Final = ("cluster", "node", "event_type", "file", "byte_offset", "topic", "broker_id")
 _CHANGE: Final = "array<struct<at:bigint,takes:boolean,node:int>>"
 _ADDED: Final = (
-    "of_topic", "of_all", "of_servers", "controller_nodes", "broker_nodes", "own_changes", "known_since", "controllers",
+    "of_topic", "in_doubt", "of_all", "of_servers", "controller_nodes", "broker_nodes", "own_changes", "known_since", "controllers",
     "unclean_setting",
 )  # fmt: skip
 
@@ -43,9 +43,9 @@ _ADDED: Final = (
 def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds unclean_permitted (three values), and unclean_permitted_ref: the setting that permits or forbids. Grain unchanged.
 
-    Needs: cluster, scope, node (of the controller), clock, time_ms, topic; log_complete, log_holes, raft_leaders and
-    kraft_controllers of `cluster_history`; recreated and deletions of `topic_incarnations`. Clock: of records, their position; of
-    requests and lines, the controller's own.
+    Needs: cluster, scope, node (of the controller), clock, time_ms, topic; log_complete, log_holes, has_metadata_log, raft_leaders
+    and kraft_controllers of `cluster_history`; recreated and deletions of `topic_incarnations`. Clock: of records, their position;
+    of requests and lines, the controller's own.
 
     KRaft: the last ConfigRecord before the row's position that gives the topic a value; a null value and a RemoveTopicRecord take it
     away. Without one, the controller's own record counts, then that of all brokers, then the properties of nodes that are controllers.
@@ -54,10 +54,20 @@ def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
     ZooKeeper, and KRaft where the log does not tell: any `true` permits. A `false` forbids until the setting is removed or the topic
     is deleted; then only a default of true counts. If the controller's own host recorded a removal or a deletion, its last statement
     before the row decides. If only other hosts did, the setting is not known, unless they state `false` later and no default permits.
+
+    A ZooKeeper controller answers CreateTopics with 7 (REQUEST_TIMED_OUT) once it has created the topic with its settings, if a
+    partition has no leader yet (DelayedCreatePartitions). In KRaft and in migrations, brokers answer 7 if the controller does not
+    answer a forwarded request, which may have been carried out: it leaves in doubt what it contradicts (ForwardingManager.onTimeout).
     """
     settings = _settings(events)
     rows = rows.join(F.broadcast(_of_topics(settings)), ["cluster", "topic"], "left")
     rows = rows.join(F.broadcast(_of_clusters(settings, events)), "cluster", "left")
+    rows = rows.withColumns(
+        {
+            "of_topic": F.filter("of_topic", _carried_out),
+            "in_doubt": F.filter("of_topic", lambda one: ~_carried_out(one)),
+        }
+    )
     rows = rows.withColumns(
         {"own_changes": _own_changes(), "known_since": _known_since(), "controllers": _controllers()}
     )
@@ -71,10 +81,10 @@ def _settings(events: DataFrame) -> DataFrame:
     """One row per statement of the setting of a topic, or of all without topic: cluster, topic, broker_id, since, at, node, permitted, ref.
 
     permitted is null if the statement takes the setting away. since: the position of a record, null for others. at: the node's time of
-    others; of a removal, that of its request.
+    others; of a removal, that of its request. timed_out: the event type of a request that was answered 7; null of others.
     """
     value = (F.lower("value") == "true").alias("permitted")
-    columns = ("cluster", "topic", "broker_id", "since", "at", "node", "permitted", "ref")
+    columns = ("cluster", "topic", "broker_id", "since", "at", "node", "permitted", "ref", "timed_out")
     return _records(events, value).select(*columns).unionByName(_changes(events, value).select(*columns))
 
 
@@ -88,27 +98,33 @@ def _records(events: DataFrame, value: Column) -> DataFrame:
     return log.where(removes | ((event_type == CONFIG_RECORD) & (F.col("name") == _NAME))).select(
         "cluster", "topic", "broker_id", F.col("position").alias("since"), F.lit(None).cast("bigint").alias("at"),
         F.lit(None).cast("int").alias("node"), F.when(event_type == CONFIG_RECORD, value).alias("permitted"), ref().alias("ref"),
+        F.lit(None).cast("string").alias("timed_out"),
     )  # fmt: skip
 
 
 def _changes(events: DataFrame, value: Column) -> DataFrame:
-    """Requests and lines. AlterConfigs, and lines that list all settings of a topic, take away what they do not name."""
+    """Requests and lines. AlterConfigs, and lines that list all settings of a topic, take away what they do not name.
+
+    Of requests that were answered 7 (REQUEST_TIMED_OUT) only the settings of topics.
+    """
     event_type = F.col("event_type")
     is_it = F.coalesce(F.col("name") == _NAME, F.lit(False))
     refused = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), F.nullif("error_code", F.lit(Errors.NONE)))
     lists_all = event_type.isin(ALTER_CONFIGS, CONFIG_CHANGED) & F.col("topic").isNotNull()
-    lines = of_types(events, *_CHANGES).where((is_it | lists_all) & refused.isNull())
+    timed_out = (refused == Errors.REQUEST_TIMED_OUT) & F.col("topic").isNotNull()
+    lines = of_types(events, *_CHANGES).where((is_it | lists_all) & (refused.isNull() | timed_out))
     stated = F.max(F.when(is_it, value))
     return lines.groupBy(*_LINE).agg(
         stated.alias("permitted"),
         F.when(stated.isNull(), F.min(F.coalesce("arrival_ms", "time_ms"))).otherwise(F.min("time_ms")).alias("at"),
         F.min(ref()).alias("ref"),
+        F.max(F.when(timed_out, event_type)).alias("timed_out"),
     ).withColumn("since", F.lit(None).cast("bigint"))  # fmt: skip
 
 
 def _of_topics(settings: DataFrame) -> DataFrame:
     """One row per topic that ever had a setting of its own: of_topic, its statements in the order of their positions."""
-    of_topic = F.array_sort(F.collect_list(F.struct("since", "at", "node", "permitted", "ref")))
+    of_topic = F.array_sort(F.collect_list(F.struct("since", "at", "node", "permitted", "ref", "timed_out")))
     topics = settings.where(F.col("topic").isNotNull()).groupBy("cluster", "topic").agg(of_topic.alias("of_topic"))
     return topics.where(F.exists("of_topic", lambda one: one["permitted"].isNotNull()))
 
@@ -159,6 +175,16 @@ def _setting() -> Column:
 
 def _is_record() -> Column:
     return F.col("scope") == OF_RECORD
+
+
+def _carried_out(statement: Column) -> Column:
+    """It is none of a request that was answered 7, or one by which a ZooKeeper controller created the topic.
+
+    Brokers forward requests in KRaft and in a migration to it only.
+    """
+    forwards = _is_record() | F.coalesce(F.col("has_metadata_log") | (F.size("kraft_controllers") > 0), F.lit(False))
+    timed_out = statement["timed_out"]
+    return timed_out.isNull() | ((timed_out == CREATE_TOPICS) & ~forwards)
 
 
 def _log_tells() -> Column:
@@ -223,9 +249,18 @@ def _stated() -> Column:
     permits, forbids = (_found(_last("of_topic", permitted=permitted)) for permitted in (True, False))
     return (
         F.when(permits.isNotNull(), permits)
-        .when(forbids.isNull() | taken, _permitting_default())
-        .when(takes_here | ~(left | between), forbids)
+        .when(forbids.isNull() | taken, F.when(~_may_have_stated(permitted=False), _permitting_default()))
+        .when((takes_here | ~(left | between)) & ~_may_have_stated(permitted=True), forbids)
     )
+
+
+def _may_have_stated(*, permitted: bool) -> Column:
+    """By a request of which it is not known whether it was carried out. A removal may have left a default that permits."""
+
+    def may_have(one: Column) -> Column:
+        return F.coalesce(one["permitted"], F.lit(True)) == F.lit(permitted)
+
+    return F.coalesce(F.exists("in_doubt", may_have), F.lit(False))
 
 
 def _own_changes() -> Column:

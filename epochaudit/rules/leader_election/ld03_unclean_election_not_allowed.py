@@ -59,6 +59,10 @@ class UncleanElectionNotAllowed(Rule):
     that forbids counts no more once it was removed or the topic deleted, unless the controller's host stated it again before
     the election.
 
+    CreateTopics that a ZooKeeper controller answers with 7 (REQUEST_TIMED_OUT) counts: it has created the topic, which has
+    no leader yet. Any other request that is answered with 7, and each in KRaft or in a migration to it, may have been carried
+    out: without the metadata log an election whose verdict depends on that is unverifiable.
+
     ## What to do
     Before you start or clean a former member of the ISR, copy its log directory: it may hold the only copy of the lost
     records, and truncates them when it follows the new leader. TR-06 states their offsets; `kafka-dump-log.sh
