@@ -152,8 +152,15 @@ def test_a_request_with_an_old_broker_epoch(
         ("[Controller 100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [1] -> [2],"
         " leader: -1 -> 2, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3"
         " (org.apache.kafka.controller.ReplicationControlManager)", {"controller_id": 100}),
+        ("[QuorumController id=100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: isr: [12, 23] -> [2],"
+        " leader: 12 -> 2, leaderEpoch: 1 -> 2, elr: [] -> [12], partitionEpoch: 2 -> 3"
+        " (org.apache.kafka.controller.ReplicationControlManager)", {"controller_id": 100}),
+        ("[QuorumController id=100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: replicas: [1, 2, 3] ->"
+        " [3, 2], isr: [1, 3] -> [2], removingReplicas: [1] -> [], addingReplicas: [3] -> [], leader: 1 -> 2,"
+        " leaderRecoveryState: RECOVERED -> RECOVERING, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3"
+        " (org.apache.kafka.controller.ReplicationControlManager)", {"controller_id": 100, "leader_recovery_state": 1}),
     ],
-    ids=["4.1", "3.0"],
+    ids=["4.1", "3.0", "another one while the mark stands", "one that completes a reassignment"],
 )  # fmt: skip
 def test_an_unclean_election(message: str, more: dict[str, object]) -> None:
     assert event(message) == {
@@ -166,6 +173,37 @@ def test_an_unclean_election(message: str, more: dict[str, object]) -> None:
         "leader_epoch": 2,
         "isr": [2],
         "partition_epoch": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("diff", "state"),
+    [
+        ("isr: [2] -> [], leader: 2 -> -1, leaderEpoch: 2 -> 3, elr: [] -> [2], lastKnownElr: [] -> [2], partitionEpoch: 3 -> 4",
+        {"isr": [], "leader": -1, "leader_epoch": 3, "partition_epoch": 4}),
+        ("isr: [] -> [2], leader: -1 -> 2, leaderEpoch: 3 -> 4, elr: [1, 2] -> [1], lastKnownElr: [2] -> [], partitionEpoch: 4 -> 5",
+        {"isr": [2], "leader": 2, "leader_epoch": 4, "partition_epoch": 5}),
+        ("isr: [1, 12, 2] -> [2], leader: 1 -> 2, leaderEpoch: 3 -> 4, partitionEpoch: 4 -> 5",
+        {"isr": [2], "leader": 2, "leader_epoch": 4, "partition_epoch": 5}),
+        ("leader: -1 -> 2, leaderEpoch: 3 -> 4, partitionEpoch: 4 -> 5", {"leader": 2, "leader_epoch": 4, "partition_epoch": 5}),
+        ("replicas: [2] -> [2, 3], addingReplicas: [] -> [3], partitionEpoch: 4 -> 5", {"partition_epoch": 5}),
+        ("replicas: [1, 4] -> [4], isr: [1] -> [4], removingReplicas: [1] -> [], addingReplicas: [4] -> [], leader: 1 -> 4,"
+        " leaderEpoch: 0 -> 1, partitionEpoch: 1 -> 2", {"isr": [4], "leader": 4, "leader_epoch": 1, "partition_epoch": 2}),
+    ],
+    ids=[
+        "no leader", "from the ELR", "from the ISR", "the last member of the ISR", "a reassignment begins", "a reassignment ends",
+    ],
+)  # fmt: skip
+def test_a_clean_change_that_kafka_prints_as_unclean(diff: str, state: dict[str, object]) -> None:
+    """From 4.1 on Kafka prints UNCLEAN until the leader has recovered, and up to 4.0 where a reassignment ends."""
+    message = f"[QuorumController id=100] UNCLEAN partition change for u-0 with topic ID fuv_u9ylSa6NT-pypoGSMQ: {diff}"
+    assert event(f"{message} (org.apache.kafka.controller.ReplicationControlManager)") == {
+        "event_type": "PARTITION_CHANGE_REPLAYED",
+        "controller_id": 100,
+        "topic": "u",
+        "partition": 0,
+        "topic_id": "fuv_u9ylSa6NT-pypoGSMQ",
+        **state,
     }
 
 

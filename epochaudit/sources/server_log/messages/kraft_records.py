@@ -25,20 +25,42 @@ def _change(name: bytes, value: bytes) -> bytes:
     return rb"(?:" + name + rb": " + _ANY + rb" -> " + value + rb"(?:, )?)?"
 
 
-_CHANGE: Final = (
-    rb"partition change for " + TOPIC_PARTITION + rb" with topic ID " + TOPIC_ID + rb": "
-    + _change(rb"replicas", _ANY)
-    + _change(rb"directories", _ANY)
-    + _change(rb"isr", rb"\[(?P<isr>[\d, ]*)\]")
-    + _change(rb"removingReplicas", _ANY)
-    + _change(rb"addingReplicas", _ANY)
-    + _change(rb"leader", rb"(?P<leader>-?\d+)")
-    + _change(rb"leaderRecoveryState", rb"(?P<leader_recovery_state>RECOVERED|RECOVERING)")
-    + _change(rb"leaderEpoch", rb"(?P<leader_epoch>-?\d+)")
-    + _change(rb"elr", _ANY)
-    + _change(rb"lastKnownElr", _ANY)
-    + _change(rb"partitionEpoch", rb"(?P<partition_epoch>-?\d+)")
-)  # fmt: skip
+_CHANGED: Final = rb"partition change for " + TOPIC_PARTITION + rb" with topic ID " + TOPIC_ID + rb": "
+
+
+def _changes(leader: bytes) -> bytes:
+    """The parts of PartitionRegistration.diff. leader: the pattern of the new leader."""
+    return (
+        _change(rb"replicas", _ANY)
+        + _change(rb"directories", _ANY)
+        + _change(rb"isr", rb"\[(?P<isr>[\d, ]*)\]")
+        + _change(rb"removingReplicas", _ANY)
+        + _change(rb"addingReplicas", _ANY)
+        + _change(rb"leader", leader)
+        + _change(rb"leaderRecoveryState", rb"(?P<leader_recovery_state>RECOVERED|RECOVERING)")
+        + _change(rb"leaderEpoch", rb"(?P<leader_epoch>-?\d+)")
+        + _change(rb"elr", _ANY)
+        + _change(rb"lastKnownElr", _ANY)
+        + _change(rb"partitionEpoch", rb"(?P<partition_epoch>-?\d+)")
+    )
+
+
+_WITH_LEADER: Final = rb"\[(?:\d+, )*(?P=leader)[,\]]"
+_ELECTS_UNCLEANLY: Final = (
+    rb"(?=.*\bleader: -?\d+ -> (?P<leader>\d+), )"
+    rb"(?:(?=.*\bleaderRecoveryState: RECOVERED -> RECOVERING, )"
+    rb"|(?!replicas: )(?=.*\bisr: (?!" + _WITH_LEADER + rb"))(?!.*\belr: " + _WITH_LEADER + rb"))"
+)
+"""The change marks its new leader, or takes it from outside the ISR and the ELR, and does not complete a reassignment.
+
+PartitionRegistration.maybeLogPartitionChange prints UNCLEAN also of a leader from the ISR with which the record completes a
+reassignment (up to 4.0), of one from the ELR (up to 3.9), and of every change until the leader has recovered (from 4.1 on).
+Before 3.2, and while an earlier mark stands, an unclean election sets no mark.
+"""
+_UNCLEAN: Final = (
+    LogPattern("UNCLEAN_ELECTION", QUORUM + rb"UNCLEAN " + _CHANGED + _ELECTS_UNCLEANLY + _changes(rb"\d+")),
+    LogPattern("PARTITION_CHANGE_REPLAYED", QUORUM + rb"UNCLEAN " + _CHANGED + _changes(rb"(?P<leader>-?\d+)")),
+)
 
 
 def _refused(reason: str, ending: bytes, *, added: bytes = _PROPOSED) -> LogPattern:
@@ -138,8 +160,10 @@ PATTERNS: Final[PatternsByClass] = {
         b"Rejecting AlterPartition request for unknown partition ": _UNKNOWN_PARTITION,
         b"Rejecting alterIsr request from node ": _REFUSED,
         b"Rejecting AlterPartition request from node ": _REFUSED,
-        b"UNCLEAN partition change for ": (LogPattern("UNCLEAN_ELECTION", QUORUM + rb"UNCLEAN " + _CHANGE),),
-        b"partition change for ": (LogPattern("PARTITION_CHANGE_REPLAYED", QUORUM + _CHANGE),),
+        b"UNCLEAN partition change for ": _UNCLEAN,
+        b"partition change for ": (
+            LogPattern("PARTITION_CHANGE_REPLAYED", QUORUM + _CHANGED + _changes(rb"(?P<leader>-?\d+)")),
+        ),
         b"Replayed PartitionRecord for new partition ": (
             LogPattern("PARTITION_REPLAYED", QUORUM + rb"Replayed PartitionRecord for new partition " + _NEW_PARTITION),
         ),
