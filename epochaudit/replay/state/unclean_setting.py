@@ -110,9 +110,11 @@ def _changes(events: DataFrame, value: Column) -> DataFrame:
     event_type = F.col("event_type")
     is_it = F.coalesce(F.col("name") == _NAME, F.lit(False))
     refused = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), F.nullif("error_code", F.lit(Errors.NONE)))
-    lists_all = event_type.isin(ALTER_CONFIGS, CONFIG_CHANGED) & F.col("topic").isNotNull()
+    # a KRaft controller's line names the one setting that a record sets
+    lists_all = (event_type == ALTER_CONFIGS) | ((event_type == CONFIG_CHANGED) & F.col("name").isNull())
+    takes = lists_all & F.col("topic").isNotNull()
     timed_out = (refused == Errors.REQUEST_TIMED_OUT) & F.col("topic").isNotNull()
-    lines = of_types(events, *_CHANGES).where((is_it | lists_all) & (refused.isNull() | timed_out))
+    lines = of_types(events, *_CHANGES).where((is_it | takes) & (refused.isNull() | timed_out))
     stated = F.max(F.when(is_it, value))
     return lines.groupBy(*_LINE).agg(
         stated.alias("permitted"),

@@ -955,6 +955,14 @@ RECORDS: list[Case] = [
         {**SET_TO_2, "broker_id": 3},
     ),
     *(
+        ("Configuration", beginning + setting + " unclean.leader.election.enable to null", "CONFIG_CHANGED",
+        {**BY_100, "topic": "t", "name": UNCLEAN["name"]})
+        for beginning, setting in (
+            (OLD_QUORUM, "ConfigResource(type=TOPIC, name='t'): set configuration"),
+            (QUORUM, "Replayed ConfigRecord for ConfigResource(type=TOPIC, name='t') which set configuration"),
+        )
+    ),
+    *(
         ("ZK", CONTROLLER + f"Unclean leader election has been enabled {whose}", "CONFIG_CHANGED", {**BY_1, **UNCLEAN, **topic})
         for whose, topic in (("by default", {}), ("for topic a.b-c", {"topic": "a.b-c"}))
     ),

@@ -132,8 +132,8 @@ def _topic(event_type: str, beginning: bytes, id_is: bytes) -> tuple[LogPattern,
 
 
 def _configured(beginning: bytes, verb: bytes) -> dict[bytes, tuple[LogPattern, ...]]:
-    """A setting of a topic, of one or (no name) all brokers, or of something else."""
-    setting = rb" configuration (?P<name>[\w.-]+) to (?P<value>.*)"
+    """A setting of a topic, of one or (no name) all brokers, or of something else. `null`: it is taken away."""
+    setting = rb" configuration (?P<name>[\w.-]+) to (?:null|(?P<value>.*))"
     owners = (
         (b"TOPIC", rb"(?P<topic>[\w.-]+)"),
         (b"BROKER", rb"(?P<broker_id>\d+)?"),
