@@ -146,18 +146,41 @@ def is08(history: History) -> Judged:
 
 
 def is09(history: History) -> Judged:
-    """A broker that registers over its own incarnation, which was not fenced, has left all ISRs, within a second. Since 4.0."""
+    """A broker that registers over its own incarnation, which was not fenced, has left all ISRs, within a second. Since 4.0.
+
+    4.0 elects the last known leader also as it registers.
+    """
     log, after = records(history), images(history)
     for record in log:
         if not supersedes(after, record):
             continue
         broker = record.data["brokerId"]
         end = max(one.offset for one in log if one.batch == record.batch or 0 <= one.at - record.at <= 1000)
-        remains = any(
-            broker in one.isr and (one.isr != [broker] or one.leader != -1) for one in after[end].partitions.values()
-        )
-        takes_out = since(history.release.version, 4, 0)
-        yield (PASS if not remains else VIOLATION if takes_out else EXPOSED), place(record)
+        remaining = {
+            key
+            for key, one in after[end].partitions.items()
+            if broker in one.isr and (one.isr != [broker] or one.leader != -1)
+        }
+        version = history.release.version
+        if remaining and since(version, 4, 0) and not since(version, 4, 1):
+            kept = remaining - _last_known_elected(history, record)
+        else:
+            kept = remaining if since(version, 4, 0) else set()
+        yield (VIOLATION if kept else EXPOSED if remaining else PASS), place(record)
+
+
+def _last_known_elected(history: History, registration: Record) -> set[tuple[str, int]]:
+    """The partitions of which the registration's batch elects the broker, as it was their last known leader."""
+    data: Any = registration.data
+    return {
+        (change.after.topic_id, change.after.number)
+        for change in changes(history)
+        if change.record.batch == registration.batch
+        and change.before is not None
+        and change.before.leader == -1
+        and change.before.last_known_elr == [data["brokerId"]] == [change.after.leader]
+        and change.after.recovery == 1
+    }
 
 
 def supersedes(after: list[Image], record: Record) -> bool:

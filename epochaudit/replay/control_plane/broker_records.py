@@ -24,6 +24,7 @@ from epochaudit.replay.state.cluster_history import (
     INELIGIBLE,
     SHUTTING_DOWN,
     checks_eligibility,
+    checks_last_known,
     cluster_history,
     in_words,
     level_at,
@@ -34,8 +35,8 @@ from epochaudit.replay.state.cluster_history import (
     takes_out_incarnations,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
-from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
+from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log, record_position
+from epochaudit.replay.state.partition_states import OF_RECORD, elects_last_known, partition_states
 from epochaudit.replay.state.quorum import quorum_restarts
 from epochaudit.spark.memo import checkpointed
 
@@ -59,8 +60,10 @@ def broker_records(events: DataFrame) -> DataFrame:
       supersedes        it registers a new incarnation over one that is not fenced
       remaining_in      if it leaves or supersedes: number of partitions with the broker in the ISR after the event; null: none
       remaining_ref     the state of the first of them; remaining_isr, remaining_leader its values
+      remaining_elected   they have it because records of the same batch elect it as the last known leader (KIP-966)
       takes_out         the controller is 4.0 or later, and removes a broker from the ISRs if it registers over its own unfenced
                         incarnation: true, false, null = not in the evidence
+      checks_last_known   the controller is 4.1 or later, and elects the last known leader only if it is active; three values
       granted_ref       of a registration of a new incarnation: the first heartbeat of the broker epoch before that was answered that the
                         broker should shut down; null: none is recorded. begins_again: as in `quorum_restarts`
       kafka_version     lowest release of the controller as a number (3003000 for 3.3.0); null: not in the evidence
@@ -102,6 +105,7 @@ def records_of_brokers(events: DataFrame) -> DataFrame:
             "kafka_version": F.array_min(releases_of(node, raft_epoch=raft_epoch)),
             "checks_eligibility": checks_eligibility(node, level, raft_epoch=raft_epoch),
             "takes_out": takes_out_incarnations(node, level, raft_epoch=raft_epoch),
+            "checks_last_known": checks_last_known(node, level, raft_epoch=raft_epoch),
         }
     ).drop(*HISTORY_COLUMNS)
 
@@ -141,6 +145,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
     states = partition_states(events, OF_RECORD).where(F.col("isr").isNotNull())
     members = states.select(
         "cluster", "topic_id", F.explode("isr").alias("broker_id"), "clock", "next_clock", "next_ms", "next_isr", "isr", "leader",
+        "batch_last_offset", elects_last_known().alias("elected"),
         F.struct("topic_id", "partition", "isr", "leader", "state_ref").alias("state"),
     )  # fmt: skip
     is_current = (F.col("clock") <= F.col("batch_end")) & (
@@ -159,8 +164,11 @@ def _remaining_in(events: DataFrame) -> DataFrame:
         .join(members, ["cluster", "broker_id"])
         .where(is_current & topic_exists & ~last_member & ~removed_in_time)
     )
+    in_batch = record_position(F.col("batch_last_offset")) >= F.col("position")
+    elected = F.col("elected") & F.coalesce(in_batch, F.lit(False))
+    first = F.min(F.struct(elected.alias("elected"), "state"))  # one that keeps the broker before one that elects it
     return found.groupBy("cluster", "broker_id", "position").agg(
-        F.count("*").alias("remaining_in"), F.min("state").alias("first")
+        F.count("*").alias("remaining_in"), first["state"].alias("first"), first["elected"].alias("remaining_elected")
     )
 
 

@@ -18,7 +18,6 @@ from epochaudit.events.event_types import (
     PARTITION_STATE_CHANGED,
 )
 from epochaudit.events.times import FOREVER
-from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.cluster_history import (
@@ -26,6 +25,7 @@ from epochaudit.replay.state.cluster_history import (
     HISTORY_COLUMNS,
     INELIGIBLE,
     checks_eligibility,
+    checks_last_known,
     cluster_history,
     in_words,
     raft_leader,
@@ -38,12 +38,18 @@ from epochaudit.replay.state.cluster_history import (
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.isr_before_election import with_isr_before_election
 from epochaudit.replay.state.metadata_log import in_snapshot, record_position
-from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD, OF_REQUEST, STATE, partition_states
+from epochaudit.replay.state.partition_states import (
+    OF_CONTROLLER,
+    OF_RECORD,
+    OF_REQUEST,
+    STATE,
+    elects_last_known,
+    partition_states,
+)
 from epochaudit.replay.state.unclean_setting import with_unclean_setting
 
 _FIRST_KEEPING_EPOCH: Final = release("3.6")  # where the ISR shrinks (KAFKA-15021)
 _FIRST_BUMPING_ALWAYS: Final = release("3.0")
-_FIRST_CHECKING_LAST_KNOWN: Final = release("4.1")  # KAFKA-19522
 _HANDLING_MS: Final = 1000  # requests about a state may still be in flight when the controller writes the next one
 
 
@@ -258,10 +264,8 @@ def _standing() -> dict[str, Column]:
         "leader_standing": leading["standing"],
         "leader_standing_in_words": in_words(leading["standing"]),
         "leader_ref": leading["ref"],
-        "elects_last_known": F.coalesce(_elects_last_known(), F.lit(False)),
-        "checks_last_known": F.when(level >= MetadataVersion.IBP_4_1_IV0, F.lit(True))
-        .when(F.array_min(node_releases) >= _FIRST_CHECKING_LAST_KNOWN, F.lit(True))
-        .when(version < _FIRST_CHECKING_LAST_KNOWN, F.lit(False)),
+        "elects_last_known": elects_last_known(),
+        "checks_last_known": checks_last_known(F.col("node"), level, raft_epoch),
         "returns": _returns(),
         "bumps_on_shrink": F.when(level.isNotNull(), level < MetadataVersion.IBP_3_6_IV0).when(
             version < _FIRST_KEEPING_EPOCH, F.lit(True)
@@ -281,21 +285,6 @@ def _standing() -> dict[str, Column]:
             raft_epoch,
         ),
     }
-
-
-def _elects_last_known() -> Column:
-    """See `metadata`. An event takes one broker out of the lists (PartitionChangeBuilder.canElectLastKnownLeader)."""
-    leader = F.array("leader")
-    none = F.array().cast("array<int>")
-    left = F.array_union(F.coalesce("previous_isr", none), F.coalesce("previous_elr", none))
-    marks = F.col("leader_recovery_state") == RECOVERING
-    return (
-        F.col("sets_leader")
-        & (F.col("previous_last_known_elr") == leader)
-        & (F.col("isr") == leader)
-        & marks
-        & (F.size(left) <= 1)
-    )
 
 
 def _returns() -> Column:

@@ -67,6 +67,7 @@ METADATA_VERSION: Final = "metadata.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 FIRST_CHECKING_ELIGIBILITY: Final = release("3.3")
 FIRST_TAKING_OUT_INCARNATIONS: Final = release("4.0")
+FIRST_CHECKING_LAST_KNOWN: Final = release("4.1")  # KAFKA-19522
 RESET_ANSWERS: Final = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED")
 
 ACTIVE: Final = "active"
@@ -563,6 +564,19 @@ def takes_out_incarnations(node: Column, level: Column, raft_epoch: Column | Non
         F.when(level >= MetadataVersion.IBP_4_0_IV0, F.lit(True))
         .when(F.array_min(node_releases) >= FIRST_TAKING_OUT_INCARNATIONS, F.lit(True))
         .when(F.array_min(node_releases) < FIRST_TAKING_OUT_INCARNATIONS, F.lit(False))
+    )
+
+
+def checks_last_known(node: Column, level: Column, raft_epoch: Column | None = None) -> Column:
+    """Whether the controller elects the last known leader only if it is active (4.1+).
+
+    True, false, or null if its release is not in the evidence. Needs: releases. Parameters as in `checks_eligibility`.
+    """
+    node_releases = releases_of(node, raft_epoch=raft_epoch)
+    return (
+        F.when(level >= MetadataVersion.IBP_4_1_IV0, F.lit(True))
+        .when(F.array_min(node_releases) >= FIRST_CHECKING_LAST_KNOWN, F.lit(True))
+        .when(F.array_max(node_releases) < FIRST_CHECKING_LAST_KNOWN, F.lit(False))
     )
 
 

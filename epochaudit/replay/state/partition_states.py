@@ -27,7 +27,7 @@ from epochaudit.events.event_types import (
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.kafka.field_values import LEADER_DURING_DELETE, RECOVERING
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.places import at
 from epochaudit.spark.memo import checkpointed
@@ -96,6 +96,23 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
     whose eligible or last known leader replicas it removes (TopicDelta.replay), with the next partition epoch.
     """
     return _all_states(events).where(F.col("scope").isin(*scopes))
+
+
+def elects_last_known() -> Column:
+    """The record elects the last known leader, marked as unclean (PartitionChangeBuilder.canElectLastKnownLeader, KIP-966).
+
+    The ISR and the ELR are then empty; an event takes one broker out of them. Needs: columns of `partition_states`.
+    """
+    leader, none = F.array("leader"), F.array().cast("array<int>")
+    left = F.array_union(F.coalesce("before.isr", none), F.coalesce("before.elr", none))
+    elected = (
+        F.col("sets_leader")
+        & (F.col("before.last_known_elr") == leader)
+        & (F.col("isr") == leader)
+        & (F.col("leader_recovery_state") == RECOVERING)
+        & (F.size(left) <= 1)
+    )
+    return F.coalesce(elected, F.lit(False))
 
 
 @checkpointed

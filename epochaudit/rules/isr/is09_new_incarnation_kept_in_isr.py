@@ -30,19 +30,23 @@ class NewIncarnationKeptInIsr(Rule):
     The last member: [b] with leader -1. A registration over a fenced incarnation, which had to leave the ISRs when it was
     fenced (IS-07). The same incarnation registering again. Controllers before 4.0 remove the broker from no ISR: exposed.
     From 3.7 on they could do so, but only with eligible leader replicas, which none of them offers for production.
+    A partition that has lost its ISR and its eligible leader replicas: controllers of 4.0 elect the last known leader at
+    once, also the broker that registers: exposed.
 
     ## What to do
     If the broker does not lead, keep the leaders of its partitions running until it has caught up (its metric
     `FetcherLagMetrics`, `ConsumerLag`). If it leads, look at TR-06 for what was lost. Until the upgrade, let
     supervisors wait longer than `broker.session.timeout.ms` before they start a killed broker: it is then fenced, and
-    leaves the ISRs. Exposed means controllers before 4.0, which remove it from no ISR (KAFKA-18106).
+    leaves the ISRs. Exposed means controllers before 4.0, which remove it from no ISR (KAFKA-18106), or of 4.0, which elect
+    it (KAFKA-19522): upgrade.
 
     ## Example
     Broker 3 is killed and returns within its session time-out. It registers at offset 350 while it is in the ISR of
     orders-0, and no record removes it.
 
     ## References
-    ReplicationControlManager.handleBrokerUncleanShutdown; ClusterControlManager.registerBroker; KIP-841; KIP-966.
+    ReplicationControlManager.handleBrokerUncleanShutdown; ClusterControlManager.registerBroker;
+    PartitionChangeBuilder.canElectLastKnownLeader; KIP-841; KIP-966.
     """
 
     evidence = {
@@ -62,6 +66,7 @@ class NewIncarnationKeptInIsr(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         remains = col("remaining_in").isNotNull()
+        elected = col("remaining_elected") & ~col("checks_last_known")
         keeps = "partitions that keep it: {remaining_in}, the first with leader {remaining_leader}, ISR {remaining_isr}"
         because_registered = (
             *self.because,
@@ -74,7 +79,14 @@ class NewIncarnationKeptInIsr(Rule):
                 observed=keeps,
                 because=because_registered,
             ),
-            violation(remains & col("takes_out"), observed=keeps, because=because_registered),
+            exposed(
+                remains & elected,
+                "controllers of 4.0 do not look whether the last known leader is there",
+                observed="partitions that elect it as the last known leader: {remaining_in},"
+                " the first with leader {remaining_leader}, ISR {remaining_isr}",
+                because=because_registered,
+            ),
+            violation(remains & col("takes_out") & ~elected, observed=keeps, because=because_registered),
             unverifiable(
                 remains,
                 "the controller's Kafka version is not in the evidence",
@@ -87,4 +99,4 @@ class NewIncarnationKeptInIsr(Rule):
         )
 
     def severity_of(self) -> Column | None:
-        return F.when(~col("takes_out"), HIGH)
+        return F.when(~col("takes_out") | (col("remaining_elected") & ~col("checks_last_known")), HIGH)
