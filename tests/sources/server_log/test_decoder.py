@@ -189,9 +189,14 @@ def test_an_unclean_election(message: str, more: dict[str, object]) -> None:
         ("replicas: [2] -> [2, 3], addingReplicas: [] -> [3], partitionEpoch: 4 -> 5", {"partition_epoch": 5}),
         ("replicas: [1, 4] -> [4], isr: [1] -> [4], removingReplicas: [1] -> [], addingReplicas: [4] -> [], leader: 1 -> 4,"
         " leaderEpoch: 0 -> 1, partitionEpoch: 1 -> 2", {"isr": [4], "leader": 4, "leader_epoch": 1, "partition_epoch": 2}),
+        ("replicas: [1, 2, 3] -> [1, 2], directories: [OeUz9yKCMzdy8ZjfDpeEMw, RM6slb7-Z2MpBWmvFxwYjQ, 4Z9Jil-Dynk4fxNF4l1cTg] ->"
+        " [OeUz9yKCMzdy8ZjfDpeEMw, RM6slb7-Z2MpBWmvFxwYjQ], isr: [3, 2] -> [2, 1], removingReplicas: [3] -> [],"
+        " addingReplicas: [1] -> [], leader: 3 -> 1, leaderEpoch: 1 -> 2, partitionEpoch: 3 -> 4",
+        {"isr": [2, 1], "leader": 1, "leader_epoch": 2, "partition_epoch": 4}),
     ],
     ids=[
         "no leader", "from the ELR", "from the ISR", "the last member of the ISR", "a reassignment begins", "a reassignment ends",
+        "a reassignment ends, 3.9",
     ],
 )  # fmt: skip
 def test_a_clean_change_that_kafka_prints_as_unclean(diff: str, state: dict[str, object]) -> None:
