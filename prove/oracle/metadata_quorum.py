@@ -152,14 +152,31 @@ def ra08(history: History) -> Judged:
 
 
 def merged(history: History) -> list[Record]:
-    """The log by all copies: of the copies of an offset the highest epoch's counts, and where an epoch begins, lower ones end."""
+    """The log by all copies, of the epochs that lasted: where one begins, lower ones end."""
     log = [event for event in history.events if isinstance(event, Record)]
-    begins: dict[int, int] = {}
-    for record in log:
-        begins[record.epoch] = min(record.offset, begins.get(record.epoch, record.offset))
+    begins = lasting(log)
     found: dict[int, Record] = {}
     for record in log:
         replaced = any(epoch > record.epoch and offset <= record.offset for epoch, offset in begins.items())
-        if not replaced:
+        if record.epoch in begins and not replaced:
             found[record.offset] = record
     return [found[offset] for offset in sorted(found)]
+
+
+def lasting(log: list[Record]) -> dict[int, int]:
+    """Where each epoch begins. Those are left out that a copy passes over on its way to the highest: no leader after them had them."""
+    begins: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    last: dict[int, Record] = {}
+    for record in log:
+        before = last.get(record.node)
+        if before is None or before.epoch != record.epoch:
+            adjoins = before is not None and before.offset + 1 == record.offset
+            begins[record.epoch].append((before.epoch if before and adjoins else -1, -record.offset))
+        last[record.node] = record
+    found: dict[int, int] = {}
+    next_one = max(begins, default=-1)
+    for epoch in sorted(begins, reverse=True):
+        if next_one in (epoch, -1):
+            before_it, place = max(begins[epoch]) if next_one == epoch else (-1, max(one for _, one in begins[epoch]))
+            found[epoch], next_one = -place, before_it
+    return found

@@ -46,6 +46,8 @@ _CONTROL: Final = (
     KRAFT_VERSION,
     KRAFT_VOTERS,
 )  # written by Raft, not part of a metadata transaction
+_LASTING: Final = "struct<epochs:array<struct<raft_epoch:int,first_offset:bigint,follows:int>>,highest:int>"
+_LARGEST_INT: Final = 2**31 - 1
 _KAFKA_NAMED: Final = r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)"
 
 
@@ -84,16 +86,16 @@ def metadata_log(events: DataFrame) -> DataFrame:
     from since on; the record or the snapshot at until follows. since_ms: CreateTime of the last record before.
     A Raft leader of a later epoch overwrites uncommitted records. If copies have different Raft epochs at an offset, the record
     of the highest epoch is taken. From the first offset of an epoch on, all records of lower epochs are dropped, even if only one
-    copy reaches that far. Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files
-    with the same snapshot, the first is taken. No record of an incomplete snapshot is taken.
+    copy reaches that far. An epoch that was itself abandoned overwrites nothing, and is dropped: see `_lasting_epochs`.
+    Of equal records, that of a dump is taken if there is one, as its lines are readable. Of several files with the same snapshot,
+    the first is taken. No record of an incomplete snapshot is taken.
     Records of a metadata transaction (KIP-868) that was aborted, or has no end yet, are dropped. The records that begin, end and
     abort it are not.
     """
     rows = as_leaf(_records(events))
     rows = rows.join(F.broadcast(_holes(rows)), "cluster", "left")
-    # before the window: it would sort each record with all Raft epochs, snapshots and transactions
-    rows = rows.withColumn("is_dropped", _is_replaced() | _is_not_applied()).drop("starts", "marks")
     offset = Window.partitionBy("cluster", "position", _of_snapshot("file"), _of_snapshot("metadata_offset")).orderBy(
+        "is_replaced",
         F.desc_nulls_last("raft_epoch"),
         F.desc_nulls_last("leader"),  # dumps of Kafka before 4.1 leave out the new Raft leader
         F.col("file").rlike(_KAFKA_NAMED),
@@ -105,7 +107,8 @@ def metadata_log(events: DataFrame) -> DataFrame:
     content = F.nullif(F.to_json(F.struct(*_CONTENT)), F.lit("{}"))
     copy = F.struct("raft_epoch", "event_type", content.alias("content"), ref().alias("ref"))
     ranked = rows.withColumns({"rank": F.row_number().over(offset), "copies": F.collect_list(copy).over(everywhere)})
-    return ranked.where((F.col("rank") == 1) & ~F.col("is_dropped")).drop("rank", "is_dropped")
+    taken = (F.col("rank") == 1) & ~F.col("is_replaced") & F.col("is_applied")
+    return ranked.where(taken).drop("rank", "is_replaced", "is_applied")
 
 
 def missing_offsets(events: DataFrame) -> DataFrame:
@@ -114,7 +117,7 @@ def missing_offsets(events: DataFrame) -> DataFrame:
     And one per snapshot of which a part is missing: cluster, file. What precedes a snapshot may have been deleted, as the snapshot
     replaces it.
     """
-    hole, start = F.col("hole"), F.col("start")
+    hole, snapshot = F.col("hole"), F.col("snapshot")
     holes = _holes(_records(events)).select("cluster", F.explode("holes").alias("hole")).where(hole["until"] % 2 == 1)
     holes = holes.select(
         "cluster",
@@ -122,10 +125,9 @@ def missing_offsets(events: DataFrame) -> DataFrame:
         ((hole["since"] - 1) / 2).cast("bigint").alias("first_offset"),
         ((hole["until"] - 1) / 2 - 1).cast("bigint").alias("last_offset"),
     )
-    cut = (
-        _log_structure(_copies(events)).select("cluster", F.explode("starts").alias("start")).where(~start["is_whole"])
-    )
-    return holes.unionByName(cut.select("cluster", start["file"].alias("file")), allowMissingColumns=True)
+    snapshots = _log_structure(_copies(events)).select("cluster", F.explode("snapshots").alias("snapshot"))
+    cut = snapshots.where(~snapshot["is_whole"]).select("cluster", snapshot["file"].alias("file"))
+    return holes.unionByName(cut, allowMissingColumns=True)
 
 
 def _copies(events: DataFrame) -> DataFrame:
@@ -134,42 +136,84 @@ def _copies(events: DataFrame) -> DataFrame:
 
 
 def _records(events: DataFrame) -> DataFrame:
-    """The records of all copies, but for snapshots that are not whole. Adds position, and the columns of `_log_structure`."""
+    """The records of all copies, but for snapshots that are not whole. Adds position, is_replaced and is_applied."""
     rows = as_leaf(_copies(events))
     with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
-    of_cut = F.exists("starts", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
-    return with_structure.where(~in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
+    of_cut = F.exists("snapshots", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
+    whole = with_structure.where(~in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
+    # here: later steps would sort and store each record with all Raft epochs, snapshots and transactions
+    marked = whole.withColumns({"is_replaced": _is_replaced(), "is_applied": ~_is_not_applied()})
+    return marked.drop("epochs", "snapshots", "marks")
 
 
 def _log_structure(rows: DataFrame) -> DataFrame:
     """One row per cluster: the Raft epochs, snapshots and metadata transactions of its log.
 
-    Columns: starts, the first offset of each Raft epoch, and each file of a snapshot, and whether it is whole; marks, the committed
-    records that begin, end or abort metadata transactions, in order.
+    Columns: epochs, as in `_lasting_epochs`; snapshots, each file of one: array of struct(position, file, is_whole); marks, the
+    committed records that begin, end or abort metadata transactions, in order.
     """
-    term = F.when(in_snapshot(), F.col("position")).otherwise(F.col("raft_epoch"))
     mark = F.when(
         F.col("event_type").isin(*_MARKS), F.struct("position", "metadata_offset", "raft_epoch", "event_type")
     )
     offset, is_header = F.col("metadata_offset"), F.col("event_type") == SNAPSHOT_HEADER
     is_ended = ~F.max(is_header) | F.max(F.col("event_type") == SNAPSHOT_FOOTER)  # before 3.0 it has neither
     no_offset_is_missing = F.count(offset) >= F.max(offset) - F.min(offset) + 1
-    by_epoch = rows.groupBy(
-        "cluster", in_snapshot().alias("is_snapshot"), term.alias("term"), _of_snapshot("file").alias("file")
-    ).agg(
+    epoch = F.when(~in_snapshot(), F.col("raft_epoch")).alias("raft_epoch")
+    by_epoch = rows.groupBy("cluster", "file", in_snapshot().alias("is_snapshot"), epoch).agg(
+        F.min("position").alias("position"),
         F.min(offset).alias("first_offset"),
-        (~F.max(in_snapshot()) | (is_ended & F.coalesce(no_offset_is_missing, F.lit(True)))).alias("is_whole"),
+        F.max(offset).alias("last_offset"),
+        (is_ended & F.coalesce(no_offset_is_missing, F.lit(True))).alias("is_whole"),
         F.collect_set(mark).alias("marks"),
     )
-    start = F.struct("is_snapshot", "term", "first_offset", "file", "is_whole")
+    run = F.when(F.col("raft_epoch").isNotNull(), F.struct("file", "raft_epoch", "first_offset", "last_offset"))
+    snapshot = F.when(F.col("is_snapshot"), F.struct("position", "file", "is_whole"))
     by_cluster = by_epoch.groupBy("cluster").agg(
-        F.collect_list(start).alias("starts"), F.array_sort(F.flatten(F.collect_list("marks"))).alias("marks")
+        F.array_sort(F.collect_list(run)).alias("runs"),
+        F.collect_list(snapshot).alias("snapshots"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_list("marks")))).alias("marks"),
     )
+    by_cluster = by_cluster.withColumn("epochs", _lasting_epochs()).drop("runs")
     return by_cluster.withColumn("marks", F.filter("marks", lambda mark: ~_overwritten(mark)))
+
+
+def _lasting_epochs() -> Column:
+    """The Raft epochs that overwrite lower ones: array of struct(raft_epoch, first_offset, follows).
+
+    follows: the epoch of the record before the first one, where a file has both; else null. Leaders of the epochs between committed
+    nothing, as a leader is elected with all that was committed. These epochs were abandoned, and are left out. Below an epoch of which
+    this is not known, none is left out: another branch of the log may have gone on.
+    Needs: runs, the records of each Raft epoch in each file: array of struct(file, raft_epoch, first_offset, last_offset) in order.
+    """
+
+    def begun(run: Column, i: Column) -> Column:
+        before, offset_before = F.get("runs", i - 1), run["first_offset"] - 1
+        adjoins = (before["file"] == run["file"]) & offset_before.between(before["first_offset"], before["last_offset"])
+        return F.struct(
+            run["raft_epoch"].alias("raft_epoch"),
+            F.when(adjoins, before["raft_epoch"]).alias("follows"),
+            (-run["first_offset"]).alias("place"),  # of several beginnings the lowest comes first
+        )
+
+    def with_next(found: Column, epoch: Column) -> Column:
+        none_is_abandoned = found["highest"].isNull()
+        follows = F.when(~none_is_abandoned, epoch["follows"])
+        lasting = F.struct(
+            epoch["raft_epoch"].alias("raft_epoch"),
+            (-epoch["place"]).alias("first_offset"),
+            follows.alias("follows"),
+        )
+        added = F.struct(F.concat(found["epochs"], F.array(lasting)).alias("epochs"), follows.alias("highest"))
+        return F.when(none_is_abandoned | (epoch["raft_epoch"] <= found["highest"]), added).otherwise(found)
+
+    no_epochs = F.struct(F.array().alias("epochs"), F.lit(_LARGEST_INT).alias("highest")).cast(_LASTING)
+    from_the_highest = F.sort_array(F.transform("runs", begun), asc=False)
+    return F.aggregate(from_the_highest, no_epochs, with_next)["epochs"]
 
 
 def _holes(rows: DataFrame) -> DataFrame:
     """One row per cluster: holes, as in `metadata_log`."""
+    rows = rows.where(~F.col("is_replaced"))
     in_order = Window.partitionBy("cluster").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
     # at position 0 is the first snapshot, or one whose end offset is not known; no hole ends at offset 0
     first = F.nullif((F.col("position") / 2).cast("bigint"), F.lit(0).cast("bigint"))
@@ -183,21 +227,22 @@ def _holes(rows: DataFrame) -> DataFrame:
 
 
 def _overwritten(record: Column) -> Column:
-    """A later Raft epoch begins at the record's offset or before it. Needs: starts."""
-    later = F.exists(
-        "starts",
-        lambda s: (
-            ~s["is_snapshot"] & (s["term"] > record["raft_epoch"]) & (s["first_offset"] <= record["metadata_offset"])
+    """A later Raft epoch begins at the record's offset or before it, or the record's own epoch was abandoned. Needs: epochs."""
+    by_later = F.exists(
+        "epochs",
+        lambda e: (
+            (e["raft_epoch"] > record["raft_epoch"])
+            & ((e["first_offset"] <= record["metadata_offset"]) | (e["follows"] < record["raft_epoch"]))
         ),
     )
-    return F.coalesce(later, F.lit(False))
+    return F.coalesce(by_later, F.lit(False))
 
 
 def _is_replaced() -> Column:
-    """The record was overwritten in a later Raft epoch, or its snapshot is taken from another file. Needs: starts."""
+    """The record was overwritten in a later Raft epoch, or its snapshot is taken from another file. Needs: epochs, snapshots."""
     from_another_file = F.exists(
-        "starts",
-        lambda s: s["is_snapshot"] & s["is_whole"] & (s["term"] == F.col("position")) & (s["file"] < F.col("file")),
+        "snapshots",
+        lambda s: s["is_whole"] & (s["position"] == F.col("position")) & (s["file"] < F.col("file")),
     )
     has_end_offset = F.col("position") > 0  # 0: the first snapshot, or a file name without an end offset
     record = F.struct("raft_epoch", "metadata_offset")

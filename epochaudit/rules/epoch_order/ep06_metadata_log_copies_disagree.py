@@ -29,7 +29,8 @@ class MetadataLogCopiesDisagree(Rule):
     ## What is allowed
     Records above the high watermark that were not committed: a raft leader of a later epoch overwrites them, while an
     isolated node retains them until it reconnects. A lower raft epoch at an offset, or behind the offset where a higher one
-    begins, is therefore no disagreement, and all rules use the higher raft epoch. Copies may begin and end anywhere.
+    begins, is therefore no disagreement, and all rules use the higher raft epoch. If the log went on from a lower epoch to a later one
+    without it, the higher one was abandoned: no rule uses its records. Copies may begin and end anywhere.
     Snapshots are not compared with each other. Dumps of Kafka before 4.1 omit who became raft leader. Dumps without the
     lines of their batches have no raft epochs: if two of them differ, it is unverifiable which is right.
 

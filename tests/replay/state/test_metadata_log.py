@@ -46,6 +46,41 @@ def test_copies_of_a_log_are_one_log(spark: SparkSession) -> None:
     ]
 
 
+def branch(folder: str, *epochs: int, first_offset: int = 0) -> list[Event]:
+    """A copy of the log with a record of each of these Raft epochs."""
+    file = f"{folder}/{first_offset:020}.log"
+    return [copy(file, offset, epoch) for offset, epoch in enumerate(epochs, first_offset)]
+
+
+def taken(spark: SparkSession, *branches: list[Event]) -> list[tuple[int, int]]:
+    rows = merged(spark, [event for one in branches for event in one])
+    return [(row.metadata_offset, row.raft_epoch) for row in rows]
+
+
+def test_an_epoch_that_the_log_passes_over_overwrites_nothing(spark: SparkSession) -> None:
+    winner = branch("a", 5, 5, 5, 5, 7)
+    alone = branch("b", 5, 5, 6, 6, 6, 6)
+    assert taken(spark, winner, alone) == [(0, 5), (1, 5), (2, 5), (3, 5), (4, 7)]
+    of_two_times = branch("old", 5, 5, 5, 5), branch("new", 5, 5, 6, 7)
+    assert taken(spark, *of_two_times) == [(0, 5), (1, 5), (2, 6), (3, 7)]
+
+
+def test_only_the_branch_of_the_highest_epoch_tells_what_was_abandoned(spark: SparkSession) -> None:
+    abandoned, winner = branch("a", 5, 5, 7), branch("b", 5, 5, 6, 6, 8)
+    assert taken(spark, abandoned, winner) == [(0, 5), (1, 5), (2, 6), (3, 6), (4, 8)]
+    begins_a_segment = branch("b", 8, first_offset=4)
+    older = branch("c", 5, 5, 6, 6)
+    assert taken(spark, abandoned, begins_a_segment, older) == [(0, 5), (1, 5), (2, 7), (4, 8)]
+
+
+def test_a_record_of_an_abandoned_epoch_fills_no_hole(spark: SparkSession) -> None:
+    with_hole = [row for row in branch("a", 5, 5, 5, 5, 7) if row["metadata_offset"] != 2]
+    events = [*with_hole, *branch("b", 5, 5, 6)]
+    rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
+    found = missing_offsets(spark.createDataFrame(rows, EVENTS)).collect()
+    assert [(row.first_offset, row.last_offset) for row in found] == [(2, 2)]
+
+
 def test_only_an_ended_transaction_is_applied_wherever_its_end_is_recorded(spark: SparkSession) -> None:
     begin, end, abort = (f"{name}_TRANSACTION_RECORD" for name in ("BEGIN", "END", "ABORT"))
     course = {1: begin, 3: end, 5: begin, 7: "LEADER_CHANGE", 8: abort, 10: begin}
