@@ -64,20 +64,30 @@ def _statements(history: History) -> Iterator[tuple[int, int]]:
 def broken(history: History) -> str:
     """The verdict on what contradicts itself: if the quorum may have been formatted anew, its epochs may have started anew.
 
-    Then its requests state several cluster ids, or a node's lines name a leader of a lower epoch than it has been in. The first line
-    of a lower epoch may come from the disk that the node started with.
+    Then its requests state several cluster ids, or a node's lines name a leader of a lower epoch than it has been in, or most voters
+    lost their disks and have a leader in an epoch that they had reached before. The first line of a lower epoch may come from the disk
+    that the node started with.
     """
     clusters = {event.cluster for event in requests(history) if event.api != FETCH}
+    voters: set[int] = set()
+    emptied: set[int] = set()
     for node in history.nodes:
-        highest = epoch = from_disk = 0
+        highest = epoch = from_disk = reached = 0
         for event in history.of(node):
             if isinstance(event, RaftTransition):
                 if event.epoch < epoch:
-                    from_disk = event.epoch
+                    from_disk, reached = event.epoch, highest
                 epoch, highest = event.epoch, max(highest, event.epoch)
-                if event.state in ("Leader", "Follower") and from_disk < epoch < highest:
-                    return UNVERIFIABLE
-    return UNVERIFIABLE if len(clusters) > 1 else VIOLATION
+                if event.state not in ("Unattached", "Follower"):
+                    voters.add(node)
+                if event.state in ("Leader", "Follower"):
+                    voters.add(event.leader)
+                    if from_disk < epoch < highest:
+                        return UNVERIFIABLE
+                    if from_disk == 0 < epoch <= reached:
+                        emptied.add(node)
+    most = len(emptied & voters) > len(voters) / 2
+    return UNVERIFIABLE if len(clusters) > 1 or most else VIOLATION
 
 
 def ra02(history: History) -> Judged:

@@ -24,6 +24,8 @@ QUORUM_REQUESTS: Final = (VOTE, *OF_LEADERS, FETCH_SNAPSHOT, FETCH)
 
 LED: Final = ("Leader", "Follower")  # Raft states of a node that knows the leader of its epoch
 
+_OF_VOTERS: Final = ("Leader", "Candidate", "Prospective", "Voted", "Resigned")  # Raft states of voters only
+
 _PARKED_US: Final = 100_000  # followers let a Fetch wait for 500 ms (KafkaRaftClient.MAX_FETCH_WAIT_MS)
 
 
@@ -47,9 +49,11 @@ def maybe_parked() -> Column:
 def quorum_restarts(events: DataFrame) -> DataFrame:
     """One row per cluster whose quorum may have been formatted anew, so that its epochs began again: cluster, begins_again (true).
 
-    Needs: the events table. Either its nodes accepted requests that state different cluster ids, or a leader was elected in a lower
-    epoch than before, by the log lines of one node, in their order. A node keeps its epoch on disk (QuorumState), and gives no vote
-    below it, so that such a leader takes a majority of new disks.
+    Needs: the events table. Its nodes accepted requests that state different cluster ids; or a leader was elected in a lower epoch
+    than before, by the log lines of one node, in their order; or a majority of the voters fell to epoch 0, and then logged a leader of
+    an epoch no higher than they had been in. A node keeps its epoch on disk (QuorumState), and gives no vote below it, so that such a
+    leader takes a majority of new disks. One new disk in a quorum that goes on also begins with epoch 0.
+    The voters: nodes with lines about their own candidacies, votes and leadership, and leaders in any line.
     """
     accepted = F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
     requests = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT).where(accepted & F.col("in_response"))
@@ -58,12 +62,22 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
     falls = F.lag("raft_epoch").over(in_order) > F.col("raft_epoch")
     # where the epoch falls, the node may only repeat what its new disk has: a copy of an old one names a leader
-    lines = lines.withColumns(
-        {"highest": F.max("raft_epoch").over(in_order), "began_at": F.when(falls, F.col("raft_epoch"))}
+    fell = F.struct(F.col("raft_epoch").alias("epoch"), F.max("raft_epoch").over(in_order).alias("highest"))
+    lines = lines.withColumn("fell", F.when(falls, fell))
+    lines = lines.withColumn("fell", F.last("fell", ignorenulls=True).over(in_order))
+    elects = F.col("name").isin(*LED) & (F.col("raft_epoch") > F.col("fell.epoch"))
+    from_nothing = elects & (F.col("fell.epoch") == 0) & (F.col("raft_epoch") <= F.col("fell.highest"))
+    by_cluster = lines.groupBy("cluster").agg(
+        F.max(elects & (F.col("raft_epoch") < F.col("fell.highest"))).alias("elects_lower"),
+        F.collect_set(F.when(from_nothing, F.col("node"))).alias("emptied"),
+        F.array_union(
+            F.collect_set(F.when(F.col("name").isin(*_OF_VOTERS), F.col("node"))), F.collect_set("leader")
+        ).alias("voters"),
     )
-    began_at = F.last("began_at", ignorenulls=True).over(in_order)
-    rises = (F.col("raft_epoch") > began_at) & (F.col("raft_epoch") < F.col("highest"))
-    lines = lines.withColumn("elects_again", F.col("name").isin(*LED) & rises)
-    lower = lines.groupBy("cluster").agg(F.max("elects_again").alias("begins_again"))
+    emptied = F.size(F.array_intersect("emptied", "voters"))
+    lower = by_cluster.select(
+        "cluster",
+        (F.coalesce("elects_lower", F.lit(False)) | (2 * emptied > F.size("voters"))).alias("begins_again"),
+    )
     both = of_several.unionByName(lower).where("begins_again")
     return both.distinct()

@@ -28,8 +28,9 @@ class TwoQuorumLeadersInOneEpoch(Rule):
     ## What is allowed
     An epoch without a leader, and one whose leader left no record. A Fetch that waited is left out: its answer may be built while
     the epoch changes. If the quorum was formatted anew while it kept its logs, epochs begin again, which is unverifiable: its
-    requests state two cluster ids, or a node that lost its epoch logs a leader of a lower one. A single disk that was replaced
-    does not begin epochs again.
+    requests state two cluster ids, a node that lost its epoch logs a leader of a lower one, or a majority of the voters in
+    server.log fall to epoch 0 and then log a leader of an epoch that they had been in. A single disk that was replaced does not begin
+    epochs again.
 
     ## What to do
     Stop the controllers, and first copy the folder `__cluster_metadata-0`, with `quorum-state`, of each. Look whether a controller
