@@ -5,8 +5,8 @@ application. The patterns cover Kafka 1.0 to 4.4 (ReplicaManager, Partition, ZkM
 ReplicaStateMachine, ControllerChannelManager). Lines that only repeat others are ignored: most of them are the
 per-partition "Cached leader info" and "Received response".
 
-"Previous leader" and "Previous leader epoch" of a Follower line are not read: from 3.6 Kafka prints them after it has
-assigned the new values, which they repeat. Those of a Leader line are correct.
+From 3.6 to 4.1 a Follower line states no previous leader epoch: Kafka prints it after it has assigned the new one, which is repeated
+in its place. The line is written only if the epoch rises, so another number is the previous epoch. That of a Leader line is correct.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ _EPOCH_AT: Final = rb" starts at leader epoch (?P<leader_epoch>\d+) from offset 
 _HIGH_WATERMARK: Final = rb"high watermark (?P<high_watermark>-?\d+)"
 _BEFORE: Final = rb"(?:[^.]*\.[^.]* leader epoch was (?P<previous_epoch>-?\d+)\.)?.*"
 _EPOCH_BEFORE: Final = (
-    rb"(?: Previous leader epoch was (?P<previous_epoch>-?\d+)\.)?.*"  # from 3.6 on a follower prints its new epoch
+    rb"(?: Previous leader (?:\S+ and previous leader epoch was (?!(?P=leader_epoch)\.)|epoch was )"
+    rb"(?P<previous_epoch>-?\d+)\.)?.*"
 )
 _TOPIC_ID: Final = rb" with topic id (?:None|(?:Some\()?(?P<topic_id>[\w-]{22})\)?)"
 _STATE: Final = (

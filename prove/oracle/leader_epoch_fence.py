@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query, since
+from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query
 from prove.oracle.broker_memory import replayed
-from prove.oracle.replication import starts_of
+from prove.oracle.replication import starts_of, states_epoch_before
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 BEFORE_EPOCH: Final = (3, 6, 56)
@@ -84,6 +84,6 @@ def lacks_a_line(history: History, event: Query | Produced, held: int, recorded:
             return True
         for start in starts_of(later):
             if start.name == event.name and start.leader_epoch > held:
-                states_previous = start.leads or not since(history.release.version, 3, 6)
-                return min(others) < start.leader_epoch and not (states_previous and start.previous_epoch == held)
+                adjoins = states_epoch_before(start, history) and start.previous_epoch == held
+                return min(others) < start.leader_epoch and not adjoins
     return True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prove.history import NO_LEADER, Decision, History, State, since
+from prove.history import NO_LEADER, Decision, History, State
 from prove.oracle.metadata_image import changes
-from prove.oracle.replication import PartitionEpoch, starts, starts_of
+from prove.oracle.replication import PartitionEpoch, starts, starts_of, states_epoch_before
 
 CLEAN = "clean"
 UNCLEAN = "unclean"
@@ -72,9 +72,10 @@ def _decided(history: History, begun: dict[PartitionEpoch, int]) -> Iterator[Epo
 
 def _never_begun(history: History, leader: int, partition: int, epoch: int) -> bool:
     """Whether a line of the leader names an earlier epoch as the one before a later one."""
-    old = not since(history.release.version, 3, 6)  # later ones print of a follower what it has just assigned
     return any(
-        -1 < start.previous_epoch < epoch < start.leader_epoch and start.partition == partition and (start.leads or old)
+        -1 < start.previous_epoch < epoch < start.leader_epoch
+        and start.partition == partition
+        and states_epoch_before(start, history)
         for event in history.of(leader)
         for start in starts_of(event)
     )

@@ -19,6 +19,7 @@ from prove.history import (
     Query,
     Start,
     Started,
+    since,
 )
 
 PartitionEpoch = tuple[int, int]
@@ -44,6 +45,11 @@ def starts_of(event: Event) -> tuple[Start, ...]:
     if isinstance(event, Control):
         return event.starts
     return (event.start,) if isinstance(event, Started) and event.start is not None else ()
+
+
+def states_epoch_before(start: Start, history: History) -> bool:
+    """Whether the line names the leader epoch that the replica had begun before. Followers of 3.6 to 4.1 print the new one there."""
+    return start.leads or not since(history.release.version, 3, 6) or since(history.release.version, 4, 2)
 
 
 def started(history: History) -> Iterator[tuple[Event, Start]]:

@@ -156,7 +156,7 @@ def replica_start(start: Start, release: Release) -> str:
         return f"Leader {name} {begins} high watermark {start.high_watermark} ISR [{isr}] addingReplicas [] removingReplicas []. {before}"
     if not since(release.version, 3, 3):
         return f"Follower {name} {begins} high watermark {start.high_watermark}. {before}"
-    if since(release.version, 3, 6):  # it prints what it has just assigned
+    if since(release.version, 3, 6) and not since(release.version, 4, 2):  # it prints what it has just assigned
         before = f"Previous leader Some({start.leader}) and previous leader epoch was {start.leader_epoch}."
     return (
         f"Follower {name} {begins} partition epoch {start.partition_epoch} and high watermark {start.high_watermark}."

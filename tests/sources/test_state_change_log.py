@@ -87,6 +87,16 @@ def test_a_leader_starts_an_epoch_at_an_offset(message: str, more: dict[str, obj
     [
         (
             "Follower h1-1 starts at leader epoch 3 from offset 27 with partition epoch 6 and high watermark 26. Current"
+            " leader is 2. Previous leader Some(3) and previous leader epoch was 1.",
+            {"leader": 2, "partition_epoch": 6, "previous_epoch": 1},
+        ),
+        (
+            "Follower h1-1 starts at leader epoch 3 from offset 27 with partition epoch 6 and high watermark 26. Current"
+            " leader is 2. Previous leader None and previous leader epoch was -1.",
+            {"leader": 2, "partition_epoch": 6, "previous_epoch": -1},
+        ),
+        (
+            "Follower h1-1 starts at leader epoch 3 from offset 27 with partition epoch 6 and high watermark 26. Current"
             " leader is 2. Previous leader Some(2) and previous leader epoch was 3.",
             {"leader": 2, "partition_epoch": 6},
         ),
@@ -100,7 +110,7 @@ def test_a_leader_starts_an_epoch_at_an_offset(message: str, more: dict[str, obj
             {"previous_epoch": -1},
         ),
     ],
-    ids=["3.6 on, where it states the new epoch", "3.3 to 3.5", "2.6 to 3.2"],
+    ids=["4.2 on", "4.2 on, of a new process", "3.6 to 4.1, which state the new epoch", "3.3 to 3.5", "2.6 to 3.2"],
 )
 def test_a_follower_starts(message: str, more: dict[str, object]) -> None:
     assert event(message) == {

@@ -647,7 +647,7 @@ def _applied() -> Column:
 def _held_none_or_older() -> Column:
     """`settled` is a line that states a lower epoch before: what was installed is forgotten, as the replica was deleted since.
 
-    Followers from 3.6 on state their new epoch only, and write no line unless it is higher (Partition.makeFollower).
+    ZooKeeper-mode followers from 3.6 on state their new epoch only, and write no line unless it is higher (Partition.makeFollower).
     """
     states_none = (F.col("settled.event_type") == FOLLOWER_STARTS) & F.col("settled.previous_epoch").isNull()
     return (F.col("settled.previous_epoch") < F.col("settled.leader_epoch")) | states_none

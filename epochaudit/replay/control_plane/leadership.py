@@ -107,8 +107,8 @@ def leadership(events: DataFrame) -> DataFrame:
 def _begun_anew(events: DataFrame) -> DataFrame:
     """One row per topic name of which a process began a leader epoch that is not higher, as if it had none before: begun_anew.
 
-    It had deleted its replica. Followers from 3.6 on do not state the epoch before; from 3.3 on no line is written unless the epoch is
-    higher (Partition.makeLeader, makeFollower).
+    It had deleted its replica. Followers of 3.6 to 4.1 do not state the epoch before; from 3.3 on no line is written unless the epoch
+    is higher (Partition.makeLeader, makeFollower).
     """
     in_order = Window.partitionBy("cluster", "node", "topic", "partition").orderBy(
         "from_ms", "file_order", "byte_offset"
