@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """The codes of Kafka up to 4.2. Members are ints, and str() gives the number, so Spark expressions take them as literals."""
+    """The codes of Kafka up to 4.3. Members are ints, and str() gives the number, so Spark expressions take them as literals."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -151,7 +151,7 @@ class Errors(IntEnum):
 
 
 def error_text(code: int) -> str:
-    """The code and its name, as reports print it; the number alone if no release up to 4.2 has it."""
+    """The code and its name, as reports print it; the number alone if no release up to 4.3 has it."""
     return Errors(code).text if code in _CODES else str(code)
 
 

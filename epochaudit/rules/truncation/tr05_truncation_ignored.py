@@ -47,7 +47,8 @@ class TruncationIgnored(Rule):
     epoch starts a new comparison. After an answer without an offset (-1) the follower uses its high watermark, and nothing
     is required. A follower whose Fetches state the epoch of its last record (2.8+) compares logs by them. It asks by
     OffsetForLeaderEpoch only to find its place behind the remote tier, after it was answered 109
-    (OFFSET_MOVED_TO_TIERED_STORAGE): those requests are no subjects.
+    (OFFSET_MOVED_TO_TIERED_STORAGE), or from 4.3 on also 1 (OFFSET_OUT_OF_RANGE), if its log is empty and
+    follower.fetch.last.tiered.offset.enable is set: those requests are no subjects.
 
     ## What to do
     If the follower repeats its request, restart its broker; if that does not help, stop it, move the partition's folder

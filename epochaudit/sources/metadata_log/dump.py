@@ -1,7 +1,7 @@
 """The KRaft metadata log as `kafka-dump-log --cluster-metadata-decoder` prints it.
 
 Each batch has a line (`baseOffset: … partitionLeaderEpoch: …`), followed by a line per record (`| offset: … payload: {…}`)
-with the record as JSON. Control records have a name and, in newer versions, JSON. Formats of Kafka 2.8 to 4.1
+with the record as JSON. Control records have a name and, in newer versions, JSON. Formats of Kafka 2.8 to 4.3
 (DumpLogSegments, MetadataJsonConverters).
 
 `metadata_log.records` maps the records' fields to columns.
