@@ -899,6 +899,12 @@ RECORDS: list[Case] = [
     ),
     (
         "Replication",
+        QUORUM + f"Rejecting AlterPartition request for unknown topic ID {ID} or name .",
+        "ALTER_PARTITION_REJECTED",
+        {**BY_100, "reason": "unknown_topic", "topic_id": ID},
+    ),
+    (
+        "Replication",
         QUORUM + "Rejecting AlterPartition request for unknown partition t-0.",
         "ALTER_PARTITION_REJECTED",
         {**BY_100, **T0, "reason": "unknown_partition"},

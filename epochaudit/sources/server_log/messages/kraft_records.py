@@ -119,7 +119,7 @@ _REFUSED: Final = (
     ),
 )  # fmt: skip
 _UNKNOWN_TOPIC: Final = _unknown(
-    "unknown_topic", rb"topic ID (?:null|" + TOPIC_ID + rb")(?: or name (?P<topic>[\w.-]*))?"
+    "unknown_topic", rb"topic ID (?:null|" + TOPIC_ID + rb")(?: or name (?P<topic>[\w.-]+)?)?"
 )
 _UNKNOWN_PARTITION: Final = _unknown("unknown_partition", rb"partition " + TOPIC_PARTITION)
 _NEW_PARTITION: Final = TOPIC_PARTITION + rb" with topic ID " + TOPIC_ID + rb" and " + _STATE
