@@ -43,7 +43,8 @@ class StrayReplicaKept(Rule):
     Broker 3 was down while orders (id A) was deleted. It starts, finds the folder stray, and answers fetches for id A.
 
     ## References
-    LogManager.isStrayKraftReplica, ReplicaManager.becomeLeaderOrFollower; KIP-516, LeaderAndIsr; KAFKA-14616, KAFKA-15605.
+    LogManager.isStrayKraftReplica (isStrayReplica from 4.3 on), ReplicaManager.becomeLeaderOrFollower; KIP-516, LeaderAndIsr;
+    KAFKA-14616, KAFKA-15605.
     """
 
     evidence = {

@@ -33,11 +33,17 @@ def _fetcher(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
 
 _LOGS: Final[Beginnings] = {
     b"Truncating to offset ": (LogPattern("LOG_TRUNCATED", _LOG + rb"Truncating to offset " + _OFFSET),),
+    b"Truncating log ": (  # 1.0.0 and 1.0.1
+        LogPattern("LOG_TRUNCATED", rb"Truncating log " + TOPIC_PARTITION + rb" to offset " + _OFFSET + rb"\."),
+    ),
     b"Truncate and start at offset ": (
         LogPattern(
             "LOG_EMPTIED",
             _LOG + rb"Truncate and start at offset (?P<offset>-?\d+)(?:, logStartOffset: -?\d+)?",
         ),
+    ),
+    b"Truncate and start log ": (  # 1.0.0 and 1.0.1
+        LogPattern("LOG_EMPTIED", rb"Truncate and start log '" + TOPIC_PARTITION + rb"' at offset " + _OFFSET),
     ),
     b"Deleting segments as part ": (  # 2.7 on; of all segments, where a follower is sent to the remote tier
         LogPattern("LOG_SEGMENTS_TRUNCATED", _LOG + rb"Deleting segments as part of log truncation: .*"),
@@ -50,6 +56,10 @@ _LOGS: Final[Beginnings] = {
     ),
     b"Incrementing log start ": (
         LogPattern("LOG_START_INCREMENTED", _LOG + rb"Incrementing log start offset to " + _OFFSET),
+        LogPattern(  # 1.0.0 and 1.0.1
+            "LOG_START_INCREMENTED",
+            rb"Incrementing log start offset of partition " + TOPIC_PARTITION + rb" to " + _OFFSET + rb" in dir .*",
+        ),
     ),
     b"Non-monotonic update of high watermark ": (
         LogPattern(
@@ -65,6 +75,10 @@ _RECOVERY: Final[Beginnings] = {
         LogPattern(
             "LOG_RECOVERED", rb"\[(?:Log|LogLoader) partition=" + TOPIC_PARTITION + rb", dir=[^\]]*\] Recovering unflushed segment"
             rb" (?P<offset>\d+)(?:\..*)?"
+        ),
+        LogPattern(  # 1.0.0 and 1.0.1, which print the folder's name
+            "LOG_RECOVERED",
+            rb"Recovering unflushed segment (?P<offset>\d+) in log " + TOPIC_PARTITION + rb"(?:\.\w+-delete)?\.",
         ),
     ),
 }  # fmt: skip
@@ -274,7 +288,8 @@ _FOLDERS: Final[Beginnings] = {
     ),
     b"The topicId does not exist in ": (
         LogPattern(
-            "STRAY_PARTITION", rb"The topicId does not exist in " + _STRAY + rb", treat it as a stray log\.?",
+            "STRAY_PARTITION",
+            rb"(?:\[[^\]]*\] )?The topicId does not exist in " + _STRAY + rb", treat it as a stray log\.?",
             reason="no_topic_id",
         ),
     ),
@@ -295,6 +310,7 @@ MARKED: Final = {
 PATTERNS: Final[PatternsByClass] = {
     b"Log": {**_LOGS, **_RECOVERY},
     b"LogLoader": _RECOVERY,
+    b"LogLoader$": _RECOVERY,  # 3.0 and 3.1
     b"UnifiedLog": _LOGS,
     b"LocalLog": _LOGS,
     b"ReplicaFetcherThread": {**_TRUNCATING, **_RESETS},
@@ -302,4 +318,5 @@ PATTERNS: Final[PatternsByClass] = {
     b"LogManager": _FOLDERS,
     b"LogManager$": _FOLDERS,
     b"BrokerMetadataPublisher$": {word: _FOLDERS[word] for word in (b"Found stray log dir ",)},  # 3.2 to 3.6
+    b"BrokerMetadataPublisher": {word: _FOLDERS[word] for word in (b"The topicId does not exist in ",)},  # 4.3 on
 }
