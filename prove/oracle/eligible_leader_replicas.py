@@ -14,10 +14,14 @@ REMEMBERS_SINCE = 4, 3
 
 
 def _isr_members(change: Change) -> int:
-    """Members of the ISR before the record elects: a leader from outside the ISR found it empty."""
+    """Members of the ISR before the record elects: a leader from outside the ISR found it empty.
+
+    Unless the record moves replicas, and the leader joins by it as one of the new ones.
+    """
     assert change.before is not None
     data: Any = change.record.data
-    elects = data.get("leader", -1) >= 0 and change.after.leader not in change.before.isr
+    joins = "replicas" in data and change.after.leader not in change.before.elr and change.after.recovery != 1
+    elects = data.get("leader", -1) >= 0 and change.after.leader not in change.before.isr and not joins
     return 0 if elects and change.after.isr == [change.after.leader] else len(change.after.isr)
 
 

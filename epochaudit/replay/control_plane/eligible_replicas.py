@@ -55,7 +55,8 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       changes        the record changes a state. Records of a snapshot, and those that create a partition, do not
       reassigned     it also sets the replicas, or those that a reassignment adds or removes
       marks          it marks the election as unclean, by leaderRecoveryState
-      elects         the record elects a leader from outside the ISR before: one of the ELR, or one in neither list
+      elects         the record elects a leader from outside the ISR before: one of the ELR, or one in neither list. One that
+                     completes a reassignment does not: it elects from the ISR that it writes
       unclean        the leader was in neither list, nor in elr_in_batch, or the record marks the election as unclean
       isr_members    number of members of the ISR that the record leaves, before it elects
       isr_grows      these are more than before the record
@@ -203,7 +204,7 @@ def _elections() -> dict[str, Column]:
     elected = F.col("sets_leader") & (F.col("leader") >= 0)
     outside = ~F.coalesce(F.array_contains("before.isr", F.col("leader")), F.lit(False))
     alone = (F.size("isr") == 1) & F.array_contains("isr", F.col("leader"))
-    elects = F.coalesce(elected & outside & alone, F.lit(False))
+    elects = F.coalesce(elected & outside & alone & ~F.col("completes_reassignment"), F.lit(False))
     members = F.when(elects, 0).otherwise(F.size("isr"))
     return {
         "elects": elects,

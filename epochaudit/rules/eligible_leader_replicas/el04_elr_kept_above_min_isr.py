@@ -30,8 +30,9 @@ class ElrKeptAboveMinIsr(Rule):
 
     ## What is allowed
     A leader that is elected from the ELR is alone in the ISR, and the others remain eligible also if min.insync.replicas is 1:
-    the list is made before the election. A change of min.insync.replicas empties the lists by a ClearElrRecord. Fewer replicas
-    of partition 0 lower the number for the next record only.
+    the list is made before the election. A record that completes a reassignment elects from the ISR that it writes: that leader
+    counts. A change of min.insync.replicas empties the lists by a ClearElrRecord. Fewer replicas of partition 0 lower the number
+    for the next record only.
 
     ## What to do
     Set min.insync.replicas of the topic anew (`kafka-configs.sh --alter`): controllers then empty its ELRs. If a listed replica
