@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FOLLOWER_TRUNCATING, HIGH_WATERMARK_LOWERED, TRUNCATION_BELOW_HIGH_WATERMARK
@@ -39,7 +39,8 @@ def truncations(events: DataFrame) -> DataFrame:
                        ISR
       some_unclean     one of them had another leader; unclean_start: its start offset, the lowest if there are several
       election_ref     the first unclean election of these epochs; if none was, the election of leader_epoch
-    A line has no topic id: it is about the topic of the line by which the replica last began a leader epoch.
+    A line has no topic id: it is about the topic of the line by which the replica last began a leader epoch. From 4.2 on the log warns
+    of a truncation (UnifiedLog.truncateTo) that the fetcher announced just before: that line is left out.
     """
     lines = with_identity(
         of_types(events, *TRUNCATION_LINES).select(
@@ -51,8 +52,8 @@ def truncations(events: DataFrame) -> DataFrame:
         topic_incarnations(events),
     )  # fmt: skip
     begun = F.filter("starts", lambda s: s["from_ms"] <= F.col("time_ms"))
-    rows = lines.join(F.broadcast(_starts(events)), list(_REPLICA), "left").withColumn("begun", begun)
-    rows = rows.withColumn("own", F.try_element_at("begun", F.lit(-1)))
+    rows = lines.join(F.broadcast(_replicas(events)), list(_REPLICA), "left").withColumn("begun", begun)
+    rows = rows.withColumn("own", F.try_element_at("begun", F.lit(-1))).where(~_announced())
     own = F.col("own")
     lower = F.filter(
         "begun",
@@ -84,17 +85,31 @@ def truncations(events: DataFrame) -> DataFrame:
                 "correlation_id": F.lit(None).cast("int"),
             }
         )
-        .drop("starts", "begun", "own", "previous", "epochs", "between", "topic_key")
+        .drop("starts", "announced", "begun", "own", "previous", "epochs", "between", "topic_key")
     )
 
 
-def _starts(events: DataFrame) -> DataFrame:
-    """One row per replica. starts: the leader epochs that it began, in the order of its log."""
+def _announced() -> Column:
+    """The replica's fetcher announced the truncation of this line since it began the leader epoch."""
+    own, ms = F.col("own"), F.col("time_ms")
+    since_ms = F.coalesce(own["from_ms"], F.lit(0))
+    same = F.exists("announced", lambda one: (one["offset"] == F.col("offset")) & one["time_ms"].between(since_ms, ms))
+    return (F.col("event_type") == TRUNCATION_BELOW_HIGH_WATERMARK) & F.coalesce(same, F.lit(False))
+
+
+def _replicas(events: DataFrame) -> DataFrame:
+    """One row per replica. starts: the leader epochs that it began, in the order of its log; announced: truncations by its fetcher."""
     start = F.struct(
         "from_ms", "file_order", "byte_offset", "leader_epoch", "is_leader", "high_watermark", "start_offset", "topic_id", "until_ms",
         F.col("own_ref").alias("ref"),
     )  # fmt: skip
-    return replica_starts(events).groupBy(*_REPLICA).agg(F.array_sort(F.collect_list(start)).alias("starts"))
+    truncation = F.struct("time_ms", "offset").alias("announced")
+    begun = replica_starts(events).select(*_REPLICA, start.alias("start"))
+    announced = of_types(events, FOLLOWER_TRUNCATING).select(*_REPLICA, truncation)
+    lines = begun.unionByName(announced, allowMissingColumns=True)
+    return lines.groupBy(*_REPLICA).agg(
+        F.array_sort(F.collect_list("start")).alias("starts"), F.collect_set("announced").alias("announced")
+    )
 
 
 def _with_elections(rows: DataFrame) -> DataFrame:

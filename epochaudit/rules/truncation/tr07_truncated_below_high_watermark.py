@@ -29,9 +29,10 @@ class TruncatedBelowHighWatermark(Rule):
     the leader still has, and until it has fetched them again one failure is enough to lose them.
 
     ## Evidence needed
-    The follower's server.log ("Truncating partition", 3.1+) and state-change.log ("Follower ... starts at leader epoch ...
-    with high watermark", 2.6+). How the leaders were elected of all leader epochs since the previous one that the follower
-    had begun.
+    The follower's server.log ("Truncating partition", 3.1+, or "Truncating ... below high watermark", 2.0 to 2.3 and 4.2+:
+    releases between lower the high watermark before they compare) and state-change.log ("Follower ... starts at leader epoch
+    ... with high watermark", 2.6+). How the leaders were elected of all leader epochs since the previous one that the
+    follower had begun.
 
     ## What is allowed
     An unclean election since the previous epoch that the follower had begun loses committed records by definition. TR-06
@@ -40,8 +41,9 @@ class TruncatedBelowHighWatermark(Rule):
     counts only if the follower learned it in the previous epoch that it had begun, as its leader, or as a follower whose
     high watermark grew in it. An older one may come from a lost history. Where lines of the follower may be missing
     between the start of the epoch and the truncation, it may have begun another epoch. The line "Truncating ... below high
-    watermark", which 4.2 and later write before they truncate, does not say where the follower had its high watermark
-    from: it is unverifiable if the follower has no line about the leader epoch.
+    watermark" does not say where the follower had its high watermark from: it is unverifiable if the follower has no line
+    about the leader epoch. From 4.2 on it repeats "Truncating partition ... due to leader epoch", and is judged only where that
+    line is missing.
 
     ## What to do
     Keep the other members of the ISR running until the follower has caught up (metric `FetcherLagMetrics`,
