@@ -8,6 +8,7 @@ from prove.history import (
     FETCH,
     LEADER_AND_ISR,
     LEADER_DURING_DELETE,
+    AlterPartition,
     Control,
     Decision,
     Elected,
@@ -86,11 +87,27 @@ def _by_successor(history: History, event: Query) -> str:
 
 def ti03(history: History) -> Judged:
     """An ISR change for a topic that no longer exists is refused with 100."""
-    for one in asked(history):
+    requests, log = list(asked(history)), records(history)
+    epochs = [log[one.request.decided_at_offset].epoch if _writes(one.request) else None for one in requests]
+    for n, one in enumerate(requests):
         if one.request.partition_error == UNKNOWN_TOPIC_ID:
             yield FENCED, one.subject
         elif one.request.partition_error in MADE:
-            yield (VIOLATION if one.partition is None else PASS), one.subject
+            # the log names no leader of an epoch: records of the controller are those in an epoch in which it wrote for a request
+            before, after = (next(filter(None, side), None) for side in (reversed(epochs[:n]), epochs[n + 1 :]))
+            of_controller = [record for record in log if record.epoch in (before, epochs[n], after)]
+            covered = any(record.at > one.request.at for record in of_controller)
+            yield (
+                (VIOLATION if one.partition is None else PASS if _writes(one.request) or covered else UNVERIFIABLE),
+                one.subject,
+            )
+
+
+def _writes(request: AlterPartition) -> bool:
+    """The controller wrote a record for the request."""
+    made, elects = MADE
+    grows = request.partition_error == made and request.partition_epoch_after > request.partition_epoch
+    return grows or request.partition_error == elects
 
 
 def ti04(history: History) -> Judged:

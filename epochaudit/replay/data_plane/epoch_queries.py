@@ -182,8 +182,14 @@ def _log_starts(events: DataFrame) -> DataFrame:
     keys = F.broadcast(keys.unionByName(diverging.select(*keys.columns)).distinct())
     answers = of_types(events, FETCH).where((F.col("error_code") == Errors.NONE) & (F.col("log_start_offset") >= 0))
     answers = answers.withColumns({"topic_key": topic_key(), "ref": ref()}).join(keys, of_replica)
-    answers = answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset").agg(
-        F.max("arrival_ms").alias("until_ms"), *of_last(["ref"], then_by_place(F.col("arrival_ms")))
+    # what a later process states shows nothing about an earlier one, so each has its own last answer
+    answers = answers.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left").withColumn(
+        "process", F.size(F.filter("process_starts", lambda at: at <= F.col("arrival_ms")))
+    )
+    answers = (
+        answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset", "process")
+        .agg(F.max("arrival_ms").alias("until_ms"), *of_last(["ref"], then_by_place(F.col("arrival_ms"))))
+        .drop("process")
     )
     lines = of_types(events, LOG_START_INCREMENTED, *TRUNCATIONS).withColumn("topic_key", topic_key())
     lines = lines.where(F.col("offset").isNotNull()).join(keys, of_replica)

@@ -114,7 +114,7 @@ class EpochBegunWithoutComparison(Rule):
             ),
             unverifiable(
                 col("maybe_compared"),
-                "whether the leader's log went on unchanged since the follower had compared its own with it is not in the evidence",
+                "who led since the follower last compared its log is not in the evidence",
                 because=(_LED, _FIRST),
             ),
             otherwise=violation(),
