@@ -29,7 +29,6 @@ from prove.history import (
     LogStartRaised,
     Query,
     Software,
-    Started,
 )
 from prove.oracle.lineage import CLEAN, Epoch, epochs
 from prove.oracle.replication import Served, served, starts
@@ -173,39 +172,16 @@ def tr01(history: History) -> Judged:
         if one.position_epoch is None:
             verdict = UNVERIFIABLE
         elif one.diverged is not None:
-            verdict = _crossed(history, one, knows)
+            verdict = _crossed(one, knows)
         else:
             verdict = UNVERIFIABLE if one.uncertain or one.missing else PASS
         yield verdict, one.key
 
 
-def _crossed(history: History, one: Subject, knows: bool) -> str:
+def _crossed(one: Subject, knows: bool) -> str:
     if one.detected:
         return PASS
-    certain = not one.shared and _requests_recorded(history, one)
-    return UNVERIFIABLE if not certain else VIOLATION if knows else EXPOSED
-
-
-def _requests_recorded(history: History, one: Subject) -> bool:
-    """The request logs of the leaders begin before their epochs, from the one that the consumer can have noticed to its own."""
-    first = one.leader_epoch if one.diverged is None else one.diverged.leader_epoch
-    begun = {
-        (event.start.partition, event.start.leader_epoch): event
-        for event in reversed(history.events)
-        if isinstance(event, Started) and event.start is not None and event.start.leads
-    }
-    logged: dict[int, int] = {}
-    for event in history.events:
-        arrived = getattr(event, "arrived", None)
-        if arrived is not None:
-            logged[event.node] = min(arrived, logged.get(event.node, arrived))
-    needed = [
-        begun.get((epoch.partition, epoch.leader_epoch))
-        for epoch in epochs(history)
-        if epoch.partition == one.query.partition and first <= epoch.leader_epoch <= one.leader_epoch
-        and epoch.leader >= 0 and not epoch.never_begun
-    ]  # fmt: skip
-    return bool(needed) and all(line is not None and logged.get(line.node, line.at + 1) <= line.at for line in needed)
+    return UNVERIFIABLE if one.shared else VIOLATION if knows else EXPOSED
 
 
 def tr02(history: History) -> Judged:
@@ -221,7 +197,7 @@ def tr02(history: History) -> Judged:
         known = one.always_committed_with_epoch and not one.of.reached(one.query.offset) and not one.may_be_sought
         if one.detected or asked:
             yield PASS, one.key
-        elif not known or one.shared or one.of.client[1][0] != JAVA or not _requests_recorded(history, one):
+        elif not known or one.shared or one.of.client[1][0] != JAVA:
             yield UNVERIFIABLE, one.key
         else:
             yield VIOLATION, one.key
@@ -281,8 +257,7 @@ def co04(history: History) -> Judged:
         if one.position_epoch is None:
             yield UNVERIFIABLE, one.key
         elif one.diverged is not None:
-            knows = one.states_epochs and not one.may_be_reset and not one.may_be_sought
-            yield _crossed(history, one, knows), one.key
+            yield _crossed(one, one.states_epochs and not one.may_be_reset and not one.may_be_sought), one.key
         else:
             yield (UNVERIFIABLE if one.uncertain or one.missing else PASS), one.key
 
