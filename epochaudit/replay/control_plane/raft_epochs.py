@@ -13,7 +13,7 @@ from epochaudit.events.views import PLACE, carried_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot
 from epochaudit.replay.state.places import at, of_first, of_last, then_by_place
-from epochaudit.replay.state.quorum import LED, OF_LEADERS, is_raft_fetch, maybe_parked, quorum_restarts
+from epochaudit.replay.state.quorum import OF_LEADERS, WITH_LEADER, is_raft_fetch, maybe_parked, quorum_restarts
 from epochaudit.spark.memo import as_leaf
 
 _RAW: Final = r"\d{20}\.log$"
@@ -116,7 +116,7 @@ def _of_requests(events: DataFrame) -> DataFrame:
 
 
 def _of_lines(events: DataFrame) -> DataFrame:
-    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("name").isin(*LED) & (F.col("leader") >= 0))
+    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("name").isin(*WITH_LEADER) & (F.col("leader") >= 0))
     return lines.where(F.col("raft_epoch") >= 0).select("cluster", "raft_epoch", "leader", ref().alias("ref"))
 
 

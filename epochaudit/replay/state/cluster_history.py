@@ -573,11 +573,7 @@ def checks_last_known(node: Column, level: Column, raft_epoch: Column | None = N
     True, false, or null if its release is not in the evidence. Needs: releases. Parameters as in `checks_eligibility`.
     """
     node_releases = releases_of(node, raft_epoch=raft_epoch)
-    return (
-        F.when(level >= MetadataVersion.IBP_4_1_IV0, F.lit(True))
-        .when(F.array_min(node_releases) >= FIRST_CHECKING_LAST_KNOWN, F.lit(True))
-        .when(F.array_max(node_releases) < FIRST_CHECKING_LAST_KNOWN, F.lit(False))
-    )
+    return _has_since(level >= MetadataVersion.IBP_4_1_IV0, node_releases, FIRST_CHECKING_LAST_KNOWN)
 
 
 def checks_eligibility(
@@ -589,8 +585,13 @@ def checks_eligibility(
     raft epoch that it led. If the node is unknown, all nodes have to agree.
     """
     node_releases = releases_of(node, at_ms, raft_epoch)
+    return _has_since(level >= MetadataVersion.IBP_3_3_IV0, node_releases, FIRST_CHECKING_ELIGIBILITY)
+
+
+def _has_since(by_level: Column, node_releases: Column, first: int) -> Column:
+    """Whether the metadata.version shows what releases since `first` do, or else all releases of the node agree; null: neither."""
     return (
-        F.when(level >= MetadataVersion.IBP_3_3_IV0, F.lit(True))
-        .when(F.array_min(node_releases) >= FIRST_CHECKING_ELIGIBILITY, F.lit(True))
-        .when(F.array_max(node_releases) < FIRST_CHECKING_ELIGIBILITY, F.lit(False))
+        F.when(by_level, F.lit(True))
+        .when(F.array_min(node_releases) >= first, F.lit(True))
+        .when(F.array_max(node_releases) < first, F.lit(False))
     )

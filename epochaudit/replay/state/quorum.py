@@ -22,7 +22,7 @@ from epochaudit.replay.state.incarnations import is_user_topic
 OF_LEADERS: Final = (BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
 QUORUM_REQUESTS: Final = (VOTE, *OF_LEADERS, FETCH_SNAPSHOT, FETCH)
 
-LED: Final = ("Leader", "Follower")  # Raft states of a node that knows the leader of its epoch
+WITH_LEADER: Final = ("Leader", "Follower")  # Raft states of a node that knows the leader of its epoch
 
 _OF_VOTERS: Final = ("Leader", "Candidate", "Prospective", "Voted", "Resigned")  # Raft states of voters only
 
@@ -65,7 +65,7 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     fell = F.struct(F.col("raft_epoch").alias("epoch"), F.max("raft_epoch").over(in_order).alias("highest"))
     lines = lines.withColumn("fell", F.when(falls, fell))
     lines = lines.withColumn("fell", F.last("fell", ignorenulls=True).over(in_order))
-    elects = F.col("name").isin(*LED) & (F.col("raft_epoch") > F.col("fell.epoch"))
+    elects = F.col("name").isin(*WITH_LEADER) & (F.col("raft_epoch") > F.col("fell.epoch"))
     from_nothing = elects & (F.col("fell.epoch") == 0) & (F.col("raft_epoch") <= F.col("fell.highest"))
     by_cluster = lines.groupBy("cluster").agg(
         F.max(elects & (F.col("raft_epoch") < F.col("fell.highest"))).alias("elects_lower"),

@@ -169,7 +169,7 @@ def _setting() -> Column:
     own = _last_record("of_topic")
     return (
         F.when(_is_record() & own["permitted"].isNotNull(), _found(own))
-        .when(_log_tells(), _default())
+        .when(_in_whole_log(), _default())
         .when(_is_record() & own["since"].isNotNull(), _permitting_default())
         .otherwise(_stated())
     )
@@ -189,7 +189,7 @@ def _carried_out(statement: Column) -> Column:
     return timed_out.isNull() | ((timed_out == CREATE_TOPICS) & ~forwards)
 
 
-def _log_tells() -> Column:
+def _in_whole_log() -> Column:
     """The metadata log has all settings up to the row."""
     return _is_record() & F.coalesce(F.col("log_complete") & whole_up_to(F.col("clock")), F.lit(False))
 

@@ -295,6 +295,12 @@ _FOLDERS: Final[Beginnings] = {
     ),
 }  # fmt: skip
 
+
+def _folders(beginning: bytes) -> Beginnings:
+    """The one line about folders that another class writes in some releases."""
+    return {beginning: _FOLDERS[beginning]}
+
+
 MARKED: Final = {
     b"UnifiedLog": (
         b" below high watermark ",
@@ -317,6 +323,6 @@ PATTERNS: Final[PatternsByClass] = {
     b"LeaderEpochFileCache": _EPOCHS,
     b"LogManager": _FOLDERS,
     b"LogManager$": _FOLDERS,
-    b"BrokerMetadataPublisher$": {word: _FOLDERS[word] for word in (b"Found stray log dir ",)},  # 3.2 to 3.6
-    b"BrokerMetadataPublisher": {word: _FOLDERS[word] for word in (b"The topicId does not exist in ",)},  # 4.3 on
+    b"BrokerMetadataPublisher$": _folders(b"Found stray log dir "),  # 3.2 to 3.6
+    b"BrokerMetadataPublisher": _folders(b"The topicId does not exist in "),  # 4.3 on
 }
