@@ -23,6 +23,28 @@ RESTARTED_OR_EXPIRED: Final = "the broker restarted, or only its session with Zo
 SHARE_STATE_REQUESTS_MISSING: Final = (
     "requests to the coordinator are missing in between, perhaps one that deleted the state (request log)"
 )
+CONTROLLER_VERSION_UNKNOWN: Final = "the controller's Kafka version is not in the evidence"
+BROKER_VERSION_UNKNOWN: Final = "the version of the broker is not in the evidence"
+EPOCH_CHANGED_JUST_BEFORE: Final = "the broker's epoch changed just before, and request lines may be written late"
+EARLIER_RECORDS_MISSING: Final = "the partition's earlier records are not in the evidence"
+LOG_BEGINS_LATE: Final = "the metadata log does not reach back to all partitions"
+EPOCH_START_UNKNOWN: Final = "where the leader epoch of the broker starts is not recorded"
+HELD_EPOCH_UNKNOWN: Final = "the leader epoch that the broker held is not recorded"
+HELD_EPOCH_UNCERTAIN: Final = "the leader epoch that the broker held is not certain"
+LED_EPOCH_UNKNOWN: Final = "the leader epoch in which the broker led is not recorded"
+EPOCH_CHANGED_MEANWHILE: Final = (
+    "the leader epoch changed while the request was worked on, or the one at its arrival is not recorded"
+)
+REFUSAL_UNEXPLAINED: Final = "the evidence does not explain the refusal"
+NO_STATE_CHANGE_LOG: Final = "no state-change.log of this broker"
+PARTITION_ANSWER_MISSING: Final = "the answer for the partition is not in the evidence"
+RECREATION_UNKNOWN: Final = "the topic was deleted, and no topic id tells whether it was created again"
+LEADING_UNKNOWN: Final = "whether the broker led is not recorded"
+NO_LINE_OF_NEW_ISR: Final = "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
+ELECTION_UNKNOWN: Final = "whether the election was clean is not in the evidence"
+EPOCH_START_MISSING: Final = "where the leader epoch starts is not in the evidence"
+NO_FETCH_OF_REPLICA: Final = "no fetch of the replica in this leader epoch is recorded (request log)"
+FETCH_SESSION_INCOMPLETE: Final = "requests of the replica's fetch session are not recorded"
 
 
 def log_incomplete(subjects: Column | None = None, **sentences: Unpack[OwnSentences]) -> Branch:

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import CONTROLLED_SHUTDOWN
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.control_plane.broker_requests import UNDER_EPOCH
+from epochaudit.rules.reasons import REFUSAL_UNEXPLAINED
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _OBEYS = "no error {STALE_BROKER_EPOCH} for the broker epoch under which the controller holds broker {broker_id}"
@@ -100,7 +101,7 @@ class StaleIncarnationObeyed(Rule):
                 expected="error {STALE_BROKER_EPOCH} unless the controller held the broker under epoch {broker_epoch}",
             ),
             fenced(refused & wrong),
-            unverifiable(refused, "the evidence does not explain the refusal", expected=_OBEYS),
+            unverifiable(refused, REFUSAL_UNEXPLAINED, expected=_OBEYS),
             unverifiable(
                 ~right & ~col("covered"),
                 "no record of the controller is later than the answer, or its clocks cannot be related",

@@ -7,6 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.control_plane.isr_expansions import without_epoch
+from epochaudit.rules.reasons import (
+    EPOCH_START_MISSING,
+    FETCH_SESSION_INCOMPLETE,
+    NO_FETCH_OF_REPLICA,
+    NO_LINE_OF_NEW_ISR,
+)
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -79,17 +85,13 @@ class StaleReplicaJoinedIsr(Rule):
         none = (col("fetched") == 0) | (~own & (F.size("epochs_fetched") == 0))
         reaches = col("stated_offset") >= col("start_offset")
         return first_of(
-            unverifiable(
-                ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
-            ),
-            unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
+            unverifiable(~col("timed"), NO_LINE_OF_NEW_ISR),
+            unverifiable(col("start_offset").isNull(), EPOCH_START_MISSING),
             unverifiable(
                 (col("fetched") == 0) & col("diverged_offset").isNotNull(),
                 "the replica's recorded fetches in this leader epoch were answered with a diverging epoch (request log)",
             ),
-            unverifiable(
-                none, "no fetch of the replica in this leader epoch is recorded (request log)", because=self.because[:2]
-            ),
+            unverifiable(none, NO_FETCH_OF_REPLICA, because=self.because[:2]),
             unverifiable(
                 ~own & without_epoch(),
                 "the replica's fetches state no broker epoch",
@@ -119,10 +121,7 @@ class StaleReplicaJoinedIsr(Rule):
                 F.array_contains("epochs_refused", col("stated_epoch")),
                 "a fetch of the new incarnation was refused in the end; whether it had been accepted on arrival is not in the evidence",
             ),
-            unverifiable(
-                col("session_broken") | col("requests_missing"),
-                "requests of the replica's fetch session are not recorded",
-            ),
+            unverifiable(col("session_broken") | col("requests_missing"), FETCH_SESSION_INCOMPLETE),
             violation(
                 own,
                 observed="with broker epoch {stated_epoch} the replica fetched up to offset {stated_offset}, with older ones up to "

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.eligible_leader_replicas.missing import level_unknown
-from epochaudit.rules.reasons import log_incomplete
+from epochaudit.rules.reasons import LOG_BEGINS_LATE, log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -71,7 +71,7 @@ class UncleanIncarnationKeptEligible(Rule):
             level_unknown(expected=unless_clean, observed="a new incarnation"),
             unverifiable(
                 ~eligible & ~col("log_complete"),
-                "the metadata log does not reach back to all partitions",
+                LOG_BEGINS_LATE,
                 expected=unless_clean,
                 observed="none is recorded",
             ),

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.eligible_leader_replicas.missing import STATES_UNKNOWN, level_unknown
-from epochaudit.rules.reasons import log_incomplete
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN, log_incomplete
 from epochaudit.rules.rule import LOW, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -110,7 +110,7 @@ class EligibleReplicaForgotten(Rule):
                 ~col("remembers"),
                 expected="{forgotten} in the ELR, or an empty one, as controllers before 4.3 leave it",
             ),
-            otherwise=unverifiable(None, "the controller's Kafka version is not in the evidence", expected=may_stay),
+            otherwise=unverifiable(None, CONTROLLER_VERSION_UNKNOWN, expected=may_stay),
         )
 
     def severity_of(self) -> Column | None:

@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import PARTITION_CHANGE_RECORD
 from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.rules.reasons import EARLIER_RECORDS_MISSING
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -75,11 +76,7 @@ class LeaderEpochBumpedOtherwise(Rule):
         before = col("previous_leader").isNull() | col("previous_isr").isNull() | col("previous_replicas").isNull()
         risen, same = "a new leader epoch, as ", "the same leader epoch, as "
         return first_of(
-            unverifiable(
-                before,
-                "the partition's earlier records are not in the evidence",
-                observed="a change of the state in an earlier record",
-            ),
+            unverifiable(before, EARLIER_RECORDS_MISSING, observed="a change of the state in an earlier record"),
             passed(moved, expected=risen + "the leader is no longer broker {previous_leader}"),
             passed(bumps & removed, expected=risen + "a replica was removed"),
             violation(removed, expected=risen + "a replica was removed"),

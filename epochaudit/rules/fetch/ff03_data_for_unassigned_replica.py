@@ -12,6 +12,12 @@ from epochaudit.kafka.api_versions import REPLICA_STATE_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import (
+    BROKER_VERSION_UNKNOWN,
+    EPOCH_CHANGED_JUST_BEFORE,
+    EPOCH_CHANGED_MEANWHILE,
+    HELD_EPOCH_UNKNOWN,
+)
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable, violation
 
 FIRST_REFUSING: Final = release("3.3")
@@ -86,14 +92,10 @@ class DataForUnassignedReplica(Rule):
         return first_of(
             unverifiable(
                 col("leader_epoch").isNull() & col("held_min").isNotNull(),
-                "the leader epoch changed while the request was worked on, or the one at its arrival is not recorded",
+                EPOCH_CHANGED_MEANWHILE,
                 expected=if_assigned,
             ),
-            unverifiable(
-                col("leader_epoch").isNull(),
-                "the leader epoch that the broker held is not recorded",
-                expected=if_assigned,
-            ),
+            unverifiable(col("leader_epoch").isNull(), HELD_EPOCH_UNKNOWN, expected=if_assigned),
             unverifiable(
                 col("assigned").isNull(),
                 "the replicas of the leader epoch are not in the evidence",
@@ -104,11 +106,7 @@ class DataForUnassignedReplica(Rule):
                 F.array_contains("assigned", col("replica_id")),
                 expected="an answer, as replica {replica_id} is among the replicas {assigned}",
             ),
-            unverifiable(
-                col("held_just_before") < col("held_min"),
-                "the broker's epoch changed just before, and request lines may be written late",
-                expected=if_assigned,
-            ),
+            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=if_assigned),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_assigned),
             unverifiable(
                 ~col("assigned_known"),
@@ -122,7 +120,7 @@ class DataForUnassignedReplica(Rule):
                 expected=unassigned,
                 observed="{records_size} bytes of records",
             ),
-            unverifiable(version.isNull(), "the version of the broker is not in the evidence", expected=if_assigned),
+            unverifiable(version.isNull(), BROKER_VERSION_UNKNOWN, expected=if_assigned),
             unverifiable(
                 col("records_size").isNull(),
                 "whether records were delivered is not in the evidence",

@@ -12,6 +12,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
 from epochaudit.kafka.releases import release
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import BROKER_VERSION_UNKNOWN, EPOCH_CHANGED_JUST_BEFORE, LEADING_UNKNOWN
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 FIRST_SERVING_FOLLOWERS: Final = release("2.4")
@@ -102,7 +103,7 @@ class FollowerServedFetch(Rule):
             ),
             unverifiable(
                 ~col("held_complete") & col("leader_epoch").isNull(),
-                "whether the broker led is not recorded",
+                LEADING_UNKNOWN,
                 expected=if_it_follows,
                 because=changing,
             ),
@@ -112,11 +113,7 @@ class FollowerServedFetch(Rule):
                 expected=if_it_follows,
                 because=changing,
             ),
-            unverifiable(
-                col("held_just_before") < col("held_min"),
-                "the broker's epoch changed just before, and request lines may be written late",
-                expected=if_it_follows,
-            ),
+            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=if_it_follows),
             unverifiable(
                 col("led_just_before"),
                 "the broker led in the same epoch just before, perhaps another topic of the name",
@@ -126,7 +123,7 @@ class FollowerServedFetch(Rule):
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_it_follows),
             unverifiable(
                 supporting & col("kafka_version").isNull(),
-                "the version of the broker is not in the evidence",
+                BROKER_VERSION_UNKNOWN,
                 expected="error {NOT_LEADER_OR_FOLLOWER}, if the broker does not support reading from followers",
             ),
             otherwise=violation(),

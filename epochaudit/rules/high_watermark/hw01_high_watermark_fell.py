@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, HELD_EPOCH_UNCERTAIN
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -71,7 +71,7 @@ class HighWatermarkFell(Rule):
             ),
             unverifiable(
                 col("leader_epoch").isNull(),
-                "the leader epoch that the broker held is not certain",
+                HELD_EPOCH_UNCERTAIN,
                 expected="a high watermark of {fallen_from} or more, if the leader epoch is the same",
                 because=("broker {node} gave out high watermark {fallen_from} of {topic}-{partition}",),
             ),

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, unverifiable, violation
 
 REFUSED_AS_INELIGIBLE = (Errors.INELIGIBLE_REPLICA, Errors.OPERATION_NOT_ATTEMPTED)
@@ -115,7 +116,7 @@ class IneligibleMemberRule(Rule):
                 observed=accepted,
                 because=(when, *self.because),
             ),
-            unverifiable(named, "the controller's Kafka version is not in the evidence"),
+            unverifiable(named, CONTROLLER_VERSION_UNKNOWN),
             unverifiable(col(self.at_times), self.uncertain),
             otherwise=passed(observed=f"answered {{error_code}}, and none was {self.kind}"),
         )

@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.isr.eligibility import ASKED, REFUSAL, REFUSED_AS_INELIGIBLE, refused_as_ineligible
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN
 from epochaudit.rules.rule import (
     CRITICAL,
     HIGH,
@@ -117,7 +118,7 @@ class DeadReplicaAccepted(Rule):
             violation(
                 dead & col("checks_eligibility"), expected=refusal, observed=accepted, because=(held, *self.because)
             ),
-            unverifiable(dead, "the controller's Kafka version is not in the evidence"),
+            unverifiable(dead, CONTROLLER_VERSION_UNKNOWN),
             unverifiable(col("dead_at_times"), "whether a member was live at that moment is not certain"),
             otherwise=passed(observed="answered {error_code}, and all members were live"),
         )

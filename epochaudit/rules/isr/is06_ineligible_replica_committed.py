@@ -11,6 +11,7 @@ from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
 from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.replay.state.partition_states import OF_RECORD
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN, EARLIER_RECORDS_MISSING
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -82,7 +83,7 @@ class IneligibleReplicaCommitted(Rule):
         return first_of(
             unverifiable(
                 col("isr").isNull(),
-                "the partition's earlier records are not in the evidence",
+                EARLIER_RECORDS_MISSING,
                 observed="a change that leaves the ISR of an earlier record",
             ),
             passed(
@@ -111,20 +112,18 @@ class IneligibleReplicaCommitted(Rule):
             ),
             unverifiable(
                 col("superseded_live") & col("takes_out").isNull(),
-                "the controller's Kafka version is not in the evidence",
+                CONTROLLER_VERSION_UNKNOWN,
                 observed=named,
                 because=known,
             ),
             unverifiable(
                 col("superseded_live").isNull() & ~F.coalesce("takes_out", F.lit(False)),
-                "the partition's earlier records are not in the evidence",
+                EARLIER_RECORDS_MISSING,
                 observed=named,
                 because=known,
             ),
             violation(col("checks_eligibility"), observed=named, because=known),
-            otherwise=unverifiable(
-                None, "the controller's Kafka version is not in the evidence", observed=named, because=known
-            ),
+            otherwise=unverifiable(None, CONTROLLER_VERSION_UNKNOWN, observed=named, because=known),
         )
 
     def severity_of(self) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.reasons import log_incomplete
+from epochaudit.rules.reasons import LOG_BEGINS_LATE, log_incomplete
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -66,7 +66,7 @@ class DepartedBrokerKeptInIsr(Rule):
                     "when the event is over, {topic}-{partition} has leader {remaining_leader}, ISR {remaining_isr}",
                 ),
             ),
-            unverifiable(~col("log_complete"), "the metadata log does not reach back to all partitions"),
+            unverifiable(~col("log_complete"), LOG_BEGINS_LATE),
             log_incomplete(),
             otherwise=passed(observed="no ISR has it"),
         )

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import UNKNOWN, UNREGISTERED
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -88,7 +89,7 @@ class PartitionCreatedOnIneligible(Rule):
             ),
             unverifiable(
                 registered & col("checks_eligibility").isNull(),
-                "the controller's Kafka version is not in the evidence",
+                CONTROLLER_VERSION_UNKNOWN,
                 observed=named,
                 because=because_states,
             ),

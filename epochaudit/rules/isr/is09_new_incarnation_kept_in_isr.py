@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.reasons import log_incomplete
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN, LOG_BEGINS_LATE, log_incomplete
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 
@@ -87,13 +87,8 @@ class NewIncarnationKeptInIsr(Rule):
                 because=because_registered,
             ),
             violation(remains & col("takes_out") & ~elected, observed=keeps, because=because_registered),
-            unverifiable(
-                remains,
-                "the controller's Kafka version is not in the evidence",
-                observed=keeps,
-                because=because_registered,
-            ),
-            unverifiable(~col("log_complete"), "the metadata log does not reach back to all partitions"),
+            unverifiable(remains, CONTROLLER_VERSION_UNKNOWN, observed=keeps, because=because_registered),
+            unverifiable(~col("log_complete"), LOG_BEGINS_LATE),
             log_incomplete(),
             otherwise=passed(observed="no ISR has it"),
         )

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.isr.eligibility import ASKED, REFUSED_AS_INELIGIBLE, SUCCEEDED
+from epochaudit.rules.reasons import REFUSAL_UNEXPLAINED
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 UNKNOWN_TOPIC = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID)
@@ -132,7 +133,7 @@ class StaleAlterPartitionAccepted(Rule):
                 observed="error {error_code}",
             ),
             *_refused(),
-            otherwise=unverifiable(None, "the evidence does not explain the refusal"),
+            otherwise=unverifiable(None, REFUSAL_UNEXPLAINED),
         )
 
 

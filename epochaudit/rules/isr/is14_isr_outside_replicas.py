@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.partition_states import OF_RECORD
+from epochaudit.rules.reasons import EARLIER_RECORDS_MISSING
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -56,7 +57,7 @@ class IsrOutsideReplicas(Rule):
         return first_of(
             unverifiable(
                 col("isr").isNull() | col("replicas").isNull(),
-                "the partition's earlier records are not in the evidence",
+                EARLIER_RECORDS_MISSING,
                 observed="a change that leaves ISR or replicas of an earlier record",
             ),
             violation(F.size(F.array_except("isr", "replicas")) > 0, expected="an ISR within replicas {replicas}"),

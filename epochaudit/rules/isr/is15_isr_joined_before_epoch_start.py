@@ -7,6 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.releases import release
+from epochaudit.rules.reasons import (
+    EPOCH_START_MISSING,
+    FETCH_SESSION_INCOMPLETE,
+    NO_FETCH_OF_REPLICA,
+    NO_LINE_OF_NEW_ISR,
+)
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 FIRST_WITH_CHECK = release("2.0.1")
@@ -83,10 +89,8 @@ class IsrJoinedBeforeEpochStart(Rule):
         diverged = col("diverged_offset").isNotNull()
         none_recorded = "no recorded one that counts is from offset {start_offset} or beyond"
         return first_of(
-            unverifiable(
-                ~col("timed"), "no line of the leader tells when it had the new ISR (server.log, state-change.log)"
-            ),
-            unverifiable(col("start_offset").isNull(), "where the leader epoch starts is not in the evidence"),
+            unverifiable(~col("timed"), NO_LINE_OF_NEW_ISR),
+            unverifiable(col("start_offset").isNull(), EPOCH_START_MISSING),
             passed(
                 col("fetched_offset") >= col("start_offset"),
                 expected=reaching,
@@ -97,15 +101,8 @@ class IsrJoinedBeforeEpochStart(Rule):
                 "a fetch that suffices was refused in the end; whether it had been accepted on arrival is not in the evidence",
                 observed="a fetch from offset {refused_offset} was refused",
             ),
-            unverifiable(
-                (col("fetched") == 0) & ~diverged,
-                "no fetch of the replica in this leader epoch is recorded (request log)",
-            ),
-            unverifiable(
-                col("session_broken"),
-                "requests of the replica's fetch session are not recorded",
-                observed=none_recorded,
-            ),
+            unverifiable((col("fetched") == 0) & ~diverged, NO_FETCH_OF_REPLICA),
+            unverifiable(col("session_broken"), FETCH_SESSION_INCOMPLETE, observed=none_recorded),
             unverifiable(
                 col("requests_missing"),
                 "requests of the replica are missing (request log)",

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.rules.isr.eligibility import SUCCEEDED
+from epochaudit.rules.reasons import REFUSAL_UNEXPLAINED
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -84,6 +85,6 @@ class RecoveryStateMisused(Rule):
                 observed="error {INVALID_REQUEST}",
             ),
             violation(back, expected=back_to_recovering, observed=accepted),
-            unverifiable(col("error_code") == Errors.INVALID_REQUEST, "the evidence does not explain the refusal"),
+            unverifiable(col("error_code") == Errors.INVALID_REQUEST, REFUSAL_UNEXPLAINED),
             otherwise=passed(),
         )

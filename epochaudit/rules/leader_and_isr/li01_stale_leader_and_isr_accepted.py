@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_and_isr.follower_lines import FIRST_WITH_FOLLOWER_LINES, refused_at_the_accepted_epoch
-from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING, RESTARTED_OR_EXPIRED
+from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING, NO_STATE_CHANGE_LOG, RESTARTED_OR_EXPIRED
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
@@ -118,7 +118,7 @@ class StaleLeaderAndIsrAccepted(Rule):
             " its replica"
         )
         return first_of(
-            unverifiable(~col("state_change_recorded"), "no state-change.log of this broker", expected=depends),
+            unverifiable(~col("state_change_recorded"), NO_STATE_CHANGE_LOG, expected=depends),
             fenced((epoch < installed) & refused),
             fenced(
                 (epoch < col("accepted_leader_epoch"))

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
+from epochaudit.rules.reasons import RECREATION_UNKNOWN
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 
@@ -89,7 +90,7 @@ class StaleLeaderAndIsrAfterRestart(Rule):
             ),
             unverifiable(
                 stale & col("topic_id").isNull() & col("topic_deletion_seen"),
-                "the topic was deleted, and no topic id tells whether it was created again",
+                RECREATION_UNKNOWN,
                 expected="no leader epoch below {accepted_leader_epoch}, unless {topic} was created again",
                 because=(before, brought),
             ),

@@ -8,6 +8,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.reasons import PARTITION_ANSWER_MISSING
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -69,7 +70,7 @@ class LeaderAndIsrAcceptedByStranger(Rule):
         return first_of(
             unverifiable(
                 code.isNull(),
-                "the answer for the partition is not in the evidence",
+                PARTITION_ANSWER_MISSING,
                 expected=anyone,
                 observed="an answer that is not recorded",
             ),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.field_values import NO_LEADER
+from epochaudit.rules.reasons import EARLIER_RECORDS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -62,7 +63,7 @@ class LeaderOutsideIsr(Rule):
             ),
             unverifiable(
                 col("leader").isNull() | col("isr").isNull(),
-                "the partition's earlier records are not in the evidence",
+                EARLIER_RECORDS_MISSING,
                 expected="no leader, or one of the ISR",
                 observed="a record that leaves the leader or the ISR as it was",
                 because=(),

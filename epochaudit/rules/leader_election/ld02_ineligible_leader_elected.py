@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
+from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN
 from epochaudit.rules.rule import (
     CRITICAL,
     MEDIUM,
@@ -92,9 +93,7 @@ class IneligibleLeaderElected(Rule):
                 "controllers of 4.0 do not look whether the last known leader is there",
                 expected=expected,
             ),
-            unverifiable(
-                last_known & col("checks_last_known").isNull(), "the controller's Kafka version is not in the evidence"
-            ),
+            unverifiable(last_known & col("checks_last_known").isNull(), CONTROLLER_VERSION_UNKNOWN),
             otherwise=violation(),
         )
 

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.reasons import HELD_EPOCH_UNCERTAIN
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
 
 
@@ -69,7 +70,7 @@ class SupersededLeaderServes(Rule):
         def unsettled(condition: Column, observed: str) -> Branch:
             return unverifiable(
                 condition,
-                "the leader epoch that the broker held is not certain",
+                HELD_EPOCH_UNCERTAIN,
                 expected="fetches served in an older leader epoch until broker {node} learns of leader epoch {newer_epoch}",
                 observed=observed,
                 because=(

@@ -13,7 +13,13 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import READ_COMMITTED
 from epochaudit.kafka.releases import release
 from epochaudit.replay.data_plane.epoch_queries import asks_latest
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
+from epochaudit.rules.reasons import (
+    AMBIGUOUS_TOPIC,
+    BROKER_VERSION_UNKNOWN,
+    EPOCH_CHANGED_JUST_BEFORE,
+    EPOCH_CHANGED_MEANWHILE,
+    EPOCH_START_UNKNOWN,
+)
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
@@ -125,23 +131,20 @@ class LatestOffsetBelowEpochStart(Rule):
             ),
             unverifiable(
                 col("leader_epoch").isNull() & start.isNotNull(),
-                "the leader epoch changed while the request was worked on, or the one at its arrival is not recorded",
+                EPOCH_CHANGED_MEANWHILE,
                 expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
                 " high watermark is below the start of the leader epoch",
                 because=(ASKED,),
             ),
             unverifiable(
                 start.isNull(),
-                "where the leader epoch of the broker starts is not recorded",
+                EPOCH_START_UNKNOWN,
                 expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
                 " high watermark is below the start of the leader epoch",
                 because=(ASKED,),
             ),
             passed(col("offset") >= start, expected="a latest offset of {held_start} or more", because=(BEGAN, ASKED)),
-            unverifiable(
-                col("held_just_before") < col("held_min"),
-                "the broker's epoch changed just before, and request lines may be written late",
-            ),
+            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE),
             unverifiable(
                 col("isolation_level") == READ_COMMITTED, "the last stable offset may lie below the high watermark"
             ),
@@ -154,7 +157,7 @@ class LatestOffsetBelowEpochStart(Rule):
                 because=(BEGAN, ASKED, "a later answer in the epoch was below it, too"),
             ),
             violation(checks),
-            unverifiable(col("kafka_version").isNull(), "the version of the broker is not in the evidence"),
+            unverifiable(col("kafka_version").isNull(), BROKER_VERSION_UNKNOWN),
             exposed(
                 col("shown") > col("offset"),
                 "Kafka before 2.2 has no such check (KIP-207)",

@@ -10,6 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import LIST_OFFSETS
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import HELD_EPOCH_UNKNOWN
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 ANSWERED: Final = "it answered {client_id} offset {offset} with leader epoch {response_leader_epoch}"
@@ -70,7 +71,7 @@ class LeaderEpochFromTheFuture(Rule):
             passed(col("response_leader_epoch") <= col("held_min")),
             unverifiable(
                 ~col("held_complete"),
-                "the leader epoch that the broker held is not recorded",
+                HELD_EPOCH_UNKNOWN,
                 expected="the leader epoch that the broker held, or a lower one",
                 because=(ANSWERED,),
             ),

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.log_directories.missing import REGISTRATION_UNKNOWN
-from epochaudit.rules.reasons import log_incomplete
+from epochaudit.rules.reasons import LOG_BEGINS_LATE, log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -85,7 +85,7 @@ class ReplicaKeptOnOfflineDirectory(Rule):
             ),
             unverifiable(
                 ~col("log_complete"),
-                "the metadata log does not reach back to all partitions",
+                LOG_BEGINS_LATE,
                 observed="no partition that kept broker {broker_id} is recorded",
             ),
             otherwise=passed(),

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, HELD_EPOCH_UNCERTAIN
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _BEFORE: Final = (
@@ -75,7 +75,7 @@ class LogStartOffsetFell(Rule):
             ),
             unverifiable(
                 col("leader_epoch").isNull(),
-                "the leader epoch that the broker held is not certain",
+                HELD_EPOCH_UNCERTAIN,
                 expected="a log start offset of {start_fallen_from} or more, if the leader epoch is the same",
                 because=("broker {node} gave out log start offset {start_fallen_from} of {topic}-{partition}",),
             ),

@@ -11,7 +11,13 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, START_UNPROVEN
+from epochaudit.rules.reasons import (
+    AMBIGUOUS_TOPIC,
+    EPOCH_CHANGED_JUST_BEFORE,
+    EPOCH_START_UNKNOWN,
+    LED_EPOCH_UNKNOWN,
+    START_UNPROVEN,
+)
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 LED: Final = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}"
@@ -120,26 +126,18 @@ class EpochEndOutsideLineage(Rule):
             passed(beyond & col("log_start_reached"), expected=at_its_start, because=(LED, ASKED)),
             unverifiable(
                 col("leader_epoch").isNull() | ~col("held_leader"),
-                "the leader epoch in which the broker led is not recorded",
+                LED_EPOCH_UNKNOWN,
                 expected=by_lineage,
                 because=(ASKED,),
             ),
-            unverifiable(
-                col("held_just_before") < col("held_min"),
-                "the broker's epoch changed just before, and request lines may be written late",
-                expected=by_lineage,
-            ),
+            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=by_lineage),
             unverifiable(
                 end < 0,
                 "what the broker's epoch cache held is not in the evidence",
                 expected=by_lineage,
                 observed="leader epoch {asked_epoch} answered with no end",
             ),
-            unverifiable(
-                col("held_start").isNull() & (asked < own),
-                "where the leader epoch of the broker starts is not recorded",
-                expected=by_lineage,
-            ),
+            unverifiable(col("held_start").isNull() & (asked < own), EPOCH_START_UNKNOWN, expected=by_lineage),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=by_lineage),
             unverifiable(
                 beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),

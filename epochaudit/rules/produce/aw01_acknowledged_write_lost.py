@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
+from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _ACKNOWLEDGED = "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all"
@@ -106,7 +107,7 @@ class AcknowledgedWriteLost(Rule):
                 lost & (col("election") == "unclean"),
                 "an unclean election may begin without what had been acknowledged",
             ),
-            exposed(lost, "whether the election was clean is not in the evidence"),
+            exposed(lost, ELECTION_UNKNOWN),
             unverifiable(
                 col("writes_missing") & col("proved_by").isNull(),
                 "what the leader before acknowledged last is not in the evidence: files of its request log are missing",

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.rules.reasons import LEADING_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _ACKNOWLEDGED: Final = "broker {node} acknowledged offset {base_offset} of {topic}-{partition} with acks={acks}"
@@ -72,7 +73,5 @@ class WriteAcknowledgedByFollower(Rule):
                 because=("broker {node} led {topic}-{partition} about then", _ACKNOWLEDGED),
             ),
             violation(col("followed_epoch").isNotNull()),
-            otherwise=unverifiable(
-                None, "whether the broker led is not recorded", expected=_IF_FOLLOWER, because=(_ACKNOWLEDGED,)
-            ),
+            otherwise=unverifiable(None, LEADING_UNKNOWN, expected=_IF_FOLLOWER, because=(_ACKNOWLEDGED,)),
         )

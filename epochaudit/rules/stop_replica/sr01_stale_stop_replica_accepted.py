@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.reasons import NO_STATE_CHANGE_LOG
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 
@@ -84,7 +85,7 @@ class StaleStopReplicaAccepted(Rule):
                 code == Errors.KAFKA_STORAGE_ERROR,
                 expected="error {KAFKA_STORAGE_ERROR} for a failed log directory, at any leader epoch",
             ),
-            unverifiable(~col("state_change_recorded"), "no state-change.log of this broker", expected=depends),
+            unverifiable(~col("state_change_recorded"), NO_STATE_CHANGE_LOG, expected=depends),
             fenced((epoch < installed) & (code == Errors.FENCED_LEADER_EPOCH)),
             unverifiable(
                 (epoch < installed) & (code == Errors.NONE) & (col("ordered_by") == "time"),

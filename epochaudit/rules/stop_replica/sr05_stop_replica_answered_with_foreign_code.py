@@ -11,6 +11,7 @@ from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE
 from epochaudit.kafka.releases import release
+from epochaudit.rules.reasons import PARTITION_ANSWER_MISSING
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 FIRST_WITH_ANY_FAILURE = release("2.7")  # Errors.forException where a replica cannot be deleted
@@ -73,7 +74,7 @@ class StopReplicaAnsweredWithForeignCode(Rule):
         return first_of(
             unverifiable(
                 code.isNull(),
-                "the answer for the partition is not in the evidence",
+                PARTITION_ANSWER_MISSING,
                 observed="an answer to StopReplica {api_version} without a recorded code for {topic}-{partition}",
             ),
             violation(

@@ -12,6 +12,7 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.reasons import EPOCH_CHANGED_JUST_BEFORE, EPOCH_START_UNKNOWN, LED_EPOCH_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 LED: Final = (
@@ -121,15 +122,10 @@ class DivergenceUndetected(Rule):
                 observed="error {error_code} for a Fetch at offset {fetch_offset}",
                 because=(LED, ASKED),
             ),
-            unverifiable(
-                own.isNull(),
-                "the leader epoch in which the broker led is not recorded",
-                expected=if_parted,
-                because=(ASKED,),
-            ),
+            unverifiable(own.isNull(), LED_EPOCH_UNKNOWN, expected=if_parted, because=(ASKED,)),
             unverifiable(
                 (col("held_just_before") < col("held_min")) & states_another_epoch(),
-                "the broker's epoch changed just before, and request lines may be written late",
+                EPOCH_CHANGED_JUST_BEFORE,
                 expected=if_parted,
                 because=(ASKED,),
             ),
@@ -146,7 +142,7 @@ class DivergenceUndetected(Rule):
             ),
             unverifiable(
                 (epoch < own) & col("judged_start").isNull(),
-                "where the leader epoch of the broker starts is not recorded",
+                EPOCH_START_UNKNOWN,
                 expected=if_parted,
                 because=(ASKED,),
             ),

@@ -12,7 +12,13 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, START_UNPROVEN
+from epochaudit.rules.reasons import (
+    AMBIGUOUS_TOPIC,
+    EPOCH_CHANGED_JUST_BEFORE,
+    EPOCH_START_UNKNOWN,
+    LED_EPOCH_UNKNOWN,
+    START_UNPROVEN,
+)
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 LED: Final = (
@@ -97,15 +103,10 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=if_led, because=(ASKED,)),
-            unverifiable(
-                own.isNull(),
-                "the leader epoch in which the broker led is not recorded",
-                expected=if_led,
-                because=(ASKED,),
-            ),
+            unverifiable(own.isNull(), LED_EPOCH_UNKNOWN, expected=if_led, because=(ASKED,)),
             unverifiable(
                 (col("held_just_before") < col("held_min")) & states_another_epoch(),
-                "the broker's epoch changed just before, and request lines may be written late",
+                EPOCH_CHANGED_JUST_BEFORE,
                 expected=if_led,
                 because=(ASKED,),
             ),
@@ -120,7 +121,7 @@ class DivergenceMisplaced(Rule):
             ),
             unverifiable(
                 (answered < own) & col("judged_start").isNull(),
-                "where the leader epoch of the broker starts is not recorded",
+                EPOCH_START_UNKNOWN,
                 expected=if_led,
                 because=(ASKED,),
             ),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
+from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _BOUND = (
@@ -129,7 +130,7 @@ class ExposedDataLostByElection(Rule):
             exposed(
                 lost & (col("election") == "unclean"), "an unclean election may begin without what had been committed"
             ),
-            exposed(lost, "whether the election was clean is not in the evidence"),
+            exposed(lost, ELECTION_UNKNOWN),
             violation(shorter, observed=_WENT_ON, because=_BOUND),
             passed(
                 col("proved_by").isNotNull(),

@@ -8,7 +8,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import UPDATE_METADATA
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
-from epochaudit.rules.reasons import RESTARTED_OR_EXPIRED
+from epochaudit.rules.reasons import RECREATION_UNKNOWN, RESTARTED_OR_EXPIRED
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable
 
 _BECAUSE = (
@@ -107,7 +107,7 @@ class StaleMetadataPublished(Rule):
             ),
             unverifiable(
                 one_id.isNull() & col("topic_deletion_seen"),
-                "the topic was deleted, and no topic id tells whether it was created again",
+                RECREATION_UNKNOWN,
                 expected="leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}, unless {topic} was created again",
                 because=_BECAUSE,
             ),
