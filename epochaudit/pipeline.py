@@ -48,9 +48,8 @@ OUT_OF_MEMORY: Final = ("OutOfMemory", "Not enough memory", "Cannot broadcast") 
 LISTED: Final = 2_000  # findings that a report lists per rule; the others are counted, and are rows of Audit.findings
 REPEATED: Final = 200  # rows of Audit.repeated
 NO_OTHERS: Final[Mapping[RangeId, ByteRange]] = MappingProxyType({})
-LOST_CHECKPOINT: Final = (
-    "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"  # Spark's error if the executor that stored a table has died
-)
+# Spark's error if the executor that stored a table has died
+LOST_CHECKPOINT: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 VERDICT_SCHEMA: Final = StructType(
     [

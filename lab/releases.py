@@ -15,10 +15,8 @@ OLDEST: Final = (2, 3)  # its clients state leader epochs
 KRAFT_FROM: Final = (3, 3)  # ready for production
 LOG4J2_FROM: Final = (4, 0)
 WITHOUT_ZOOKEEPER_FROM: Final = (4, 0)
-SHARE_GROUPS_FROM: Final = (
-    4,
-    1,
-)  # KIP-932: a preview there, complete from 4.2 on; 4.0 has another, incompatible protocol
+# KIP-932: a preview there, complete from 4.2 on; 4.0 has another, incompatible protocol
+SHARE_GROUPS_FROM: Final = (4, 1)
 LOG4J2: Final = "2.24.3"  # with 4.0, whose POM does not name it
 RELOAD4J_BINDING: Final = Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
 SCALA_2_13_FROM: Final = (2, 4)

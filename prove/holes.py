@@ -47,9 +47,8 @@ DUMP: Final = ".dump.txt"
 SEGMENT: Final = b"Dumping metadata/__cluster_metadata-0/%020d.log\nLog starting offset: %d\n"
 OFFSETS: Final = re.compile(rb"baseOffset: (\d+) lastOffset: (\d+)")
 PIECES: Final = 8
-_SUBJECT: Final = tuple(
-    name for name in SUBJECT if name not in ("cluster", "topic_id")
-)  # an id may not be known in a copy
+# a copy may lack what states the topic's id
+_SUBJECT: Final = tuple(name for name in SUBJECT if name not in ("cluster", "topic_id"))
 SHARES: Final = {
     "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip

@@ -63,9 +63,8 @@ def deliver(render: Callable[..., str | bytes], report: Report | Diagnosis | Tim
 
 def replace_file(path: Path, text: str) -> None:
     """Replace a file at once: who reads it meanwhile gets the old or the new text, whole. Raises OSError."""
-    written = path.with_name(
-        f".{path.name}.{os.getpid()}"
-    )  # not .prom: a collector that lists the folder leaves it out
+    # the name does not end in .prom, so that a collector that lists the folder leaves it out
+    written = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         written.write_text(text, "utf-8")
         written.replace(path)

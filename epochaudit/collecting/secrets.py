@@ -118,9 +118,8 @@ class Log:
         if spans is None:
             if not _may_hold_secrets(line):
                 return text
-            begins = (
-                _DUMP in line or _SETTING.match(line) is not None
-            )  # a rotated log may begin in the middle of a dump
+            # a rotated log may begin in the middle of a dump
+            begins = _DUMP in line or _SETTING.match(line) is not None
             self._in_dump = begins and _DUMPED_BY.search(line) is None
             spans = list(_secrets(line))
         self.masked += len(spans)

@@ -24,6 +24,5 @@ STABLE_SHARE_SESSION_VERSION: Final = 1  # ShareFetch, ShareAcknowledge: version
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition: INELIGIBLE_REPLICA and NEW_LEADER_ELECTED (KIP-841)
 TOPIC_ID_ALTER_PARTITION_VERSION: Final = 2  # topic ids in place of names (KIP-841)
 
-EPOCH_BUMP_END_TXN_VERSION: Final = (
-    5  # each transaction has its own producer epoch; the answer gives the next (KIP-890)
-)
+# each transaction has its own producer epoch; the answer gives the next (KIP-890)
+EPOCH_BUMP_END_TXN_VERSION: Final = 5

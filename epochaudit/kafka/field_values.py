@@ -23,9 +23,8 @@ NO_PRODUCER_ID: Final = -1  # RecordBatch.NO_PRODUCER_ID: none, or none given
 # replicaId in consumers' FetchRequest, ListOffsetsRequest and OffsetForLeaderEpochRequest
 CONSUMER_REPLICA_ID: Final = -1
 
-EPOCH_BUMP_TRANSACTION_VERSION: Final = (
-    2  # TransactionVersion.TV_2: each transaction has its own producer epoch (KIP-890)
-)
+# TransactionVersion.TV_2: each transaction has its own producer epoch (KIP-890)
+EPOCH_BUMP_TRANSACTION_VERSION: Final = 2
 
 FULL_EPOCH: Final = 0  # ShareRequestMetadata.INITIAL_EPOCH: opens a share session
 FINAL_EPOCH: Final = -1  # ShareRequestMetadata.FINAL_EPOCH: closes it
@@ -43,9 +42,8 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 READ_COMMITTED: Final = 1  # org.apache.kafka.common.IsolationLevel
 
-UNMIGRATED_DIRECTORY: Final = (
-    "AAAAAAAAAAAAAAAAAAAAAA"  # org.apache.kafka.common.DirectoryId.MIGRATING; counts as online
-)
+# org.apache.kafka.common.DirectoryId.MIGRATING; counts as online
+UNMIGRATED_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 UNASSIGNED_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # DirectoryId.UNASSIGNED; counts as online
 LOST_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAg"  # DirectoryId.LOST; counts as offline
 

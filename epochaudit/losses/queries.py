@@ -32,10 +32,8 @@ OLD_HISTORY: Final = (
     "since_ms bigint, until_ms bigint"
 )
 REMOVED: Final = "cluster string, topic string, topic_id string, partition int, number int, since bigint, until bigint"
-TRUNCATIONS: Final = (
-    FOLLOWER_TRUNCATING,
-    LOG_TRUNCATED,
-)  # the fetcher's decision (by epochs from 3.1 on); the truncation itself
+# the fetcher's decision (by epochs from 3.1 on), and the truncation itself
+TRUNCATIONS: Final = (FOLLOWER_TRUNCATING, LOG_TRUNCATED)
 _OF_GROUPS: Final = (OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FETCH)
 
 

@@ -27,9 +27,8 @@ from epochaudit.spark.java import JavaError, require_java
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 CODEGEN: Final = "spark.sql.codegen.factoryMode"
 OPTIONS: Final = "spark.driver.extraJavaOptions"
-NO_WARNINGS: Final = (
-    "-Xlog:disable -Xlog:all=error:stderr"  # of class archives: a JVM prints them among a report's lines
-)
+# of class archives: a JVM prints them among a report's lines
+NO_WARNINGS: Final = "-Xlog:disable -Xlog:all=error:stderr"
 # Where a job was started, as Spark's UI shows it. If it is not set, Spark walks the stack of each of an audit's thousands of RDDs.
 CALL_SITE: Final = ("callSite.short", "callSite.long")
 LOCAL_MASTER: Final = "local"  # prefix of masters that run everything in one JVM of this machine

@@ -54,10 +54,9 @@ def maintain(spark: SparkSession, location: str, keep_days: int | None = None) -
         files = 0
         for cluster in sorted(clusters) if keep_days is not None else ():
             files += _remove_old_logs(directory, cluster, keep_days or 0)
-        with suppress(Exception):  # a Connect server may forbid it: that is slower, but not wrong
-            spark.conf.set(
-                LISTING, str(TASKS_OF_A_CORE * cores(spark))
-            )  # by default VACUUM lists each table in 10,000 tasks
+        # by default VACUUM lists each table in 10,000 tasks; a Connect server may forbid the change, which is slower, but not wrong
+        with suppress(Exception):
+            spark.conf.set(LISTING, str(TASKS_OF_A_CORE * cores(spark)))
         parts = _remove_uncommitted(directory)
         for table in TABLES:
             spark.sql(f"OPTIMIZE {directory.name(table)}")

@@ -33,9 +33,8 @@ from epochaudit.warehouse.rows import REQUEST_LOG, ends_of_parts
 from epochaudit.warehouse.tables import Directory
 
 SETTLE_AFTER_MS: Final = 2 * DAY_MS
-LOOK_BACK_MS: Final = (
-    3_600_000  # request lines before the first subject that is judged: positions, sessions, transactions
-)
+# request lines before the first subject that is judged: positions, sessions, transactions
+LOOK_BACK_MS: Final = 3_600_000
 HOST_TIMED: Final = ("request_log", "state_change_log", "server_log", "metadata_log", "client_log")
 SETTLED_TO_MS: Final = 3_600_000  # settled time ends at a full hour: no run of like rows crosses it
 

@@ -20,13 +20,8 @@ LAYOUT_PROPERTY: Final = "epochaudit.layout"
 COLUMNS_PROPERTY: Final = "epochaudit.columns"  # digest of the columns of all tables; if it differs, columns are added
 VERSION_PROPERTY: Final = "epochaudit.schema"
 ROWS: Final = ("events", "quarantine", "splits")  # filled by reading; horizon lists their committed parts
-TABLES: Final = (
-    *ROWS,
-    "findings",
-    "verdicts",
-    "runs",
-    "horizon",
-)  # horizon last: a directory without it is no warehouse
+# horizon last: a directory without it is no warehouse
+TABLES: Final = (*ROWS, "findings", "verdicts", "runs", "horizon")
 
 _PART: Final = ColumnDoc(
     "part", "bigint", "Number of the part that the row is of. It counts if horizon lists it.", None, True

@@ -37,8 +37,7 @@ def rolling_restart(cluster: Cluster) -> Expected:
         for partition in range(len(partitions)):
             cluster.wait_for_isr("orders", brokers, partition)
     for partition in range(len(partitions)):
-        cluster.admin(
-            f"elect preferred orders {partition}", may_fail=True
-        )  # it fails where the preferred leader leads already
+        # it fails where the preferred leader leads already
+        cluster.admin(f"elect preferred orders {partition}", may_fail=True)
     shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
     return Expected()

@@ -165,9 +165,8 @@ def _at_the_start(query: Query) -> bool:
 def tr06(history: History) -> Judged:
     """A leader epoch does not start below what had been committed before it."""
     known = [*_committed(history)]
-    answering = {
-        one.query.node for one in served(history, FETCH)
-    }  # also who refused all of them: its request log is there
+    # also who refused all of them: its request log is there
+    answering = {one.query.node for one in served(history, FETCH)}
     lineage = list(epochs(history))
     elected = leaders(history)
     skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}

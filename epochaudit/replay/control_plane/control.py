@@ -656,10 +656,8 @@ def _held_none_or_older() -> Column:
 def _handled() -> dict[str, Column]:
     """Columns about the partition between the first and the last line of the request's handling."""
     begin, end = F.col("anchor"), F.col("finished")
-    in_order = _begun_and_finished()
-    in_one_file = in_order & (
-        begin["ref"]["file"] == end["ref"]["file"]
-    )  # of two files: a file between them may be missing
+    # between two files another one may be missing
+    in_one_file = _begun_and_finished() & (begin["ref"]["file"] == end["ref"]["file"])
     again = (F.col("following.process") == F.col("process")) & (
         F.col("following.leader_epoch") == F.col("leader_epoch")
     )

@@ -27,11 +27,8 @@ from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORD
 
 ELR_ON: Final = 1  # level of eligible.leader.replicas.version
 _HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
-_WITHIN_EVENTS: Final = (
-    PARTITION_CHANGE_RECORD,
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-)  # the latter are Raft's own, between any two batches
+# the last two are Raft's own, between any two batches
+_WITHIN_EVENTS: Final = (PARTITION_CHANGE_RECORD, KRAFT_VERSION, KRAFT_VOTERS)
 _MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _FIRST_REMEMBERING: Final = release("4.3")
 

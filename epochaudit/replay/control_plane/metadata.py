@@ -276,12 +276,11 @@ def _standing() -> dict[str, Column]:
             ineligible, lambda m: F.concat_ws(" ", m["broker_id"], in_words(m["standing"]))
         ),
         "ineligible_ref": F.try_element_at(ineligible["ref"], F.lit(1)),
+        # the CreateTime of a record is not on the clock of the node's logs
         "checks_eligibility": checks_eligibility(
             F.col("node"),
             F.col("metadata_level"),
-            F.when(
-                F.col("scope") == OF_CONTROLLER, F.col("time_ms")
-            ),  # the CreateTime of a record is not on the clock of the node's logs
+            F.when(F.col("scope") == OF_CONTROLLER, F.col("time_ms")),
             raft_epoch,
         ),
     }

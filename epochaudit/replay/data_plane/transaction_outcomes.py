@@ -19,9 +19,8 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_BUMP_TRANSACTION_VERSION
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 
-_COORDINATOR: Final = (
-    r"^broker-\d+-txn-marker-sender$"  # TransactionMarkerChannelManager; an administrator's markers have another client
-)
+# TransactionMarkerChannelManager; an administrator's markers have another client
+_COORDINATOR: Final = r"^broker-\d+-txn-marker-sender$"
 _KEY: Final = ("cluster", "producer_id", "marker_epoch")
 _WAYS: Final = ("ended_committed", "ended_aborted", "marked_committed", "marked_aborted")
 _PLACE: Final = ("time_ms", "node", "client_id", "correlation_id", "topic", "partition")

@@ -213,9 +213,8 @@ def _steps_of_repetitions(events: DataFrame, logs: Sequence[Row], uncertain: Col
     counts = rows.where(F.col("printed_ms") <= F.col("earlier_ms")).groupBy("cluster", "file", "stretch")
     shares = counts.agg(F.avg(F.col("again").cast("int")).alias("share")).collect()
     repeated = {(row["cluster"], row["file"], row["stretch"]) for row in shares if row["share"] >= SHARE}
-    return {
-        id for id in uncertain if (*id[:2], ranges[id[:3]].first + id[3] + 1) in repeated
-    }  # the stretch that begins with the step
+    # + 1: the stretch that begins with the step
+    return {id for id in uncertain if (*id[:2], ranges[id[:3]].first + id[3] + 1) in repeated}
 
 
 def _each_once(events: DataFrame) -> DataFrame:

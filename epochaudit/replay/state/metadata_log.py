@@ -41,11 +41,8 @@ _COLUMNS: Final = (
     "raft_epoch", "in_snapshot",
 )  # fmt: skip
 _MARKS: Final = (BEGIN_TRANSACTION_RECORD, END_TRANSACTION_RECORD, ABORT_TRANSACTION_RECORD)
-_CONTROL: Final = (
-    LEADER_CHANGE,
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-)  # written by Raft, not part of a metadata transaction
+# written by Raft, not part of a metadata transaction
+_CONTROL: Final = (LEADER_CHANGE, KRAFT_VERSION, KRAFT_VOTERS)
 _LASTING: Final = "struct<epochs:array<struct<raft_epoch:int,first_offset:bigint,follows:int>>,highest:int>"
 _LARGEST_INT: Final = 2**31 - 1
 _KAFKA_NAMED: Final = r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)"

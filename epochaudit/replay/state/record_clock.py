@@ -32,7 +32,8 @@ def on_record_clock(rows: DataFrame, written: Column, late_ms: int = GRAIN_MS) -
     lag = written["time_ms"] - F.col("arrival_ms")
     zone = (F.round(lag / _QUARTER_HOUR_MS) * _QUARTER_HOUR_MS).cast("bigint")
     fits = (lag - zone).between(-SLACK_MS, F.col("time_ms") - F.col("arrival_ms") + late_ms)
-    rows = rows.withColumns(  # else another request wrote it
+    # a record that does not fit is of another request
+    rows = rows.withColumns(
         {"own_zone_ms": F.when(fits, zone), "own_tenure": F.when(fits, tenure_at(written["place"])), "writes": fits}
     )
     zone_of_row = F.when(F.col("writes").isNotNull(), F.struct("own_zone_ms", "own_tenure"))

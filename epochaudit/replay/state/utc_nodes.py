@@ -18,9 +18,8 @@ from epochaudit.replay.state.metadata_log import in_snapshot
 from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.spark.memo import checkpointed
 
-APPLIED_MS: Final = (
-    60_000  # after which a running broker has applied a record; zones differ by a quarter of an hour or more
-)
+# after which a running broker has applied a record; zones differ by a quarter of an hour or more
+APPLIED_MS: Final = 60_000
 
 
 def with_utc(rows: DataFrame, events: DataFrame) -> DataFrame:

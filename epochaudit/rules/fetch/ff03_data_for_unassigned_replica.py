@@ -84,9 +84,8 @@ class DataForUnassignedReplica(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         served, version = col("error_code") == Errors.NONE, col("kafka_version")
-        refuses = (version >= FIRST_REFUSING) | (
-            col("api_version") >= REPLICA_STATE_FETCH_VERSION
-        )  # that one is of 3.5
+        # brokers since 3.5 have that request version
+        refuses = (version >= FIRST_REFUSING) | (col("api_version") >= REPLICA_STATE_FETCH_VERSION)
         if_assigned = "a refusal, if replica {replica_id} is not among the replicas of the leader epoch"
         unassigned = "no records for replica {replica_id}, which is not among the replicas {assigned}"
         return first_of(

@@ -241,9 +241,8 @@ def _seek(window: _Window) -> bool:
     zeros, start, effort = True, 1, LARGEST_BATCH
     while available := window.fill(_READ):
         distance = window.next_mark(start)
-        searched = (
-            available if available < _READ else available - _HEADER_SIZE
-        )  # what is left may be the beginning of a header
+        # what is left may be the beginning of a header
+        searched = available if available < _READ else available - _HEADER_SIZE
         moved = searched if distance is None else distance
         zeros = zeros and window.is_zeros(moved)
         window.skip(moved)

@@ -81,9 +81,8 @@ A_MILLISECOND: Final = pa.scalar(1000)  # in microseconds
 NEARLY_A_MILLISECOND: Final = pa.scalar(999)  # rounds a quotient of integers up
 PREFIX: Final = 200  # bytes that a layout may print before the mark
 NAME: Final = b'"requestApiKeyName":"'
-FETCH_KEY: Final = (
-    b'{"isForwarded":false,"requestHeader":{"requestApiKey":1,'  # most lines begin so, which saves a search
-)
+# most lines begin so, which saves a search
+FETCH_KEY: Final = b'{"isForwarded":false,"requestHeader":{"requestApiKey":1,'
 LOGGER: Final = b" (kafka.request.logger)"
 LIGHT: Final = b" (kafka.request.logger.light)"
 """The end of lines under conf/kafka-log4j*-light.*, which filter routine answers: it shows that other lines were left out."""

@@ -364,9 +364,8 @@ def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tup
         if isinstance(stretch, Lines):
             tally = decode(decoder, sink, stretch, line)
             yield len(stretch.data), tally
-            line += (
-                stretch.data.count(b"\n") if finish else sum(tally)
-            )  # a decoder with `finish` may report lines later
+            # a decoder with `finish` may report lines later
+            line += stretch.data.count(b"\n") if finish else sum(tally)
         else:
             sink.quarantine(stretch.byte_offset, line, stretch.reason, stretch.text)
             yield stretch.size, (0, 0, 1)

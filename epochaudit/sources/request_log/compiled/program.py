@@ -149,9 +149,8 @@ _STRUCTS: Final = {  # by list
     "topics": "topic", "forgotten_topics_data": "topic", "responses": "topic", "topic_states": "topic",
     "topic_data": "topic", "ungrouped_partition_states": "asked", "partition_errors": "answered", "live_brokers": "broker",
 }  # fmt: skip
-_RESET: Final = frozenset(
-    {"topic", "asked", "answered"}
-)  # where one begins, registers that differ by partition become null
+# where one begins, registers that differ by partition become null
+_RESET: Final = frozenset({"topic", "asked", "answered"})
 _PARTITIONS: Final = {"request": "asked", "response": "answered"}
 _ENDS: Final = {"asked": Kind.END_ASKED, "answered": Kind.END_ANSWERED}
 _TIMES: Final = {

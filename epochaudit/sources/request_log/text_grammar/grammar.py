@@ -20,6 +20,7 @@ _LISTED: Final = r"-?\d{1,19}+"
 NO_TAGS: Final = r"_tagged_fields=\{(?:\d{1,9}=[^{}]*+)?\}"
 _WRAPPED: Final = rf"\{{\w+={INTEGER}\}}"
 _ABORTED: Final = rf"\{{producer_id={INTEGER},first_offset={INTEGER}(?:,_tagged_fields=\{{\}})?\}}"
+# by the kinds of schemas.py
 PLAIN: Final = {
     "": INTEGER,
     "!": "true|false",
@@ -28,7 +29,7 @@ PLAIN: Final = {
     "$-": r"[^\[\]{}=,]*+",
     "$#": r"[^\[\]{}=]*+",
     "%": rf"null|\[(?:{_ABORTED}(?:,{_ABORTED})*+)?\]",
-}  # by the kinds of schemas.py
+}
 
 
 class Misprinted(Exception):
