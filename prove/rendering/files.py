@@ -106,90 +106,38 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
     match event:
         case ProcessStarts():
             yield from starting(event, release)
-        case Registered():
-            yield logged(SERVER, event.at, "INFO", registered(event.node, event.broker_epoch), "kafka.zk.KafkaZkClient")
         case ShutsDown():
             for text in ("shutting down", "Starting controlled shutdown"):
-                yield logged(
-                    SERVER, event.at, "INFO", f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer"
-                )
+                yield _at_info(SERVER, event, f"[KafkaServer id={event.node}] {text}", "kafka.server.KafkaServer")
         case Control():
             yield from state_changes(event, release)
             yield Line(REQUESTS, event.at, control_request(event, release), event.id)
-        case Query():
-            yield Line(REQUESTS, event.at, query(event, release), event.id)
-        case Started():
-            assert event.start is not None
-            text = f"[Broker id={event.node}] {replica_start(event.start, release)}"
-            yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
-        case PartitionCreated():
-            text = f"[Broker id={event.node}] Creating new partition {event.topic}-{event.partition} with topic id {event.topic_id}."
-            yield logged(STATE_CHANGE, event.at, "INFO", text, "state.change.logger", event.id)
-        case IsrUpdated():
-            text = (
-                f"[Partition {event.topic}-{event.partition} broker={event.node}] ISR updated to {','.join(map(str, event.isr))} "
-                f" and version updated to {event.partition_epoch}"
-            )
-            yield logged(SERVER, event.at, "INFO", text, "kafka.cluster.Partition", event.id)
-        case IsrReset():
-            yield logged(
-                SERVER,
-                event.at,
-                "INFO",
-                isr_reset(event, with_epochs=since(release.version, 3, 5)),
-                "kafka.cluster.Partition",
-                event.id,
-            )
-        case LogTruncated():
-            yield logged(SERVER, event.at, "INFO", log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
-        case HighWatermarkLowered():
-            text, logger = high_watermark_lowered(
-                event, unified=since(release.version, 3, 1), bracketed=since(release.version, 3, 5)
-            )
-            yield logged(SERVER, event.at, "WARN", text, logger, event.id)
-        case IsrLine():
-            version = tuple(int(part) for part in release.version.split("."))
-            yield logged(
-                SERVER, event.at, "INFO", isr_line(event, version=version), "kafka.cluster.Partition", event.id
-            )
-        case SettingPrinted():
-            text = f"KafkaConfig values: \n\tbroker.id = {event.node}\n\t{event.name} = {event.value}\n"
-            yield logged(SERVER, event.at, "INFO", text, "kafka.server.KafkaConfig", event.id)
-        case SessionFetch():
-            header, request, response = session_fetch(event)
-            yield Line(
-                REQUESTS,
-                event.at,
-                completed(event, header, request, response, event.arrived, 51_000, release),
-                event.id,
-            )
-        case GroupOffset():
-            yield Line(REQUESTS, event.at, group_offset(event, release), event.id)
-        case Produced():
-            yield Line(REQUESTS, event.at, produced(event, release), event.id)
-        case RecordsDeleted():
-            yield Line(REQUESTS, event.at, records_deleted(event, release), event.id)
-        case LogStartRaised():
-            text, logger = log_start_raised(event, unified=since(release.version, 3, 1))
-            yield logged(SERVER, event.at, "INFO", text, logger, event.id)
         case ClientLine():
             yield client_line(event)
-        case MetadataAnswer():
-            yield Line(REQUESTS, event.at, metadata_answer(event, release), event.id)
         case Decision():
             yield decision(event, release)
-        case Elected():
-            text = (
-                f"[Controller id={event.node}] {event.node} successfully elected as the controller. Epoch incremented to"
-                f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
-            )
-            yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
         case LogLine():
             yield log_line(event, release)
         case StrayFound():
             yield stray_found(event, release)
         case StrayRenamed():
             yield stray_renamed(event, release)
+        case Record():
+            yield from record_lines(event, release)
+        case BatchRun() | CheckpointEntry() | OffsetCheckpoint() | PartitionMetadata():
+            yield from _in_data_directory(event)
+        case _:
+            request = _request(event, release)
+            yield _own_line(event, release) if request is None else Line(REQUESTS, event.at, request, event.id)
+
+
+def _at_info(file: str, event: Event, text: str, logger: str, own: int | None = None) -> Line:
+    return logged(file, event.at, "INFO", text, logger, own)
+
+
+def _in_data_directory(event: BatchRun | CheckpointEntry | OffsetCheckpoint | PartitionMetadata) -> Iterator[Line]:
+    """The batches of a segment, or the lines of a checkpoint."""
+    match event:
         case BatchRun():
             path = f"{event.folder}/{event.segment:020d}.log"
             for number, batch in enumerate(batches(event)):
@@ -206,33 +154,85 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case PartitionMetadata():
             for text in ("version: 0", f"topic_id: {event.topic_id}"):
                 yield Line(f"{event.folder}/partition.metadata", event.at, text)
-        case LiveBrokersLine():
-            text = f"[Controller id={event.node}] {live_brokers(event)}"
-            yield logged(CONTROLLER, event.at, "INFO", text, "kafka.controller.KafkaController", event.id)
-        case Record():
-            yield from record_lines(event, release)
+
+
+def _request(event: Event, release: Release) -> str | None:
+    """The line of the request log that the event is; None if it is another line."""
+    match event:
+        case Query():
+            return query(event, release)
+        case SessionFetch():
+            return completed(event, *session_fetch(event), event.arrived, 51_000, release)
+        case GroupOffset():
+            return group_offset(event, release)
+        case Produced():
+            return produced(event, release)
+        case RecordsDeleted():
+            return records_deleted(event, release)
+        case MetadataAnswer():
+            return metadata_answer(event, release)
         case AlterPartition():
-            yield Line(REQUESTS, event.at, alter_partition(event, release), event.id)
-        case RaftTransition():
-            text = raft_transition(event, release.version)
-            yield logged(SERVER, event.at, "INFO", text, "org.apache.kafka.raft.QuorumState", event.id)
-        case RaftRequest():
-            header, request, response = raft_request(event)
-            ends = f"127.0.0.1:{21000 + event.node}-127.0.0.1:{60000 + event.sender}-0-1"
-            yield Line(
-                REQUESTS,
-                event.at,
-                completed(event, header, request, response, event.arrived, 0, KRAFT_RELEASE, ends),
-                event.id,
-            )
+            return alter_partition(event, release)
         case BrokerRegistration():
-            yield Line(REQUESTS, event.at, registration(event), event.id)
+            return registration(event)
         case Heartbeat():
-            yield Line(REQUESTS, event.at, heartbeat(event), event.id)
+            return heartbeat(event)
+        case RaftRequest():
+            ends = f"127.0.0.1:{21000 + event.node}-127.0.0.1:{60000 + event.sender}-0-1"
+            return completed(event, *raft_request(event), event.arrived, 0, KRAFT_RELEASE, ends)
         case Exchange():
             header = (event.api, event.version, event.correlation_id, event.client_id)
             request, response = request_and_response(event, release)
-            text = completed(event, header, request, response, event.arrived, event.connection, release)
-            yield Line(REQUESTS, event.at, text, event.id)
-        case _:
-            raise TypeError(event)
+            return completed(event, header, request, response, event.arrived, event.connection, release)
+    return None
+
+
+def _own_line(event: Event, release: Release) -> Line:
+    """The one line of server.log, controller.log or state-change.log that the event is."""
+    match event:
+        case Registered():
+            text = registered(event.node, event.broker_epoch)
+            return _at_info(SERVER, event, text, "kafka.zk.KafkaZkClient")
+        case Started():
+            assert event.start is not None
+            text = f"[Broker id={event.node}] {replica_start(event.start, release)}"
+            return _at_info(STATE_CHANGE, event, text, "state.change.logger", event.id)
+        case PartitionCreated():
+            text = f"[Broker id={event.node}] Creating new partition {event.topic}-{event.partition} with topic id {event.topic_id}."
+            return _at_info(STATE_CHANGE, event, text, "state.change.logger", event.id)
+        case IsrUpdated():
+            text = (
+                f"[Partition {event.topic}-{event.partition} broker={event.node}] ISR updated to {','.join(map(str, event.isr))} "
+                f" and version updated to {event.partition_epoch}"
+            )
+            return _at_info(SERVER, event, text, "kafka.cluster.Partition", event.id)
+        case IsrReset():
+            text = isr_reset(event, with_epochs=since(release.version, 3, 5))
+            return _at_info(SERVER, event, text, "kafka.cluster.Partition", event.id)
+        case IsrLine():
+            text = isr_line(event, version=tuple(int(part) for part in release.version.split(".")))
+            return _at_info(SERVER, event, text, "kafka.cluster.Partition", event.id)
+        case LogTruncated():
+            return _at_info(SERVER, event, log_truncated(event), "kafka.server.ReplicaFetcherThread", event.id)
+        case HighWatermarkLowered():
+            unified, bracketed = since(release.version, 3, 1), since(release.version, 3, 5)
+            text, logger = high_watermark_lowered(event, unified=unified, bracketed=bracketed)
+            return logged(SERVER, event.at, "WARN", text, logger, event.id)
+        case LogStartRaised():
+            return _at_info(SERVER, event, *log_start_raised(event, unified=since(release.version, 3, 1)), event.id)
+        case SettingPrinted():
+            text = f"KafkaConfig values: \n\tbroker.id = {event.node}\n\t{event.name} = {event.value}\n"
+            return _at_info(SERVER, event, text, "kafka.server.KafkaConfig", event.id)
+        case RaftTransition():
+            text = raft_transition(event, release.version)
+            return _at_info(SERVER, event, text, "org.apache.kafka.raft.QuorumState", event.id)
+        case Elected():
+            text = (
+                f"[Controller id={event.node}] {event.node} successfully elected as the controller. Epoch incremented to"
+                f" {event.controller_epoch} and epoch zk version is now {event.controller_epoch}"
+            )
+            return _at_info(CONTROLLER, event, text, "kafka.controller.KafkaController", event.id)
+        case LiveBrokersLine():
+            text = f"[Controller id={event.node}] {live_brokers(event)}"
+            return _at_info(CONTROLLER, event, text, "kafka.controller.KafkaController", event.id)
+    raise TypeError(event)
