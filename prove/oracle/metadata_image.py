@@ -55,6 +55,21 @@ class Partition:
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
 
+    def change(self, data: dict[str, Any]) -> None:
+        """Apply a PartitionChangeRecord."""
+        self.isr = data.get("isr", self.isr)
+        self.replicas = data.get("replicas", self.replicas)
+        self.recovery = data.get("leaderRecoveryState", self.recovery)
+        self.elr = data.get("eligibleLeaderReplicas", self.elr)
+        self.directories = data.get("directories", self.directories)
+        self.last_known_elr = data.get("lastKnownElr", self.last_known_elr)
+        self.adding = data.get("addingReplicas", self.adding)
+        self.removing = data.get("removingReplicas", self.removing)
+        if "leader" in data:
+            self.leader = data["leader"]
+            self.leader_epoch += 1
+        self.partition_epoch += 1
+
 
 @dataclass
 class Image:
@@ -117,18 +132,7 @@ class Image:
             return self.partitions[key]
         elif record.kind == "PARTITION_CHANGE_RECORD":
             partition = self.partitions[data["topicId"], data["partitionId"]]
-            partition.isr = data.get("isr", partition.isr)
-            partition.replicas = data.get("replicas", partition.replicas)
-            partition.recovery = data.get("leaderRecoveryState", partition.recovery)
-            partition.elr = data.get("eligibleLeaderReplicas", partition.elr)
-            partition.directories = data.get("directories", partition.directories)
-            partition.last_known_elr = data.get("lastKnownElr", partition.last_known_elr)
-            partition.adding = data.get("addingReplicas", partition.adding)
-            partition.removing = data.get("removingReplicas", partition.removing)
-            if "leader" in data:
-                partition.leader = data["leader"]
-                partition.leader_epoch += 1
-            partition.partition_epoch += 1
+            partition.change(data)
             return partition
         return None
 
