@@ -233,7 +233,7 @@ class Report:
 
     def needs_attention(self, finding: Finding) -> bool:
         """Whether the finding, or a consequence of it, is a breach that is neither accepted nor known."""
-        return any(one.verdict in BREACHES and self._counts(one) for one in (finding, *finding.consequences))
+        return any(one.verdict in BREACHES and self.counts(one) for one in (finding, *finding.consequences))
 
     @property
     def flagged(self) -> list[Finding]:
@@ -248,14 +248,15 @@ class Report:
         """Number of subjects with that verdict, of one rule or of all, without the accepted and the known ones."""
         count = sum(one.count(verdict) for one in self.rules if rule in (None, one.rule))
         found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
-        return count - sum(rule in (None, one.rule) for one in found if not self._counts(one))
+        return count - sum(rule in (None, one.rule) for one in found if not self.counts(one))
 
     def accepted_of(self, verdict: str) -> int:
         """Number of accepted findings with that verdict."""
         found = (one for one in with_consequences(self.findings) if one.verdict == verdict)
         return sum(one.finding_id in self.accepted for one in found)
 
-    def _counts(self, finding: Finding) -> bool:
+    def counts(self, finding: Finding) -> bool:
+        """Whether the finding is neither accepted nor known."""
         return finding.finding_id not in self.accepted and finding.finding_id not in self.known
 
     def count(self, verdict: str) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 from epochaudit.findings.excerpts import excerpt
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS
+from epochaudit.kafka.errors import error_text
 from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
@@ -23,10 +24,12 @@ from epochaudit.report.losses import (
     spares_clients,
     truncations_of,
     undelivered_of,
+    why,
 )
 from epochaudit.report.migrations import migration_lines
-from epochaudit.report.missing_writes import completeness, how, missing_writes, overview, summary
+from epochaudit.report.missing_writes import answer, completeness, how, missing_writes, overview
 from epochaudit.report.neutral import short
+from epochaudit.report.next_steps import next_steps
 from epochaudit.report.templates import SHORT, page
 from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
@@ -93,13 +96,15 @@ def render(report: Report) -> str:
         script="report/filter.js",
         functions=(
             by_offsets, offsets, how_many, what_was_lost, overview, how, producer, excerpt, stated_topic_id, migration_lines, paragraphs,
+            why, error_text,
         ),
         report=report,
         headline=line,
         standing=STANDING.get(line[0], "unsure"),
         losses=losses,
         lost_writes=missing_writes(report),
-        missing=summary(report) if report.lost_writes else "",
+        answer=answer(report),
+        steps=next_steps(report),
         whether_all=completeness(report),
         truncations=_by_what_was_given_out(truncations),
         elections=elections_judged(report),

@@ -16,15 +16,16 @@ from epochaudit.report.losses import (
     spares_clients,
     truncations_of,
     undelivered_of,
+    why,
 )
 from epochaudit.report.missing_writes import (
     MissingWrites,
+    answer,
     by_acks,
     completeness,
     how,
     missing_writes,
     overview,
-    summary,
 )
 from epochaudit.report.page import Page, plural
 from epochaudit.rules.messages import stated_topic_id
@@ -53,9 +54,9 @@ def say_losses(page: Page, report: Report) -> None:
     """The page's section about losses."""
     page.heading("Was data lost?")
     losses = losses_of(report)
-    _missing_writes(page, report)
+    _answer(page, report)
     for loss in losses[:SHOWN]:
-        _loss(page, loss)
+        _loss(page, loss, why(report, loss))
     _more(page, len(losses))
     _lost_writes(page, missing_writes(report))
     judged, unjudged = elections_judged(report)
@@ -86,12 +87,14 @@ def say_losses(page: Page, report: Report) -> None:
         _truncations(page, given_out, [one for one in truncations if one.harmed is given_out])
 
 
-def _loss(page: Page, loss: Loss) -> None:
+def _loss(page: Page, loss: Loss, cause: str) -> None:
     stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {how_many(loss)}"
     how = ", which had been committed" if loss.committed else ""
     how = ", below a high watermark that had been returned to clients" if loss.given_out else how
     since = "" if loss.leader_epoch is None or not loss.committed else f" since leader epoch {loss.leader_epoch}"
     page.say((_where(loss), "bold red"), (f": {stretch}, discarded{since}{how}", ""), indent=2, hang=2)
+    if cause:
+        page.say((f"because {cause}", ""), indent=4, hang=2)
     for line in _details(loss):
         page.say((line, ""), indent=4, hang=2)
     skipped: dict[str, list[str]] = {}
@@ -103,11 +106,14 @@ def _loss(page: Page, loss: Loss) -> None:
         page.say((skip, ""), indent=4, hang=2)
 
 
-def _missing_writes(page: Page, report: Report) -> None:
-    """The answer first: how many acknowledged writes are missing, and for each partition how many, which and whose."""
+def _answer(page: Page, report: Report) -> None:
+    """The answer first: how many records and acknowledged writes, and of each partition how many writes, which and whose."""
+    first = answer(report)
+    if first:
+        is_severe = losses_of(report) or by_acks(report)["all"]
+        page.say((first, "bold red" if is_severe else "bold yellow"), indent=2, hang=2)
     if not report.lost_writes:
         return
-    page.say((summary(report), "bold red" if by_acks(report)["all"] else "bold yellow"), indent=2, hang=2)
     found = missing_writes(report)
     for writes in found[:SHOWN]:
         where, what = overview(writes, several_clusters=len(report.inventory.clusters) > 1)

@@ -127,6 +127,19 @@ def _breaches_with_offsets(report: Report) -> list[Finding]:
     return [one for one in with_consequences(report.findings) if one.verdict in BREACHES and _offsets(one)]
 
 
+def why(report: Report, loss: Loss) -> str:
+    """The reasons of the finding that proves the loss, as one text.
+
+    Empty for a loss that only consumers show, and for one with missing writes, which are listed with their election.
+    """
+    epoch = (loss.cluster, loss.topic, loss.partition, loss.leader_epoch)
+    written = {(one.cluster, one.topic, one.partition, one.leader_epoch) for one in report.lost_writes}
+    if not loss.committed or epoch in written:
+        return ""
+    proof = (one for one in with_consequences(report.findings) if one.finding_id in loss.finding_ids)
+    return "; ".join(next((one.because for one in proof), ()))
+
+
 def truncations_of(report: Report) -> tuple[Removal, ...]:
     """The truncations that belong to no loss; harmless if no client could read the records."""
     losses = losses_of(report)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from epochaudit.findings.finding import with_consequences
 from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
-from epochaudit.report.losses import losses_of
+from epochaudit.report.losses import Loss, losses_of
 from epochaudit.report.page import plural
 from epochaudit.rules.rule import UNVERIFIABLE
 
@@ -104,6 +105,20 @@ def in_short(report: Report) -> str:
     return f"{plural(total, 'acknowledged write')} {'is' if total == 1 else 'are'} missing ({split})"
 
 
+def answer(report: Report) -> str:
+    """What a page says first if data was lost, in one to three sentences; empty if nothing is known to be lost."""
+    if report.lost_writes:
+        return summary(report)
+    discarded = _discarded(losses_of(report))
+    return f"Yes: {discarded}." if discarded else ""
+
+
+def discarded_in_short(report: Report) -> str:
+    """For the headline: `20 records at most were discarded from 1 partition`; empty if that is accepted, known, or not so."""
+    counting = {one.finding_id for one in with_consequences(report.findings) if report.counts(one)}
+    return _discarded([loss for loss in losses_of(report) if not counting.isdisjoint(loss.finding_ids)])
+
+
 def summary(report: Report) -> str:
     """The answer in one to three sentences, lost offsets first; only for a report with lost writes."""
     writes = missing_writes(report)
@@ -118,18 +133,20 @@ def summary(report: Report) -> str:
         promised = f"with acks=1. {LEADERS_COPY}"
     elif not counts["1"]:
         promised = "with acks=all."
-    return f"Yes: {_discarded(report)}{plural(total, 'acknowledged write')} {where}, {promised}"
+    discarded = _discarded(losses_of(report))
+    first = f"{discarded}. " if discarded else ""
+    return f"Yes: {first}{plural(total, 'acknowledged write')} {where}, {promised}"
 
 
-def _discarded(report: Report) -> str:
-    """A sentence about the lost offsets, among which the missing writes may be; empty if there are none."""
-    losses = losses_of(report)
+def _discarded(losses: Sequence[Loss]) -> str:
+    """How many records of how many partitions the losses are, among which the missing writes may be; empty without a loss."""
     if not losses:
         return ""
-    records = sum(one.records for one in losses)
+    records = sum(one.records if one.counted is None else one.counted for one in losses)
+    at_most = " at most" if any(one.counted is None for one in losses) else ""
     partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in losses}
     were = "was" if records == 1 else "were"
-    return f"{plural(records, 'record')} at most {were} discarded from {plural(len(partitions), 'partition')}. "
+    return f"{plural(records, 'record')}{at_most} {were} discarded from {plural(len(partitions), 'partition')}"
 
 
 def completeness(report: Report) -> str:
@@ -152,7 +169,7 @@ def overview(writes: MissingWrites, *, several_clusters: bool) -> tuple[str, str
     first, counts = writes.first, Counter[str]()
     for one in writes.producers:
         counts[one.client or "unknown"] += one.batches
-    names = [f"{name} {count:,}" for name, count in counts.most_common(SHOWN_PRODUCERS)]
+    names = [f"{name} {count:,}" if len(counts) > 1 else name for name, count in counts.most_common(SHOWN_PRODUCERS)]
     more = f" and {len(counts) - SHOWN_PRODUCERS:,} more producers" if len(counts) > SHOWN_PRODUCERS else ""
     low, high = writes.offsets
     at = f"offset {low}" if low == high else f"offsets {low} to {high}"

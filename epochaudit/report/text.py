@@ -13,12 +13,12 @@ from typing import Final
 from epochaudit.findings.excerpts import excerpt
 from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
-from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.losses import unsettled_of
 from epochaudit.report.migrations import migration_lines
-from epochaudit.report.missing_writes import SEND_AGAIN, by_acks, in_short
+from epochaudit.report.missing_writes import discarded_in_short, in_short
+from epochaudit.report.next_steps import next_steps
 from epochaudit.report.page import Page, plural, size_of
 from epochaudit.rules.catalogue import family_title
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
@@ -26,7 +26,6 @@ from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS,
 SHOWN_PER_RULE: Final = 5  # findings of one rule and verdict; the rest is counted
 SHOWN_REASONS: Final = 3  # reasons for unverifiable, per rule
 SHOWN_MISSING: Final = 10
-SHOWN_NEXT: Final = 3
 SHOWN_REPEATED: Final = 5
 SHOWN_UNKNOWN: Final = 5
 SHOWN_RULES: Final = 5
@@ -43,8 +42,6 @@ class Detail(Enum):
     NORMAL = auto()
     VERBOSE = auto()
 
-
-PAGE_SHOWS: Final = "what the rule means and what led to it"
 
 VERDICT_STYLE: Final = {
     VIOLATION: "bold red",
@@ -88,7 +85,7 @@ def headline(report: Report) -> str:
     unsettled = "".join(f"; {what}" for what in unsettled_of(report))
     if violations or exposed:
         found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
-        lost = f"; {in_short(report)}" if report.lost_writes else ""
+        lost = "".join(f"; {what}" for what in (discarded_in_short(report), in_short(report)) if what)
         return f"✗ {found}{lost}; {report.judged:,} judged{unsettled}{unverifiable}"
     if not report.judged:
         why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
@@ -395,34 +392,9 @@ def _reasons(page: Page, rule: RuleResult) -> None:
 
 
 def _next(page: Page, report: Report) -> None:
-    flagged = _unique(finding.rule for finding in report.flagged)  # as findings are: the most severe first
     page.heading("What to do next")
-    if by_acks(report)["1"]:
-        page.say((SEND_AGAIN, ""), indent=2, hang=2)
-    advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
-    for rule in flagged[:SHOWN_NEXT]:
-        page.say((f"epochaudit explain {rule}", "bold"), (f": {advice.get(rule) or PAGE_SHOWS}", ""), indent=2, hang=2)
-    if len(flagged) > SHOWN_NEXT:
-        page.say((f"The same command explains {', '.join(flagged[SHOWN_NEXT:])}.", ""), indent=2, hang=2)
-    for one in report.inventory.missing[:SHOWN_NEXT]:
-        page.say((f"Evidence is missing: {one}", ""), (f"; {one.remedy}." if one.remedy else ".", ""), indent=2, hang=2)
-    if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
-        page.say(
-            ("Where a log is missing, add it and audit again: unverifiable does not mean clean. ", ""),
-            ("epochaudit doctor", "bold"),
-            (" lists what is missing.", ""),
-            indent=2,
-            hang=2,
-        )
-    if any(map(report.is_known, report.findings)):
-        page.say(
-            ("epochaudit report --warehouse DIR", "bold"),
-            (" lists the known findings with their evidence.", ""),
-            indent=2,
-            hang=2,
-        )
-    elif not flagged and report.judged and not unsettled_of(report) and not report.lost_writes:
-        page.say(("Nothing to fix. `--show fenced` lists what the protocol refused.", ""), indent=2, hang=2)
+    for step in next_steps(report):
+        page.say(*((text, "bold" if is_command else "") for text, is_command in step), indent=2, hang=2)
 
 
 def _unique(rules: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from dataclasses import replace
 from datetime import date
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -16,7 +17,8 @@ from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import Inventory, Migration, Mode
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
-from epochaudit.report.contents import Acceptance, Report
+from epochaudit.report.contents import Acceptance, Repeated, Report
+from epochaudit.report.next_steps import next_steps
 from epochaudit.report.text import headline
 from tests.hostile import UNSAFE, hostile_report
 
@@ -84,7 +86,7 @@ def test_what_to_do_stands_once_beside_the_findings_of_a_rule(report: Report, fi
     page = html.render(replace(report, rules=rules, findings=found))
     assert "<p><strong>What to do:</strong> Restart <code>broker 2</code>.</p>\n<p>Then &lt;wait&gt;.</p>" in page
     assert "<p><strong>What to do about FF-01:</strong> Ask the client.</p>" in page
-    assert page.count("What to do") == 2
+    assert page.count("<strong>What to do") == 2
     assert "Move the folder" not in page
 
 
@@ -100,7 +102,7 @@ def test_what_to_do_is_shown_for_observations_but_not_for_what_was_fenced(report
 
 
 def test_a_rule_that_says_nothing_to_do_has_no_advice(report: Report) -> None:
-    assert "What to do" not in html.render(report)
+    assert "<strong>What to do" not in html.render(report)
 
 
 def test_missing_logs_are_listed(report: Report, lacking: Report) -> None:
@@ -108,7 +110,37 @@ def test_missing_logs_are_listed(report: Report, lacking: Report) -> None:
     read = Page(html.render(lacking)).text.split("What was read")[-1]
     assert "all logs of node 3, which others name (about 4,100 answers); collect its log directory" in read
     assert "version unknown 3 west named by others no log" in read
-    assert "Of no node is here: request log; judged is what the other logs prove." in read
+    assert "Not here for any node: request log; verdicts rest on the other logs." in read
+
+
+def test_the_page_says_what_to_do_next_before_it_proves_anything(lacking: Report) -> None:
+    page = html.render(lacking)
+    steps = page[page.index('<h2 id="next">What to do next</h2>') : page.index('<h2 id="findings">')]
+    for step in next_steps(lacking):
+        assert all(escape(words) in steps for words, _ in step)
+    assert "<code>epochaudit explain SR-01</code>: " in steps
+    assert "Evidence is missing: all logs of node 3, which others name" in steps
+    assert "<code>epochaudit doctor</code> lists what is missing." in steps
+    assert '<a href="#next">' in page
+
+
+def test_what_was_read_has_its_time_span_its_filtered_logs_and_the_names_of_error_codes(report: Report) -> None:
+    inventory = replace(
+        report.inventory,
+        first_time="2026-11-21T04:00:00.000",
+        last_time="2026-11-21T04:20:00.000",
+        light_nodes=(("west", 1), ("west", 2)),
+    )
+    read = Page(html.render(replace(report, inventory=inventory))).text.split("What was read")[-1]
+    assert "Logs from 2026-11-21T04:00:00.000 to 2026-11-21T04:20:00.000 , as the nodes print their times." in read
+    assert "Request log of nodes 1, 2: routine answers are left out on purpose; the recorded ones are judged." in read
+    assert "0 NONE: 3,999, 74 FENCED_LEADER_EPOCH: 1" in read
+
+
+def test_clients_that_were_refused_over_and_over_are_linked(report: Report) -> None:
+    loop = Repeated("FETCH", "error 3 UNKNOWN_TOPIC_OR_PARTITION", "west", "orders-0", "app", 2, 6_749, None, None)
+    assert '<a href="#loops">' in html.render(replace(report, loops=(loop,)))
+    assert '<a href="#loops">' not in html.render(report)
 
 
 def test_a_finding_is_shown_with_its_lines(report: Report) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
 from epochaudit.findings.finding import Finding
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
-from epochaudit.report.contents import Report, RuleResult
+from epochaudit.report.contents import Acceptance, LostWrites, Report, RuleResult
 from epochaudit.report.json_report import document
-from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of, undelivered_of
-from epochaudit.report.text import render
+from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of, undelivered_of, why
+from epochaudit.report.text import headline, render
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
 
@@ -86,6 +87,50 @@ def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None
     removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
     page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
     assert "orders-0 of west: offsets 10 to 29, 18 records, discarded since leader epoch 3" in page
+
+
+def _two_losses(finding: Finding) -> tuple[Finding, ...]:
+    return _removed(finding), _removed(finding, finding_id="f", partition=1, last_offset=10)
+
+
+def _two_exposed(report: Report) -> Report:
+    return replace(report, rules=tuple(replace(one, verdicts={PASS: 3, EXPOSED: 2}) for one in report.rules))
+
+
+def test_a_page_about_a_loss_says_first_that_and_how_much_was_lost(judged: Report, finding: Finding) -> None:
+    lost = replace(_two_exposed(judged), findings=_two_losses(finding))
+    discarded = "21 records at most were discarded from 2 partitions"
+    assert headline(lost).startswith(f"✗ 0 violations, 2 exposed; {discarded}; 5 judged")
+    assert render(lost).splitlines()[3].startswith(f"  Yes: {discarded}.")
+    assert f"<p><strong>Yes: {discarded}.</strong></p>" in html.render(lost)
+    removals = tuple(Removal("west", "orders", None, n, 3, 10, last, counted=n + 1) for n, last in ((0, 29), (1, 10)))
+    assert "  Yes: 3 records were discarded from 2 partitions." in render(replace(lost, removals=removals))
+    assert "Yes:" not in render(replace(judged, findings=()))
+    assert document(lost)["missing_writes"]["summary"] is None
+
+
+def test_the_headline_counts_no_loss_that_is_accepted_or_known(judged: Report, finding: Finding) -> None:
+    lost = replace(_two_exposed(judged), findings=_two_losses(finding))
+    known = replace(lost, known={"e": "2026-11-20T02:00:00"})
+    accepted = lost.accepting({"e": Acceptance("drill", "me", date(2027, 1, 1))}, expired=set(), unmatched={})
+    for report in (known, accepted):
+        assert "; 1 record at most was discarded from 1 partition; " in headline(report)
+        assert "Yes: 21 records at most were discarded from 2 partitions." in render(report)
+
+
+def test_a_loss_has_the_reasons_of_its_finding_unless_its_missing_writes_have_them(
+    judged: Report, finding: Finding
+) -> None:
+    lost = replace(judged, findings=(_removed(finding, because=("the ISR was [1]", "the election was unclean")),))
+    (loss,) = losses_of(lost)
+    assert why(lost, loss) == "the ISR was [1]; the election was unclean"
+    assert "    because the ISR was [1]; the election was unclean\n" in render(lost)
+    assert "<p>because the ISR was [1]; the election was unclean</p>" in html.render(lost)
+    written = LostWrites("west", "orders", None, 0, 3, 10, -1, "web", None, None, 5, 10, 14)
+    assert why(replace(lost, lost_writes=(written,)), loss) == ""
+    assert why(replace(lost, lost_writes=(replace(written, leader_epoch=4),)), loss)
+    consumers_only = replace(judged, findings=(_skipped(finding, "a"),))
+    assert why(consumers_only, losses_of(consumers_only)[0]) == ""
 
 
 def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Report) -> None:

@@ -1,0 +1,44 @@
+"""What to do next, for whoever was just woken up: the same steps in every format that people read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from epochaudit.report.advice import beginning
+from epochaudit.report.contents import Report
+from epochaudit.report.losses import unsettled_of
+from epochaudit.report.missing_writes import SEND_AGAIN, by_acks
+from epochaudit.rules.rule import UNVERIFIABLE
+
+SHOWN: Final = 3  # rules with findings, and logs that are missing
+PAGE_SHOWS: Final = "what the rule means and what led to it"
+
+Step = list[tuple[str, bool]]  # texts in turn, and whether each is a command
+
+
+def next_steps(report: Report) -> list[Step]:
+    """The steps in their order: the worst rules' advice, the evidence to add, or that there is nothing to mend."""
+    flagged = list(dict.fromkeys(finding.rule for finding in report.flagged))  # as findings are: the most severe first
+    advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
+    steps: list[Step] = [[(SEND_AGAIN, False)]] if by_acks(report)["1"] else []
+    steps += [
+        [(f"epochaudit explain {rule}", True), (f": {advice.get(rule) or PAGE_SHOWS}", False)]
+        for rule in flagged[:SHOWN]
+    ]
+    if len(flagged) > SHOWN:
+        steps.append([(f"The same command explains {', '.join(flagged[SHOWN:])}.", False)])
+    steps += [
+        [(f"Evidence is missing: {one}{f'; {one.remedy}' if one.remedy else ''}.", False)]
+        for one in report.inventory.missing[:SHOWN]
+    ]
+    if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
+        first = "Where a log is missing, add it and audit again: unverifiable does not mean clean. "
+        steps.append([(first, False), ("epochaudit doctor", True), (" lists what is missing.", False)])
+    if any(map(report.is_known, report.findings)):
+        steps.append(
+            [("epochaudit report --warehouse DIR", True), (" lists the known findings with their evidence.", False)]
+        )
+    elif not flagged and report.judged and not unsettled_of(report) and not report.lost_writes:
+        shows = [("--show fenced", True), (" lists what the protocol refused.", False)]
+        steps.append([("Nothing to fix in what was judged. ", False), *shows])
+    return steps
