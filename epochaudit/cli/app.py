@@ -50,6 +50,7 @@ TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
 REPLACED: Final = re.compile(r"ReplacedFileError: (.* was replaced after it was found)")  # the same
 ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
+MOMENTS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 PATH: Final = click.Path()  # or a URI: nothing is checked, shells complete it
 
 
@@ -302,9 +303,10 @@ def commands() -> None:
 )
 @click.option(
     "--rejudge",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    type=click.DateTime(MOMENTS),
+    metavar="TIME",
     help="With --warehouse: judge again what was settled from this time on, as the logs print it: for logs that came "
-    "late.",
+    "late. 2026-11-21 or 2026-11-21T04:36:00",
 )
 @click.option(
     "--metrics",
@@ -413,6 +415,7 @@ def _property(item: str) -> tuple[str, str]:
 
 @commands.command(
     "report",
+    short_help="Render the reports of a warehouse's last runs again.",
     epilog=_examples(
         ("epochaudit report --warehouse tables", "the last run of each cluster"),
         ("epochaudit report --warehouse tables --new", "what it was the first to report"),
@@ -424,8 +427,9 @@ def _property(item: str) -> tuple[str, str]:
 @click.option("--new", is_flag=True, help="List and count only findings that the last run was the first to report.")
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
-    help="List and count only findings first reported at this time (UTC) or later.",
+    type=click.DateTime(MOMENTS),
+    metavar="TIME",
+    help="List and count only findings first reported at this time (UTC) or later: 2026-11-21 or 2026-11-21T04:36:00.",
 )
 @click.option(
     "--format", multiple=True, type=click.Choice(settings.FORMATS), help="Report format; repeatable. [default: text]"
@@ -472,7 +476,12 @@ def report_again(
     "--reason", default="known when the baseline was written", show_default=True, help="Why they are accepted."
 )
 @click.option("--owner", help="Who accepts them. [default: the user]")
-@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day. [default: in 90 days]")
+@click.option(
+    "--expires",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="The last day: 2027-02-28. [default: in 90 days]",
+)
 @rule_options
 @click.option("--output", metavar="FILE", default="-", help="Where it goes. [default: stdout]")
 @spark_options
@@ -570,10 +579,11 @@ def doctor(
 
 
 @commands.command(
+    short_help="Collect what an audit needs from hosts.",
     epilog=_examples(
         ("epochaudit collect /var/log/kafka /var/lib/kafka --output west.tar.gz", "on a host"),
         ("epochaudit collect hosts --output west --time-zone Europe/Berlin", "of folders of several hosts"),
-    )
+    ),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @click.option(
@@ -730,6 +740,8 @@ def _rule(asked: str) -> Rule:
     found = by_id.get(asked.upper()) or by_name.get(asked.lower())
     if found:
         return found
-    near = get_close_matches(asked.upper(), by_id, n=3) or get_close_matches(asked.lower(), by_name, n=3)
+    near = get_close_matches(asked.upper(), by_id, n=3)
+    near = near or [name for name in by_name if asked.lower() in name][:3]
+    near = near or get_close_matches(asked.lower(), by_name, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`epochaudit rules` lists them"
     raise UsageError(f"no rule {asked}: {hint}")

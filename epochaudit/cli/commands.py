@@ -63,7 +63,8 @@ def _audited_into(
     from epochaudit.sources.discovery.discovery import inspected
     from epochaudit.spark.session import session
 
-    seen = [inspected(capture) for capture in captures]  # a wrong path is reported before Spark starts
+    with progress(f"listing {', '.join(captures)}", lines=chosen.progress):
+        seen = [inspected(capture) for capture in captures]  # a wrong path is reported before Spark starts
     new = sum(file.stored.plain_size(file.compression) for one in seen for file in one.files)
     known = warehouse.plain_bytes_in(location)
     size = None if known is None else new + known  # all that it keeps is judged
@@ -133,7 +134,8 @@ def recorded(captures: Sequence[str], location: str | None, chosen: Settings, *,
     from epochaudit.spark.session import session
     from epochaudit.timeline.merge import recorded_in
 
-    found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
+    with progress(f"listing {', '.join(captures)}", lines=chosen.progress):
+        found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
     size = plain_bytes_of(found) if location is None else warehouse.plain_bytes_in(location)
     with progress("starting Spark"):
         spark = session(chosen.master, chosen.conf, warehouse=location is not None, plain_bytes=size, debug=debug)
@@ -157,7 +159,8 @@ def _run(captures: Sequence[str], chosen: Settings, *, debug: bool) -> Audit:
     from epochaudit.sources.discovery.discovery import discover
     from epochaudit.spark.session import session
 
-    found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
+    with progress(f"listing {', '.join(captures)}", lines=chosen.progress):
+        found = [discover(capture) for capture in captures]  # a wrong path is reported before Spark starts
     with progress("starting Spark", lines=chosen.progress), run_metrics.of_run().stage("starting"):
         spark = session(chosen.master, properties(chosen), plain_bytes=plain_bytes_of(found), debug=debug)
     show_ui(spark, chosen)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import epochaudit
-from epochaudit.cli import app
+from epochaudit.cli import app, commands
 from epochaudit.inventory.inventory import Inventory, Missing
 from epochaudit.report.contents import Report, RuleResult
 from epochaudit.report.rule_pages import source_files
@@ -339,6 +339,35 @@ def test_each_help_page_has_examples_that_are_commands(name: str, capsys: pytest
     for _, of, *arguments in commands:
         if "--help" not in arguments:
             app.commands.commands[of].make_context(of, arguments)  # raises for an option or argument that there is not
+
+
+@pytest.mark.parametrize("name", ["", *app.commands.commands])
+def test_a_help_page_cuts_no_sentence_and_names_times_as_people_write_them(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert app.main([*name.split(), "--help"]) == CLEAN
+    options = capsys.readouterr().out.partition("Examples:")[0]
+    assert "%Y" not in options
+    assert [line for line in options.splitlines() if line.endswith("...") and "Usage" not in line] == []
+
+
+def test_a_part_of_a_name_is_enough_for_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["explain", "stop-replica"]) == COULD_NOT_RUN
+    assert "did you mean stale-stop-replica-accepted, " in complaint(capsys)
+    assert app.main(["explain", "qqq"]) == COULD_NOT_RUN
+    assert "`epochaudit rules` lists them" in complaint(capsys)
+
+
+@pytest.mark.parametrize("arguments", [["audit"], ["doctor"], ["timeline", "orders-3"], ["audit", "--warehouse", "w"]])
+def test_a_terminal_shows_that_files_are_listed_before_spark_starts(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(commands, "progress", lambda title, **_: nullcontext(shown.append(title)))
+    monkeypatch.chdir(tmp_path)
+    assert app.main([*arguments, "nowhere"]) == COULD_NOT_RUN
+    assert shown == ["listing nowhere"]
 
 
 @pytest.mark.slow
