@@ -218,7 +218,7 @@ incomplete_option = click.option(
     "--allow-incomplete",
     is_flag=True,
     default=None,
-    help="Exit with 0, not 3, where nothing was found and evidence is missing that other evidence names.",
+    help="Exit with 0, not 3, where nothing was found and evidence is missing that other evidence names, or nothing was judged.",
 )
 
 
@@ -245,7 +245,8 @@ def commands() -> None:
 
     Put the logs of one cluster's nodes below one directory, in any layout: that is a CAPTURE.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not run, 3 nothing found, but evidence is missing.
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 could not run, 3 nothing found, but evidence is missing or
+    nothing was judged.
     """
 
 
@@ -392,7 +393,7 @@ def _concluded(
     if report.failures:
         failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
         return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
-    unsettled = unsettled_of(report)
+    unsettled = unsettled_of(report) or (() if report.judged else ("nothing was judged",))
     if unsettled and not chosen.allow_incomplete and chosen.fail_on != "never":
         click.echo(
             f"epochaudit: nothing was found, but {neutral('; '.join(unsettled))}; --allow-incomplete accepts that",

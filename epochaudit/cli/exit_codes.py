@@ -3,6 +3,8 @@
 from typing import Final
 
 CLEAN: Final = 0  # nothing at or above the --fail-on threshold
-INCOMPLETE: Final = 3  # nothing found, but evidence is missing that other evidence names or implies
+INCOMPLETE: Final = (
+    3  # nothing found, but evidence is missing that other evidence names or implies, or nothing was judged
+)
 FINDINGS: Final = 1  # at least one verdict at or above the threshold
 COULD_NOT_RUN: Final = 2  # bad usage, no readable input, internal error

@@ -25,6 +25,7 @@ from epochaudit.report.losses import (
     truncations_of,
     undelivered_of,
     why,
+    without_elections,
 )
 from epochaudit.report.migrations import migration_lines
 from epochaudit.report.missing_writes import answer, completeness, how, missing_writes, overview
@@ -96,7 +97,7 @@ def render(report: Report) -> str:
         script="report/filter.js",
         functions=(
             by_offsets, offsets, how_many, what_was_lost, overview, how, producer, excerpt, stated_topic_id, migration_lines, paragraphs,
-            why, error_text,
+            why, error_text, without_elections,
         ),
         report=report,
         headline=line,

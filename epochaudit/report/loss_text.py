@@ -17,6 +17,7 @@ from epochaudit.report.losses import (
     truncations_of,
     undelivered_of,
     why,
+    without_elections,
 )
 from epochaudit.report.missing_writes import (
     MissingWrites,
@@ -35,11 +36,11 @@ SHOWN_HARMLESS: Final = 3
 SHOWN_NAMES: Final = 20
 
 WHAT_TRUNCATED: Final[Mapping[bool | None, str]] = {
-    True: "removed records below a high watermark that had been returned to clients; no finding is about them",
-    None: "removed records; whether clients could read them is not in the evidence",
+    True: "removed committed records, which are lost unless the new leader has them",
+    None: "removed records; whether they had been committed is not in the evidence",
     False: "removed records that no client could read: harmless, except to producers that do not wait for all replicas",
 }
-"""By whether clients could read the records; the worst first."""
+"""By whether the records had been committed; the worst first."""
 
 STUCK: Final = (
     "it had committed offset {one.committed_offset}; its member {one.client} asked broker {one.node} for it {asks}{times}, was "
@@ -70,8 +71,7 @@ def say_losses(page: Page, report: Report) -> None:
         )
         page.say((f"{none}{coverage}{missing}", ""), indent=2, hang=2)
     else:
-        of_them = f" of {unjudged:,}" if unjudged else ""
-        page.say((f"not known: no leader epoch{of_them} could be judged", "bold yellow"), indent=2, hang=2)
+        page.say((without_elections(report), "bold yellow"), indent=2, hang=2)
     for one in undelivered[:SHOWN]:
         consumers = _names(f"{who.client} ({who.group})" if who.group else f"{who.client}" for who in one.skipped)
         stretch = f"{offsets(one.first_offset, one.last_offset)}, {plural(one.records, 'record')} at most"

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from epochaudit.findings.finding import BREACHES, Finding, with_consequences
+from epochaudit.inventory.inventory import LOGS, STATE_CHANGE_LOG
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report.contents import Report
+from epochaudit.report.page import plural
 
 ELECTIONS: Final = "TR-06"  # whether each leader epoch retained the records that clients could read
 ACKNOWLEDGED: Final = "AW-01"  # whether each leader epoch retained the records that had been acknowledged with acks=all
@@ -164,16 +166,33 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
             f"{report.late[0].path}{more} came late: its events before {report.settled_until} were not judged; "
             f"--rejudge {min(one.since for one in report.late)[:10]} judges it"
         )
-    if open_ones := [one for one in truncations_of(report) if one.harmed is None]:
-        records = sum(one.records for one in open_ones)
-        partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in open_ones})
-        more = f" and {len(partitions) - 1:,} more partitions" if len(partitions) > 1 else ""
-        were = "record was" if records == 1 else "records were"
-        of = f"of {partitions[0]}{more}"
-        reasons.append(
-            f"{records:,} {were} {'' if records == 1 else 'at most '}truncated {of}; whether committed is not in the evidence"
-        )
+    for harmed in (True, None):
+        if truncated := [one for one in truncations_of(report) if one.harmed is harmed]:
+            partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in truncated})
+            more = f" and {plural(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
+            them = "it" if sum(one.records for one in truncated) == 1 else "them"
+            unknown = f"whether the new leader has {them}" if harmed else "whether committed"
+            reasons.append(f"{were_truncated(truncated)} from {partitions[0]}{more}; {unknown} is not in the evidence")
     return tuple(reasons)
+
+
+def were_truncated(removals: Sequence[Removal]) -> str:
+    """`20 records at most, some of them committed, were truncated`: of truncations that are all alike in `harmed`."""
+    records = sum(one.records for one in removals)
+    if records == 1:
+        return f"1 {'committed ' if removals[0].harmed else ''}record was truncated"
+    return f"{records:,} records at most{', some of them committed,' if removals[0].harmed else ''} were truncated"
+
+
+def not_known(report: Report) -> str:
+    """Why the report does not show whether records were lost; empty if leader epochs were judged, or none can have lost any."""
+    judged, unjudged = elections_judged(report)
+    if judged or not any(rule.rule == ELECTIONS for rule in report.rules):
+        return ""
+    if unjudged:
+        return f"no leader epoch of {unjudged:,} could be judged"
+    absent = STATE_CHANGE_LOG in report.inventory.absent_logs
+    return f"no node's {LOGS[STATE_CHANGE_LOG]} is here, so no leader epoch could be judged" if absent else ""
 
 
 def elections_judged(report: Report) -> tuple[int, int]:
@@ -182,6 +201,13 @@ def elections_judged(report: Report) -> tuple[int, int]:
     if result is None:
         return 0, 0
     return result.subjects - result.count("unverifiable"), result.count("unverifiable")
+
+
+def without_elections(report: Report) -> str:
+    """What a page says of losses if TR-06 judged no leader epoch."""
+    if not any(rule.rule == ELECTIONS for rule in report.rules):
+        return f"not asked: {ELECTIONS}, which judges it, is not among the selected rules"
+    return f"not known: {not_known(report) or 'no leader epoch that follows another is recorded'}"
 
 
 def _with_removals(loss: Loss, removals: Iterable[Removal]) -> Loss:

@@ -12,7 +12,7 @@ from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
-from epochaudit.report.losses import Loss, losses_of
+from epochaudit.report.losses import Loss, losses_of, truncations_of, were_truncated
 from epochaudit.report.page import plural
 from epochaudit.rules.rule import UNVERIFIABLE
 
@@ -106,11 +106,17 @@ def in_short(report: Report) -> str:
 
 
 def answer(report: Report) -> str:
-    """What a page says first if data was lost, in one to three sentences; empty if nothing is known to be lost."""
+    """What a page says first of data that was lost, or may be, in one to three sentences; empty if none is known to be."""
     if report.lost_writes:
         return summary(report)
-    discarded = _discarded(losses_of(report))
-    return f"Yes: {discarded}." if discarded else ""
+    if discarded := _discarded(losses_of(report)):
+        return f"Yes: {discarded}."
+    truncated = [one for one in truncations_of(report) if one.harmed]
+    if not truncated:
+        return ""
+    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in truncated}
+    lost = f"{were_truncated(truncated)} from {plural(len(partitions), 'partition')}"
+    return f"Perhaps: {lost}. What the new leader does not have is lost."
 
 
 def discarded_in_short(report: Report) -> str:
@@ -139,7 +145,7 @@ def summary(report: Report) -> str:
 
 
 def _discarded(losses: Sequence[Loss]) -> str:
-    """How many records of how many partitions the losses are, among which the missing writes may be; empty without a loss."""
+    """How many records of how many partitions they are; empty if there are none."""
     if not losses:
         return ""
     records = sum(one.records if one.counted is None else one.counted for one in losses)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from epochaudit.inventory.inventory import REQUEST_LOG, SERVER_LOG, STATE_CHANGE_LOG
 from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Report
-from epochaudit.report.losses import unsettled_of
+from epochaudit.report.losses import not_known, unsettled_of
 from epochaudit.report.missing_writes import SEND_AGAIN, by_acks
 from epochaudit.rules.rule import UNVERIFIABLE
 
 SHOWN: Final = 3  # rules with findings, and logs that are missing
 PAGE_SHOWS: Final = "what the rule means and what led to it"
+
+ABSENT: Final[Mapping[str, str]] = {
+    STATE_CHANGE_LOG: "No node's state-change.log is here. Kafka writes it by default: collect it from all brokers.",
+    SERVER_LOG: "No node's server.log is here. Kafka writes it by default: collect it from all nodes.",
+    REQUEST_LOG: "No node's request log is here. Kafka writes none by default: before the next incident, set its logger as epochaudit"
+    " doctor shows.",
+}
+"""What to do about a log that no node has, by its source; those first that exist on the hosts."""
 
 Step = list[tuple[str, bool]]  # texts in turn, and whether each is a command
 
@@ -31,6 +41,9 @@ def next_steps(report: Report) -> list[Step]:
         [(f"Evidence is missing: {one}{f'; {one.remedy}' if one.remedy else ''}.", False)]
         for one in report.inventory.missing[:SHOWN]
     ]
+    open_question = report.count(UNVERIFIABLE) or not_known(report) or not report.judged
+    absent = [text for source, text in ABSENT.items() if source in report.inventory.absent_logs]
+    steps += [[(text, False)] for text in absent if open_question]
     if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
         first = "Where a log is missing, add it and audit again: unverifiable does not mean clean. "
         steps.append([(first, False), ("epochaudit doctor", True), (" lists what is missing.", False)])
@@ -38,7 +51,9 @@ def next_steps(report: Report) -> list[Step]:
         steps.append(
             [("epochaudit report --warehouse DIR", True), (" lists the known findings with their evidence.", False)]
         )
-    elif not flagged and report.judged and not unsettled_of(report) and not report.lost_writes:
+    elif (
+        not flagged and report.judged and not unsettled_of(report) and not not_known(report) and not report.lost_writes
+    ):
         shows = [("--show fenced", True), (" lists what the protocol refused.", False)]
         steps.append([("Nothing to fix in what was judged. ", False), *shows])
     return steps

@@ -15,7 +15,7 @@ from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
-from epochaudit.report.losses import unsettled_of
+from epochaudit.report.losses import not_known, unsettled_of
 from epochaudit.report.migrations import migration_lines
 from epochaudit.report.missing_writes import discarded_in_short, in_short
 from epochaudit.report.next_steps import next_steps
@@ -90,8 +90,9 @@ def headline(report: Report) -> str:
     if not report.judged:
         why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
         return f"? Nothing was judged, so this result is not a clean one{why}"
-    none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unverifiable}"
-    mark = "?" if unsettled else "!" if report.lost_writes else "✓"
+    unknown = f"; whether records were lost is not known: {why}" if (why := not_known(report)) else ""
+    none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unknown}{unverifiable}"
+    mark = "?" if unsettled or unknown else "!" if report.lost_writes else "✓"
     return f"{mark} {in_short(report)}; {none}" if report.lost_writes else f"{mark} {none}"
 
 

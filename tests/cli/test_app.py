@@ -89,7 +89,6 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
     [
         ("exposed", PASS, CLEAN),
         ("exposed", FENCED, CLEAN),
-        ("exposed", UNVERIFIABLE, CLEAN),
         ("exposed", EXPOSED, FINDINGS),
         ("exposed", VIOLATION, FINDINGS),
         ("violation", EXPOSED, CLEAN),
@@ -97,6 +96,7 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
         ("unverifiable", UNVERIFIABLE, FINDINGS),
         ("unverifiable", EXPOSED, FINDINGS),
         ("unverifiable", FENCED, CLEAN),
+        ("never", UNVERIFIABLE, CLEAN),
         ("never", VIOLATION, CLEAN),
     ],
 )
@@ -106,6 +106,17 @@ def test_the_exit_code_follows_the_threshold(
     monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with(verdict)))
     assert app.main(["audit", "capture", "--fail-on", fail_on]) == code
     assert capsys.readouterr().err == ""
+
+
+def test_a_result_that_judged_nothing_is_incomplete(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with(UNVERIFIABLE)))
+    assert app.main(["audit", "capture"]) == INCOMPLETE
+    assert capsys.readouterr().err == (
+        "epochaudit: nothing was found, but nothing was judged; --allow-incomplete accepts that\n"
+    )
+    assert app.main(["audit", "capture", "--allow-incomplete"]) == CLEAN
 
 
 def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,56 @@ def test_a_loss_has_the_reasons_of_its_finding_unless_its_missing_writes_have_th
     assert why(consumers_only, losses_of(consumers_only)[0]) == ""
 
 
+def test_committed_records_that_were_truncated_without_a_finding_are_no_clean_result(judged: Report) -> None:
+    counts = {PASS: 3, UNVERIFIABLE: 2}
+    passed = replace(judged, findings=(), rules=tuple(replace(one, verdicts=counts) for one in judged.rules))
+    one = replace(REMOVED, given_out=None, committed=True)
+    found = replace(passed, removals=(one, replace(one, partition=1)))
+    first, *_ = headline(found).split("; 2 unverifiable")
+    assert first == (
+        "? 0 violations, 0 exposed over 3 judged; 44 records at most, some of them committed, were truncated from orders-0 "
+        "and 1 more partition; whether the new leader has them is not in the evidence"
+    )
+    answer = (
+        "Perhaps: 44 records at most, some of them committed, were truncated from 2 partitions. "
+        "What the new leader does not have is lost."
+    )
+    assert answer in " ".join(render(found).split())
+    assert answer in html.render(found)
+    assert "Nothing to fix" not in render(found)
+    alone = replace(passed, removals=(replace(one, last_offset=10),))
+    assert "; 1 committed record was truncated from orders-0; whether the new leader has it is not in" in headline(
+        alone
+    )
+    assert "Perhaps:" not in render(replace(passed, removals=(replace(one, committed=None),)))
+
+
+def test_without_state_change_logs_no_headline_is_a_clean_one(judged: Report) -> None:
+    counts = {"HW-04": {PASS: 7}, "TR-06": {}}
+    rules = tuple(RuleResult(rule, "n", "t", "KIP-320", "high", verdicts) for rule, verdicts in counts.items())
+    quiet = replace(judged, rules=rules, findings=())
+    assert headline(quiet) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert "  not known: no leader epoch that follows another is recorded\n" in render(quiet)
+    absent = ("request_log", "state_change_log")
+    without = replace(quiet, inventory=replace(quiet.inventory, absent_logs=absent))
+    reason = "no node's state-change.log is here, so no leader epoch could be judged"
+    assert (
+        headline(without)
+        == f"? 0 violations, 0 exposed over 7 judged; whether records were lost is not known: {reason}"
+    )
+    printed = " ".join(render(without).split())
+    assert f"Was data lost? not known: {reason}" in printed
+    assert (
+        "What to do next No node's state-change.log is here. Kafka writes it by default: collect it from all" in printed
+    )
+    assert "No node's request log is here. Kafka writes none by default" in printed
+    assert "Nothing to fix" not in printed
+    assert "Not known: no node&#39;s state-change.log is here" in html.render(without)
+    selected = replace(without, rules=rules[:1])
+    assert headline(selected) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert "  not asked: TR-06, which judges it, is not among the selected rules\n" in render(selected)
+
+
 def test_no_loss_is_claimed_only_as_far_as_was_judged(judged: Report, report: Report) -> None:
     unjudged = replace(
         report, rules=(RuleResult("TR-06", "n", "t", "KIP-320", "critical", {UNVERIFIABLE: 2}),), findings=()
@@ -221,8 +271,8 @@ def test_another_truncation_is_listed_by_itself(judged: Report, finding: Finding
     ("given_out", "sentence"),
     [
         (False, "1 truncation removed records that no client could read: harmless"),
-        (None, "1 truncation removed records; whether clients could read them is not in the evidence"),
-        (True, "1 truncation removed records below a high watermark that had been returned to clients; no finding"),
+        (None, "1 truncation removed records; whether they had been committed is not in the evidence"),
+        (True, "1 truncation removed committed records, which are lost unless the new leader has them"),
     ],
 )
 def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | None, sentence: str) -> None:

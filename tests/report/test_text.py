@@ -71,7 +71,7 @@ def test_a_truncation_that_may_be_a_loss_is_no_clean_result() -> None:
     harmless = replace(one, partition=4, given_out=False)
     report = replace(report_of(judged(**{PASS: 7})), removals=(one, harmless))
     assert text.headline(report) == (
-        "? 0 violations, 0 exposed over 7 judged; 20 records were at most truncated of orders-3; "
+        "? 0 violations, 0 exposed over 7 judged; 20 records at most were truncated from orders-3; "
         "whether committed is not in the evidence"
     )
     assert "Nothing to fix" not in text.render(report)
