@@ -111,7 +111,7 @@ def control(events: DataFrame) -> DataFrame:
     Of the other rows of a node, only those with the same gaps_so_far count.
     Adds, beside the request's own columns:
       request_ref           the line of the request, or of the start
-      line_ref              the line of state-change.log that says that the broker handles the request
+      line_ref              the line of state-change.log by which the broker handles the request
       started_ms            when the broker began to handle it, of a request, or the line's time
       shutting_down         the process had begun its shutdown
       ordered_by            `state_change_log`, or `time` if no line of the request is recorded
@@ -183,7 +183,7 @@ def control(events: DataFrame) -> DataFrame:
       deletion_announced    the last UpdateMetadata of the topic that the replica has announced its deletion (leader -2)
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
-    transitions = F.col("event_type").isin(*STARTS) | F.coalesce(F.col("reason") == NEWER_PARTITION_EPOCH, F.lit(False))
+    transitions = F.col("event_type").isin(*STARTS) | holds(F.col("reason") == NEWER_PARTITION_EPOCH)
     return (
         events.transform(_placed)
         .transform(_process_state)
@@ -317,8 +317,11 @@ def _latest(condition: Column, value: Column, window: WindowSpec) -> Column:
     return F.last(F.when(condition, value), ignorenulls=True).over(window)
 
 
-def _process_state(placed: DataFrame) -> DataFrame:
-    """Adds what belongs to the broker process: its ordinal, version, own epoch and the controller epoch it had accepted."""
+def _with_process(placed: DataFrame) -> DataFrame:
+    """Adds what shows processes of the node, and the ordinals of the row's process: process, process_ref and certain_process.
+
+    certain_process: the same, but counts no newer broker epoch that a session with ZooKeeper may have had which expired.
+    """
     event_type = F.col("event_type")
     of_node = Window.partitionBy("cluster", "node")
     by_node = of_node.orderBy(*_order())
@@ -330,7 +333,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "gaps_so_far": gaps_so_far(_until(by_node)),
             "state_change_recorded": F.max(F.col("is_line")).over(of_node),
             "process_recorded": F.max(of_process).over(of_node),
-            "process_recorded_before": F.coalesce(F.max(of_process).over(_before(by_node)), F.lit(False)),
+            "process_recorded_before": holds(F.max(of_process).over(_before(by_node))),
             "stated_version": F.max(F.when(F.col("source") == STATED, _version())).over(of_node),
             "epoch_before": F.max(of_zookeeper).over(_before(by_node)),
             "process_stops": _latest(
@@ -338,7 +341,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
                 event_type == PROCESS_SHUTTING_DOWN,
                 _before(by_node),
             ),
-            "server_log_has_gaps": F.coalesce(F.max(gap_in_server_log).over(of_node), F.lit(False)),
+            "server_log_has_gaps": holds(F.max(gap_in_server_log).over(of_node)),
         }
     )
     # a newer broker epoch in a control request shows a new process where server.log may lack the line of its start:
@@ -349,13 +352,20 @@ def _process_state(placed: DataFrame) -> DataFrame:
     starting = holds((event_type == PROCESS_STARTING) | newer_epoch)
     # a session with ZooKeeper that expires gives the same process a newer broker epoch (KafkaController.processRegisterBrokerAndReelect)
     certainly_starting = holds((event_type == PROCESS_STARTING) | (newer_epoch & stopped))
-    rows = rows.withColumns(
+    return rows.withColumns(
         {
             "process": F.sum(starting.cast("int")).over(_until(by_node)),
             "certain_process": F.sum(certainly_starting.cast("int")).over(_until(by_node)),
             "process_ref": _latest(starting, F.col("own_ref"), _until(by_node)),
         }
     ).drop("epoch_before", "process_stops", "server_log_has_gaps")
+
+
+def _process_state(placed: DataFrame) -> DataFrame:
+    """Adds what belongs to the broker process: its ordinal, version, own epoch and the controller epoch it had accepted."""
+    event_type = F.col("event_type")
+    rows = _with_process(placed)
+    by_node = Window.partitionBy("cluster", "node").orderBy(*_order())
     by_process = Window.partitionBy("cluster", "node", "process", "gaps_so_far")
     in_process = by_process.orderBy(*_order())
     accepted = F.col("is_request") & (F.col("request_error_code") == Errors.NONE)
@@ -400,7 +410,7 @@ def _own_broker_epochs(before: WindowSpec) -> dict[str, Column]:
     event_type = F.col("event_type")
     own = (event_type == "STALE_BROKER_EPOCH") | (F.col("broker_id") == F.col("node"))
     stated = F.col("current_broker_epoch").isNotNull() & own
-    with_kraft = F.coalesce((event_type == BROKER_REGISTERED) & F.col("name").isin(*WITH_KRAFT), F.lit(False))
+    with_kraft = holds((event_type == BROKER_REGISTERED) & F.col("name").isin(*WITH_KRAFT))
     epoch = F.struct("current_broker_epoch", "own_ref")
 
     def of_sender(kraft: Column, zookeeper: Column) -> Column:
@@ -425,7 +435,7 @@ def _by_time(other: str) -> Column:
 
 def _by_kraft() -> Column:
     """A KRaft controller sent the request, during a migration from ZooKeeper."""
-    return F.coalesce("is_kraft_controller", F.lit(False))
+    return holds(F.col("is_kraft_controller"))
 
 
 def _version() -> Column:
@@ -435,74 +445,99 @@ def _version() -> Column:
     return F.when((F.col("event_type") == KAFKA_VERSION) & number.isNotNull(), stated)
 
 
-def _partition_state(rows: DataFrame) -> DataFrame:
-    """Adds the state of the partition at the broker when the request arrived, and the result of the request."""
-    event_type, ok = F.col("event_type"), (F.col("request_error_code") == Errors.NONE)
-    # what the broker did while files are missing is not known: each run of files is a log of its own
-    partition = ("cluster", "node", "topic", "partition")
-    by_partition = Window.partitionBy(*partition, "gaps_so_far").orderBy(*_order())
-    # following rows are looked up in descending order: Spark recomputes a window to the end for each row
-    backwards = Window.partitionBy(*partition, "gaps_so_far").orderBy(F.desc("seq"))
-    before, after = _before(by_partition), _before(backwards)
-    everywhere = Window.partitionBy(*partition)
-    lai_answered = (event_type == LEADER_AND_ISR) & ok
-    lai_accepted = lai_answered & (F.col("error_code") == Errors.NONE)
-    delete_accepted = (
-        (event_type == STOP_REPLICA) & ok & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
-    )
-    metadata_sent = (event_type == UPDATE_METADATA) & ok
-    living = (lai_accepted | metadata_sent) & (F.col("leader") != LEADER_DURING_DELETE)
-    starts = event_type.isin(*STARTS)
-    named = (lai_accepted | starts | (event_type == PARTITION_CREATED)) & F.col("topic_id").isNotNull()
-    log_deleted = event_type == LOG_DELETION_SCHEDULED
-    announced = metadata_sent & (F.col("leader") == LEADER_DURING_DELETE)
-    settles = starts | (event_type == LEADER_AND_ISR_SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
-    log_opened = F.struct(lai_accepted.alias("opens"), "process")
+def _answered(event_type: str) -> Column:
+    return (F.col("event_type") == event_type) & (F.col("request_error_code") == Errors.NONE)
+
+
+def _lai_accepted() -> Column:
+    return _answered(LEADER_AND_ISR) & (F.col("error_code") == Errors.NONE)
+
+
+def _delete_accepted() -> Column:
+    return _answered(STOP_REPLICA) & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+
+
+def _announces_deletion() -> Column:
+    return _answered(UPDATE_METADATA) & (F.col("leader") == LEADER_DURING_DELETE)
+
+
+def _starts() -> Column:
+    return F.col("event_type").isin(*STARTS)
+
+
+def _names_topic() -> Column:
+    """The row gives the partition a topic id."""
+    return (_lai_accepted() | _starts() | (F.col("event_type") == PARTITION_CREATED)) & F.col("topic_id").isNotNull()
+
+
+def _of_partition(*order: Column) -> WindowSpec:
+    """What the broker did while files are missing is not known: each run of files is a log of its own."""
+    return Window.partitionBy("cluster", "node", "topic", "partition", "gaps_so_far").orderBy(*order)
+
+
+def _with_topic(rows: DataFrame) -> DataFrame:
+    """Adds seq, the row's number in the partition, and what the broker knew of the topic: what it names, and whether it was deleted."""
+    by_partition = _of_partition(*_order())
+    before = _before(by_partition)
+    log_opened = F.struct(_lai_accepted().alias("opens"), "process")
+    names = F.struct(_names_topic().alias("named"), "topic_id")
+    changes_name = _names_topic() | _delete_accepted() | (F.col("event_type") == LOG_DELETION_SCHEDULED)
+    announced = F.collect_list(F.when(_announces_deletion(), F.struct("topic_id"))).over(before)
     rows = rows.withColumns(
         {
-            "log_before": _latest(lai_accepted | delete_accepted, log_opened, before),
+            "log_before": _latest(_lai_accepted() | _delete_accepted(), log_opened, before),
             "seq": F.row_number().over(by_partition),
-            "names": _latest(
-                named | delete_accepted | log_deleted, F.struct(named.alias("named"), "topic_id"), _until(by_partition)
-            ),
-            "of_deleted_topic": _names_deleted(F.collect_list(F.when(announced, F.struct("topic_id"))).over(before)),
+            "names": _latest(changes_name, names, _until(by_partition)),
+            "of_deleted_topic": _names_deleted(announced),
         }
     )
     opened_before = F.col("log_before.opens") & (F.col("log_before.process") == F.col("process"))
-    rows = rows.withColumns(
+    return rows.withColumns(
         {
             "known_topic_id": F.when(F.col("names.named"), F.col("names.topic_id")),
             "stores_no_id": ~holds(opened_before) & ~_stores_first_id(),
             "had_no_replica": holds(F.col("is_new")) | ~F.coalesce("log_before.opens", F.lit(True)),
         }
     )
+
+
+def _partition_state(rows: DataFrame) -> DataFrame:
+    """Adds the state of the partition at the broker when the request arrived, and the result of the request."""
+    event_type, stated = F.col("event_type"), F.col("topic_id").isNotNull()
+    by_partition = _of_partition(*_order())
+    # following rows are looked up in descending order: Spark recomputes a window to the end for each row
+    before, after = _before(by_partition), _before(_of_partition(F.desc("seq")))
+    everywhere = Window.partitionBy("cluster", "node", "topic", "partition")
+    living = (_lai_accepted() | _answered(UPDATE_METADATA)) & (F.col("leader") != LEADER_DURING_DELETE)
+    failed = _answered(LEADER_AND_ISR) & (F.col("error_code") == Errors.KAFKA_STORAGE_ERROR)
+    settles = _starts() | (event_type == LEADER_AND_ISR_SKIPPED) | (F.col("reason") == LEADER_UNAVAILABLE)
     row = F.struct(*_REFERRED_COLUMNS, F.col("own_ref").alias("ref"))
-    stated_id = F.when(F.col("topic_id").isNotNull(), F.struct("topic_id", F.col("own_ref").alias("ref")))
-    rows = rows.withColumns(
+    stated_id = F.when(stated, F.struct("topic_id", F.col("own_ref").alias("ref")))
+    rows = _with_topic(rows).withColumns(
         {
-            "installed": _latest(starts, row, before),
-            "accepted": _latest(lai_accepted, row, before),
-            "failed": _latest(lai_answered & (F.col("error_code") == Errors.KAFKA_STORAGE_ERROR), row, before),
-            "named": _latest(lai_accepted & F.col("topic_id").isNotNull(), row, before),
-            "deleted": _latest(delete_accepted, row, before),
+            "installed": _latest(_starts(), row, before),
+            "accepted": _latest(_lai_accepted(), row, before),
+            "failed": _latest(failed, row, before),
+            "named": _latest(_lai_accepted() & stated, row, before),
+            "deleted": _latest(_delete_accepted(), row, before),
             "created": _latest(event_type == PARTITION_CREATED, row, before),
-            "metadata": _latest(metadata_sent, row, before),
-            "announced": _latest(announced, row, before),
-            "log_deleted": _latest(log_deleted, row, before),
-            "names_seq": _latest(named, F.col("seq"), _until(by_partition)),
+            "metadata": _latest(_answered(UPDATE_METADATA), row, before),
+            "announced": _latest(_announces_deletion(), row, before),
+            "log_deleted": _latest(event_type == LOG_DELETION_SCHEDULED, row, before),
+            "names_seq": _latest(_names_topic(), F.col("seq"), _until(by_partition)),
             "first_topic_id": F.first(stated_id, ignorenulls=True).over(before),
-            "highest_leader_epoch": F.max(F.when(living | starts, F.col("leader_epoch"))).over(everywhere),
+            "highest_leader_epoch": F.max(F.when(living | _starts(), F.col("leader_epoch"))).over(everywhere),
         }
     )
     rows = rows.withColumns(
         {
             "alive": _latest(living & ~_outdated(), row, after),
             "settled": _latest(settles, row, after),
-            "following": _latest(lai_answered, row, after),
+            "following": _latest(_answered(LEADER_AND_ISR), row, after),
         }
     )
     rows = rows.withColumns({**_held(), **_cached(), **_handled()})
-    replaces = lai_accepted & (F.col("held_topic_id") != F.col("topic_id"))
+    replaces = _lai_accepted() & (F.col("held_topic_id") != F.col("topic_id"))
     return rows.withColumn("restores_topic_id", _restores(_latest(replaces, F.struct("seq", "held_topic_id"), before)))
 
 
@@ -519,83 +554,111 @@ def _names_deleted(announced: Column) -> Column:
 def _restores(replaced: Column) -> Column:
     """The id is the one that the replica had before a LeaderAndIsr with another was accepted, without a deletion since."""
     since = replaced["seq"] > F.coalesce("deleted.seq", F.lit(0))
-    return F.coalesce(since & (replaced["held_topic_id"] == F.col("topic_id")), F.lit(False))
+    return holds(since & (replaced["held_topic_id"] == F.col("topic_id")))
 
 
 def _outdated() -> Column:
     """A LeaderAndIsr or UpdateMetadata older than a LeaderAndIsr that this process had accepted for the same topic."""
     same_topic = F.coalesce(F.col("topic_id") == F.col("accepted.topic_id"), F.lit(True))
-    deleted_since = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), F.lit(False))
+    deleted_since = holds(F.col("announced.seq") > F.col("accepted.seq"))
     older = (F.col("leader_epoch") < F.col("accepted.leader_epoch")) & (F.col("accepted.process") == F.col("process"))
-    return F.coalesce(older & same_topic & ~deleted_since, F.lit(False))
+    return holds(older & same_topic & ~deleted_since)
 
 
 def _held() -> dict[str, Column]:
     """Columns about the replica that the broker had."""
-    deleted_seq = F.coalesce("deleted.seq", F.lit(0))
-    created_or_deleted = F.greatest(deleted_seq, F.coalesce("created.seq", F.lit(0)))
-    held = (F.col("installed.process") == F.col("process")) & (F.col("installed.seq") > created_or_deleted)
-    held = held & ~F.coalesce(_applied() & _held_none_or_older(), F.lit(False))
-    standing = F.col("accepted.seq") > deleted_seq
-    # a FULL request moves aside the replicas that it does not list with the same topic id, before it compares any id
-    moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
-    moves_aside = F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
-    named = (F.col("named.seq") > deleted_seq) & ~F.coalesce(moved & moves_aside, F.lit(False))
-    id_changed = named & (F.col("named.topic_id") != F.col("first_topic_id.topic_id"))
-    former = id_changed & (F.col("leader_epoch") == EPOCH_DURING_DELETE)
-    of_former_topic = F.col("announced.topic_id") != F.col("named.topic_id")
-    unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
-    in_process = F.col("accepted.process") == F.col("process")
-    failed = (F.col("failed.process") == F.col("process")) & (
-        F.col("failed.seq") > F.coalesce("accepted.seq", F.lit(0))
-    )
-    forgotten = (F.col("accepted.seq") < deleted_seq) & in_process & unannounced
+    return {**_installed(), **_accepted(), **_named(), **_deleted()}
+
+
+def _deleted_seq() -> Column:
+    return F.coalesce("deleted.seq", F.lit(0))
+
+
+def _standing() -> Column:
+    """The accepted LeaderAndIsr came after the replica's last deletion."""
+    return F.col("accepted.seq") > _deleted_seq()
+
+
+def _in_process(state: str) -> Column:
+    return F.col(f"{state}.process") == F.col("process")
+
+
+def _installed() -> dict[str, Column]:
+    created_or_deleted = F.greatest(_deleted_seq(), F.coalesce("created.seq", F.lit(0)))
+    held = _in_process("installed") & (F.col("installed.seq") > created_or_deleted)
+    held = held & ~holds(_applied() & _held_none_or_older())
     # a line of the creation would name another topic; if that line is missing, the replica starts from nothing all the same
-    former_installed = _may_outlast("installed") & (F.col("installed.seq") > created_or_deleted)
-    former_accepted = _may_outlast("accepted") & standing
     begins = (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
-    created_since = (F.col("created.process") == F.col("process")) & ~F.coalesce(begins, F.lit(False))
+    created_since = _in_process("created") & ~holds(begins)
+    former_installed = _may_outlast("installed") & (F.col("installed.seq") > created_or_deleted)
+    former_accepted = _may_outlast("accepted") & _standing()
     return {
         "installed_leader_epoch": F.when(held, F.col("installed.leader_epoch")),
         "installed_partition_epoch": F.when(held, F.col("installed.partition_epoch")),
         "installed_topic_id": F.when(held, F.col("installed.known_topic_id")),
         "installed_ref": F.when(held, F.col("installed.ref")),
         "requests_missing_since_installed": held & (F.col("request_gaps") > F.col("installed.request_gaps")),
-        "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
-        "accepted_controller_epoch": F.when(
-            standing & ~F.col("accepted.of_deleted_topic"), F.col("accepted.controller_epoch")
-        ),
-        "accepted_in_process": standing & (F.col("accepted.process") == F.col("process")),
-        "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
-        "accepted_ref": F.when(standing, F.col("accepted.ref")),
-        "storage_error_ref": F.when(failed, F.col("failed.ref")),
+        "topic_id_carried": ~holds(created_since | (F.col("names_seq") > F.col("installed.seq"))),
         "former_leader_epoch": F.greatest(
             F.when(former_installed, F.col("installed.leader_epoch")),
             F.when(former_accepted, F.col("accepted.leader_epoch")),
         ),
-        "moved_aside_ref": F.when(moved & moves_aside, F.col("named.ref")),
+        "log_deleted_ref": F.when(F.col("log_deleted.seq") > F.col("installed.seq"), F.col("log_deleted.ref")),
+    }
+
+
+def _accepted() -> dict[str, Column]:
+    standing = _standing()
+    failed = _in_process("failed") & (F.col("failed.seq") > F.coalesce("accepted.seq", F.lit(0)))
+    of_other_topic = F.col("accepted.of_deleted_topic")
+    return {
+        "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
+        "accepted_controller_epoch": F.when(standing & ~of_other_topic, F.col("accepted.controller_epoch")),
+        "accepted_in_process": standing & _in_process("accepted"),
+        "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
+        "accepted_ref": F.when(standing, F.col("accepted.ref")),
+        "storage_error_ref": F.when(failed, F.col("failed.ref")),
+    }
+
+
+def _named() -> dict[str, Column]:
+    """About the topic id of the replica."""
+    # a FULL request moves aside the replicas that it does not list with the same topic id, before it compares any id
+    moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
+    moved &= F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
+    named = (F.col("named.seq") > _deleted_seq()) & ~holds(moved)
+    id_changed = named & (F.col("named.topic_id") != F.col("first_topic_id.topic_id"))
+    former = id_changed & (F.col("leader_epoch") == EPOCH_DURING_DELETE)
+    of_former_topic = F.col("announced.topic_id") != F.col("named.topic_id")
+    return {
         "held_topic_id": F.when(named, F.col("named.topic_id")),
+        "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
+        "held_topic_id_ref": F.when(named, F.col("named.ref")),
+        "moved_aside_ref": F.when(moved, F.col("named.ref")),
         "topic_id_changed": id_changed,
         "former_topic_id_ref": F.when(former, F.col("first_topic_id.ref")),
         "former_deletion_ref": F.when(former & of_former_topic, F.col("announced.ref")),
-        "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
-        "held_topic_id_ref": F.when(named, F.col("named.ref")),
         "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),
-        "named_in_process": named & (F.col("named.process") == F.col("process")),
+        "named_in_process": named & _in_process("named"),
         "named_without_storing": named & F.col("named.stores_no_id"),
         "named_uncompared": named & F.col("named.stores_no_id") & ~F.col("named.had_no_replica"),
+    }
+
+
+def _deleted() -> dict[str, Column]:
+    """About the replica's deletion, and what shows that the topic exists afterwards."""
+    unannounced = F.coalesce(F.col("announced.seq") < F.col("accepted.seq"), F.lit(True))
+    forgotten = (F.col("accepted.seq") < _deleted_seq()) & _in_process("accepted") & unannounced
+    outlived = forgotten & (F.col("alive.leader_epoch") >= F.col("accepted.leader_epoch"))
+    return {
         "deleted_ref": F.col("deleted.ref"),
         "deleted_since_installed": F.col("deleted.seq") > F.coalesce("installed.seq", F.lit(0)),
-        "alive_ref": F.col("alive.ref"),
-        "topic_id_carried": ~F.coalesce(created_since | (F.col("names_seq") > F.col("installed.seq")), F.lit(False)),
         "forgotten_leader_epoch": F.when(forgotten, F.col("accepted.leader_epoch")),
         "forgotten_topic_id": F.when(forgotten, F.col("accepted.topic_id")),
         "forgotten_ref": F.when(forgotten, F.col("accepted.ref")),
         "forgotten_by_ref": F.when(forgotten, F.col("deleted.ref")),
-        "outlived_ref": F.when(
-            forgotten & (F.col("alive.leader_epoch") >= F.col("accepted.leader_epoch")), F.col("alive.ref")
-        ),
-        "log_deleted_ref": F.when(F.col("log_deleted.seq") > F.col("installed.seq"), F.col("log_deleted.ref")),
+        "outlived_ref": F.when(outlived, F.col("alive.ref")),
+        "alive_ref": F.col("alive.ref"),
         "alive_leader_epoch": F.col("alive.leader_epoch"),
         "alive_topic_id": F.col("alive.topic_id"),
         "alive_replicas": F.col("alive.replicas"),
@@ -617,7 +680,7 @@ def _cached() -> dict[str, Column]:
     announced = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), being_deleted)  # of the topic that it has
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
     gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.col("metadata.of_deleted_topic")
-    gave_epoch = gave_epoch & ~F.coalesce(overlaps, F.lit(False))
+    gave_epoch = gave_epoch & ~holds(overlaps)
     return {
         "metadata_leader": F.col("metadata.leader"),
         "metadata_replicas": F.col("metadata.replicas"),
@@ -630,7 +693,7 @@ def _cached() -> dict[str, Column]:
         "metadata_overlaps": overlaps,
         "last_update_metadata_controller_epoch": F.when(gave_epoch, F.col("metadata.controller_epoch")),
         "update_metadata_ref": F.when(gave_epoch, F.col("metadata.ref")),
-        "deletion_announced": F.coalesce(announced, F.lit(False)),
+        "deletion_announced": holds(announced),
     }
 
 
@@ -665,10 +728,10 @@ def _handled() -> dict[str, Column]:
     accepted_again = (
         (F.col("following.error_code") == Errors.NONE)
         & (F.col("following.topic_id") == F.col("topic_id"))
-        & ~F.coalesce("following.is_kraft_controller", F.lit(False))
+        & ~holds(F.col("following.is_kraft_controller"))
     )
     return {
-        "handling_recorded": F.coalesce(in_one_file, F.lit(False)),
+        "handling_recorded": holds(in_one_file),
         "finished_ref": F.when(in_one_file, end["ref"]),
         "applied_ref": F.when(_applied(), F.col("settled.ref")),
         "confirmed_ref": F.when(
@@ -693,7 +756,7 @@ def _with_topic_deletions(requests: DataFrame, events: DataFrame) -> DataFrame:
         .withColumn("topic_deletion_seen", F.lit(True))
     )
     joined = requests.withColumn("identity", known_id).join(F.broadcast(deletions), ["cluster", "identity"], "left")
-    return joined.withColumn("topic_deletion_seen", F.coalesce("topic_deletion_seen", F.lit(False)))
+    return joined.withColumn("topic_deletion_seen", holds(F.col("topic_deletion_seen")))
 
 
 def _with_kraft_controllers(requests: DataFrame, events: DataFrame) -> DataFrame:
