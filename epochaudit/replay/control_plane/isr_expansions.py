@@ -351,8 +351,8 @@ def join_times(events: DataFrame) -> DataFrame:
     return timed.select("cluster", F.explode(topic_keys()).alias("topic_key"), "partition", "start_ms", "until_ms")
 
 
-def _fetched(events: DataFrame) -> DataFrame:
-    """One row per new ISR and new member: what it had fetched from its leader in the epoch.
+def _fetches_in_epoch(events: DataFrame) -> DataFrame:
+    """One row per new ISR, new member and fetch of the member's partition from its leader in the epoch.
 
     The few joins are broadcast; the fetches are not shuffled before the aggregation.
     """
@@ -381,13 +381,18 @@ def _fetched(events: DataFrame) -> DataFrame:
     in_epoch = (leader_epoch == NO_EPOCH) & (F.col("until_ms") < FOREVER) | (leader_epoch == F.col("leader_epoch"))
     # a fetch that states the epoch may wait in the queue until the leader begins it
     since = F.when(leader_epoch == NO_EPOCH, F.col("arrival_ms")).otherwise(F.col("time_ms"))
-    start_ms = F.coalesce("start_ms", F.lit(0))
-    in_time = (since >= start_ms) & (F.col("arrival_ms") <= F.col("until_ms") + SLACK_MS)
-    fetches = rows.join(F.broadcast(joins), ["cluster", "node", "topic_key", "partition", "replica_id"]).where(
-        in_epoch & in_time
-    )
-    fetches = fetches.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
-    fetches = fetches.join(F.broadcast(_registered_meanwhile(events)), list(SESSION), "left")
+    in_time = (since >= _start_ms()) & (F.col("arrival_ms") <= F.col("until_ms") + SLACK_MS)
+    fetches = rows.join(F.broadcast(joins), ["cluster", "node", "topic_key", "partition", "replica_id"])
+    fetches = fetches.where(in_epoch & in_time).join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
+    return fetches.join(F.broadcast(_registered_meanwhile(events)), list(SESSION), "left")
+
+
+def _start_ms() -> Column:
+    return F.coalesce("start_ms", F.lit(0))
+
+
+def _fetched(events: DataFrame) -> DataFrame:
+    """One row per new ISR and new member: what it had fetched from its leader in the epoch."""
     # an answer leaves out partitions without new data: a null error code
     served = F.coalesce("error_code", F.lit(Errors.NONE)) == Errors.NONE
     # ReplicaManager.fetchMessages answers an error or a diverging epoch at once: a fetch that waited had been read, and its offset noted
@@ -397,17 +402,16 @@ def _fetched(events: DataFrame) -> DataFrame:
     refused = ~served & ~waited
     fenced, stated = F.col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER, F.col("stated_epoch")
     replica_epoch = F.coalesce("replica_epoch", F.lit(NO_BROKER_EPOCH))
-    epoch = F.when(replica_epoch == NO_BROKER_EPOCH, F.coalesce("registered_epoch", replica_epoch)).otherwise(
-        replica_epoch
-    )
+    registered = F.coalesce("registered_epoch", replica_epoch)
+    epoch = F.when(replica_epoch == NO_BROKER_EPOCH, registered).otherwise(replica_epoch)
+    certain = accepted & (F.col("arrival_ms") >= _start_ms())
     return (
-        fetches.groupBy(*_KEY)
+        _fetches_in_epoch(events)
+        .groupBy(*_KEY)
         .agg(
             F.count(F.when(accepted, 1)).alias("fetched"),
             F.max(F.when(accepted, F.struct("fetch_offset", "fetch_ref"))).alias("furthest"),
-            F.array_sort(F.collect_set(F.when(accepted & (F.col("arrival_ms") >= start_ms), epoch))).alias(
-                "epochs_fetched"
-            ),
+            F.array_sort(F.collect_set(F.when(certain, epoch))).alias("epochs_fetched"),
             F.max(F.when(accepted & (epoch == stated), F.struct("fetch_offset", "fetch_ref"))).alias("of_stated"),
             F.max(F.when(diverged, F.struct("fetch_offset", "fetch_ref"))).alias("furthest_diverged"),
             F.max(F.when(refused, F.col("fetch_offset"))).alias("refused_offset"),
@@ -444,9 +448,8 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     deletions = of_types(events, LOG_DELETION_SCHEDULED).groupBy("cluster", "node", "topic", "partition")
     last = deletions.agg(F.max("time_ms").alias("deleted_ms"))
     joined = joined.join(F.broadcast(last), ["cluster", "node", "topic", "partition"], "left")
-    start_ms = F.coalesce("start_ms", F.lit(0))
-    end_ms = F.coalesce("time_ms", F.when(F.col("deleted_ms") > start_ms, F.col("deleted_ms")))
-    missing = F.coalesce("session_not_begun", F.lit(False)) | end_ms.isNull() | gap_between(start_ms, end_ms)
+    end_ms = F.coalesce("time_ms", F.when(F.col("deleted_ms") > _start_ms(), F.col("deleted_ms")))
+    missing = F.coalesce("session_not_begun", F.lit(False)) | end_ms.isNull() | gap_between(_start_ms(), end_ms)
     return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms", "deleted_ms")
 
 

@@ -368,45 +368,61 @@ def _with_commit_bound(subjects: DataFrame, bounds: DataFrame) -> DataFrame:
 
 def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> DataFrame:
     """The rows of the frame: whether an epoch that starts below the position excludes the record before it from the log."""
-    c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
     joined = subjects.join(F.broadcast(starts), ["cluster", "topic_key", "partition"], "left")
     joined = joined.join(F.broadcast(logs), "cluster", "left")
+    crossing = joined.withColumns(_last_answers()).transform(_with_epochs_between)
+    return crossing.select(*_crossing())
+
+
+def _with_epochs_between(joined: DataFrame) -> DataFrame:
+    """Adds the epochs after the position's, up to the leader's: between, known, doubtful, beyond, certain and diverged.
+
+    known: those of which the start is recorded, or which have none. doubtful: the last one whose election may have been unclean.
+    beyond: those that start below the position; certain: of these, from the doubtful one on. diverged: of the certain ones the one that
+    starts first.
+    """
+    c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
     between = F.filter("epochs", lambda e: (e["leader_epoch"] > c) & (e["leader_epoch"] <= q))
     known = F.filter("between", lambda e: e["start_offset"].isNotNull() | (e["leader"] == NO_LEADER) | e["never_begun"])
-    doubtful = F.array_max(
-        F.transform(
-            F.filter("between", lambda e: e["election"].isin("unclean", "unknown") & (e["leader"] != NO_LEADER)),
-            lambda e: e["leader_epoch"],
-        )
-    )
+    maybe_unclean = F.filter("between", lambda e: e["election"].isin("unclean", "unknown") & (e["leader"] != NO_LEADER))
+    doubtful = F.array_max(F.transform(maybe_unclean, lambda e: e["leader_epoch"]))
     beyond = F.filter("between", lambda e: e["start_offset"] < o)
     certain = F.filter("beyond", lambda e: e["leader_epoch"] >= F.coalesce("doubtful", F.lit(NO_EPOCH)))
-    diverged = F.array_min(
-        F.transform(
-            "certain",
-            lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"], e["election_ref"]),
-        )
+    by_start = F.transform(
+        "certain",
+        lambda e: F.struct(e["start_offset"], e["leader_epoch"], e["election"], e["start_ref"], e["election_ref"]),
     )
-    knows_election = F.col("diverged.election").isin("clean", "unclean")
+    return (
+        joined.withColumn("between", between)
+        .withColumns({"known": known, "doubtful": doubtful, "beyond": beyond})
+        .withColumn("certain", certain)
+        .withColumn("diverged", F.array_min(by_start))
+    )
+
+
+def _last_answers() -> dict[str, Column]:
+    """refused and reset: the last answer that refused the position in an older epoch, and the last that may have reset it."""
+    c, o = F.col("position_epoch"), F.col("fetch_offset")
     refused = F.filter(
         "other_answers",
         lambda m: (m["kind"] == "refused") & (m["leader_epoch"] < c) & (m["fetch_offset"] == o),
     )
-    refused = F.array_max(F.transform(refused, _epoch_and_answer))
     reset = F.filter(
         "other_answers",
         lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o) & (m["leader_epoch"] >= c) & _before(m),
     )
-    reset = F.array_max(F.transform(reset, _epoch_and_answer))
+    return {
+        name: F.array_max(F.transform(answers, _epoch_and_answer))
+        for name, answers in (("refused", refused), ("reset", reset))
+    }
+
+
+def _crossing() -> list[str | Column]:
+    """The columns of the frame."""
+    c, q, o = F.col("position_epoch"), F.col("leader_epoch"), F.col("fetch_offset")
+    knows_election = F.col("diverged.election").isin("clean", "unclean")
     read_on = F.filter("reads", lambda r: r["leader_epoch"].between(c, q - 1) & (r["reached"] > o))
-    joined = (
-        joined.withColumns({"refused": refused, "reset": reset})
-        .withColumn("between", between)
-        .withColumns({"known": known, "doubtful": doubtful, "beyond": beyond})
-        .withColumn("certain", certain)
-        .withColumn("diverged", diverged)
-    )
-    return joined.select(
+    return [
         "cluster", F.col("first.node").alias("node"), "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id",
         F.col("first.correlation_id").alias("correlation_id"), "fetch_offset", F.col("first.ref").alias("fetch_ref"),
         F.col("first.api_version").alias("api_version"), F.col("first.current_leader_epoch").alias("current_leader_epoch"),
@@ -427,7 +443,7 @@ def _with_crossing(subjects: DataFrame, starts: DataFrame, logs: DataFrame) -> D
         "lowest_offset_fetch_epoch", "reached_itself", "at_log_start",
         F.exists("other_answers", lambda m: (m["kind"] == "epoch_unknown") & (m["leader_epoch"] == q) & _before(m)).alias("epoch_unknown"),
         F.col("refused.leader_epoch").alias("refused_epoch"), F.col("refused.ref").alias("refused_ref"), "software_name",
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def _epoch_and_answer(answer: Column) -> Column:

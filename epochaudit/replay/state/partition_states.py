@@ -205,43 +205,44 @@ def _rollbacks() -> Column:
     return F.coalesce(F.size(F.filter("kraft_epochs", lambda epoch: epoch < last)), F.lit(0))
 
 
+def _last_fields(in_order: WindowSpec) -> dict[str, Column]:
+    """Each field as the records up to the row leave it: a PartitionRecord sets all, a PartitionChangeRecord those that it has.
+
+    <name>_set and <name>_ref: which record set it last.
+    """
+    change, full_record = (F.col("event_type") == kind for kind in (PARTITION_CHANGE_RECORD, PARTITION_RECORD))
+
+    def last(value: Column) -> Column:
+        return F.last(value, ignorenulls=True).over(in_order)
+
+    def listed(name: str) -> Column:
+        no_replicas = F.array().cast("array<int>")
+        return F.when(full_record, F.coalesce(name, no_replicas)).otherwise(F.col(name))
+
+    def is_set(name: str) -> Column:
+        ids = listed(name)
+        return F.when(ids.isNotNull(), F.struct("clock", ids.alias("ids"), "state_ref"))
+
+    fields = ("leader", "isr", "replicas", "leader_recovery_state")
+    directories = F.coalesce("directories", F.when(full_record, F.array().cast("array<string>")))
+    stated = {**{name: F.col(name) for name in ("leader", "isr", "replicas")}, "directories": directories}
+    return {
+        "directories": last(directories),
+        **{name: F.when(change, last(F.col(name))).otherwise(F.col(name)) for name in fields},
+        **{f"{name}_set": last(is_set(name)) for name in _ELIGIBLE},
+        **{f"{name}_ref": last(F.when(value.isNotNull(), F.col("state_ref"))) for name, value in stated.items()},
+        **{name: last(listed(f"{name}_replicas")) for name in _REASSIGNING},
+    }
+
+
 def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     """Applies PartitionChangeRecords: partitionEpoch + 1 always, leaderEpoch + 1 if and only if the leader field is set."""
     event_type = F.col("event_type")
     change, full_record = event_type == PARTITION_CHANGE_RECORD, event_type == PARTITION_RECORD
     sets_leader = change & F.col("leader").isNotNull()
-    latest_fields = {
-        name: F.last(name, ignorenulls=True).over(in_order)
-        for name in ("leader", "isr", "replicas", "leader_recovery_state")
-    }
-    no_replicas = F.array().cast("array<int>")
-    eligible = {name: F.when(full_record, F.coalesce(name, no_replicas)).otherwise(F.col(name)) for name in _ELIGIBLE}
-    last_set_columns = {
-        f"{name}_set": F.last(
-            F.when(ids.isNotNull(), F.struct("clock", ids.alias("ids"), "state_ref")), ignorenulls=True
-        ).over(in_order)
-        for name, ids in eligible.items()
-    }
-    reassigning = {
-        name: F.last(F.when(full_record, F.coalesce(ids, no_replicas)).otherwise(ids), ignorenulls=True).over(in_order)
-        for name, ids in ((name, F.col(f"{name}_replicas")) for name in _REASSIGNING)
-    }
-    none = F.when(full_record, F.array().cast("array<string>"))
-    stated = {
-        **{name: F.col(name) for name in ("leader", "isr", "replicas")},
-        "directories": F.coalesce("directories", none),
-    }
-    set_refs = {
-        f"{name}_ref": F.last(F.when(value.isNotNull(), F.col("state_ref")), ignorenulls=True).over(in_order)
-        for name, value in stated.items()
-    }
     rows = rows.withColumns(
         {
-            "directories": F.last(stated["directories"], ignorenulls=True).over(in_order),
-            **{name: F.when(change, column).otherwise(F.col(name)) for name, column in latest_fields.items()},
-            **last_set_columns,
-            **set_refs,
-            **reassigning,
+            **_last_fields(in_order),
             "following_clock": F.lead("clock").over(in_order),
             "sets_leader": sets_leader,
             "elections": F.count(F.when(sets_leader, 1)).over(in_order),
