@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
@@ -21,6 +23,25 @@ from epochaudit.rules.rule import (
     rule,
     unverifiable,
     violation,
+)
+
+_UNPLACED: Final = "the request has no line in state-change.log, so its place among the others is not certain"
+_BROUGHT: Final = "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch} with leader {leader}"
+_ACCEPTED: Final = (
+    "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
+    _BROUGHT,
+)
+_DELETED: Final = (
+    "broker {node} had accepted leader epoch {forgotten_leader_epoch} for {topic}-{partition}, and a StopReplica deleted"
+    " its replica"
+)
+_IF_HELD: Final = (
+    "error {STALE_CONTROLLER_EPOCH} only if broker {node} holds leader epoch {leader_epoch} of {topic}-{partition} or"
+    " a newer one"
+)
+_NEWER: Final = (
+    "no error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is above {installed_leader_epoch}, which broker {node} holds for"
+    " {topic}-{partition}"
 )
 
 
@@ -82,7 +103,7 @@ class StaleLeaderAndIsrAccepted(Rule):
     observed = "the partition was answered {error_code}"
     because = (
         "broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}",
-        "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch} with leader {leader}",
+        _BROUGHT,
     )
 
     def applies(self) -> Column:
@@ -95,121 +116,121 @@ class StaleLeaderAndIsrAccepted(Rule):
         )
 
     def verdict(self) -> tuple[Branch, ...]:
-        code, epoch, installed = col("error_code"), col("leader_epoch"), col("installed_leader_epoch")
-        refused = code == Errors.STALE_CONTROLLER_EPOCH
-        forgotten = col("forgotten_leader_epoch")
-        another_topic = F.coalesce(col("topic_id") != col("forgotten_topic_id"), F.lit(False))  # its epochs start at 0
-        goes_back = installed.isNull() & (epoch < forgotten) & ~another_topic
-        topic_exists = (col("topic_id") == col("forgotten_topic_id")) | (
-            (col("alive_leader_epoch") >= forgotten) & ~col("topic_deletion_seen")
-        )
-        brought = self.because[1]
-        newer = (
-            "no error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is above {installed_leader_epoch},"
-            " which broker {node} holds for"
-            " {topic}-{partition}"
-        )
-        depends = (
-            "error {STALE_CONTROLLER_EPOCH} only if broker {node} holds leader epoch {leader_epoch} of {topic}-{partition} or"
-            " a newer one"
-        )
-        deleted = (
-            "broker {node} had accepted leader epoch {forgotten_leader_epoch} for {topic}-{partition}, and a StopReplica deleted"
-            " its replica"
-        )
         return first_of(
-            unverifiable(~col("state_change_recorded"), NO_STATE_CHANGE_LOG, expected=depends),
-            fenced((epoch < installed) & refused),
-            fenced(
-                (epoch < col("accepted_leader_epoch"))
-                & col("accepted_in_process")
-                & refused
-                & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES),
-                expected="error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is below {accepted_leader_epoch}, which"
-                " broker {node} had accepted for {topic}-{partition}",
-                because=(
-                    "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
-                    brought,
-                ),
-            ),
-            unverifiable(
-                (epoch < installed) & (col("ordered_by") == "time"),
-                "the request has no line in state-change.log, so its place among the others is not certain",
-            ),
-            unverifiable(
-                (epoch < installed) & col("requests_missing_since_installed"),
-                CONTROL_REQUESTS_MISSING,
-                expected=depends,
-            ),
-            violation(epoch < installed),
-            unverifiable(
-                ~refused & goes_back & (col("ordered_by") == "time"),
-                "the request has no line in state-change.log, so its place among the others is not certain",
-                expected=depends,
-            ),
-            exposed(
-                (code == Errors.NONE) & goes_back & topic_exists,
-                expected="no leader epoch below {forgotten_leader_epoch}, which broker {node} had accepted for"
-                " {topic}-{partition}",
-                observed="leader epoch {leader_epoch} was answered {error_code} and applied",
-                because=(
-                    deleted,
-                    brought,
-                    "{topic}-{partition} is in leader epoch {alive_leader_epoch} afterwards: the topic was not deleted",
-                    "a broker without the replica has no leader epoch to compare with",
-                ),
-            ),
-            unverifiable(
-                (code == Errors.NONE) & goes_back,
-                "the replica was deleted, and whether the topic was created again since is not in the evidence",
-                expected="no leader epoch below {forgotten_leader_epoch}, unless {topic} was created again",
-                because=(deleted, brought),
-            ),
-            unverifiable(
-                ~refused
-                & (epoch <= col("accepted_leader_epoch"))
-                & col("accepted_in_process")
-                & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES),
-                "not refused up to an epoch that had been accepted, whose installation has no line at a follower up to 2.5",
-                expected=depends,
-                because=(
-                    "broker {node} had accepted a LeaderAndIsr with leader epoch {accepted_leader_epoch} for {topic}-{partition}",
-                    brought,
-                ),
-            ),
-            unverifiable(
-                ~refused & installed.isNull() & (epoch < col("former_leader_epoch")),
-                RESTARTED_OR_EXPIRED,
-                expected="error {STALE_CONTROLLER_EPOCH} unless broker {node} has restarted since it had leader epoch"
-                " {former_leader_epoch} of {topic}-{partition}",
-                because=(brought,),
-            ),
-            passed(
-                ~refused & installed.isNull(),
-                expected="no error {STALE_CONTROLLER_EPOCH}: no leader epoch of {topic}-{partition} that broker"
-                " {node} held in this process is recorded",
-                because=(brought,),
-            ),
-            passed(~refused, expected=newer),
-            unverifiable(
-                installed.isNull(),
-                "refused as stale, but the leader epoch that the broker held is not in the evidence",
-                expected=depends,
-            ),
-            unverifiable(
-                epoch <= col("accepted_leader_epoch"),
-                "refused at an epoch that had been accepted, though its installation is not in the evidence",
-                expected=depends,
-            ),
-            unverifiable(
-                epoch <= col("metadata_leader_epoch"),
-                "refused at an epoch that an UpdateMetadata had stated before, so that a line about it may be missing",
-                expected=depends,
-            ),
-            unverifiable(
-                col("requests_missing_since_installed"),
-                "a control request in between is missing, perhaps one with a newer leader epoch (request log)",
-                expected=depends,
-            ),
-            otherwise=violation(expected=newer),
+            unverifiable(~col("state_change_recorded"), NO_STATE_CHANGE_LOG, expected=_IF_HELD),
+            *_below_installed(),
+            *_below_forgotten(),
+            *_not_refused(),
+            *_refused(),
+            otherwise=violation(expected=_NEWER),
         )
+
+
+def _is_refused() -> Column:
+    return col("error_code") == Errors.STALE_CONTROLLER_EPOCH
+
+
+def _accepted_without_line() -> Column:
+    """The process had accepted a LeaderAndIsr, and its release has no line of a follower's leader epoch."""
+    return col("accepted_in_process") & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES)
+
+
+def _below_installed() -> tuple[Branch, ...]:
+    """Of requests below the leader epoch that the broker holds."""
+    below = col("leader_epoch") < col("installed_leader_epoch")
+    below_accepted = col("leader_epoch") < col("accepted_leader_epoch")
+    return (
+        fenced(below & _is_refused()),
+        fenced(
+            below_accepted & _accepted_without_line() & _is_refused(),
+            expected="error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is below {accepted_leader_epoch}, which"
+            " broker {node} had accepted for {topic}-{partition}",
+            because=_ACCEPTED,
+        ),
+        unverifiable(below & (col("ordered_by") == "time"), _UNPLACED),
+        unverifiable(below & col("requests_missing_since_installed"), CONTROL_REQUESTS_MISSING, expected=_IF_HELD),
+        violation(below),
+    )
+
+
+def _below_forgotten() -> tuple[Branch, ...]:
+    """Of accepted requests below the leader epoch that the broker had before the replica's deletion."""
+    accepted, forgotten = col("error_code") == Errors.NONE, col("forgotten_leader_epoch")
+    another_topic = F.coalesce(col("topic_id") != col("forgotten_topic_id"), F.lit(False))  # its epochs start at 0
+    goes_back = col("installed_leader_epoch").isNull() & (col("leader_epoch") < forgotten) & ~another_topic
+    topic_exists = (col("topic_id") == col("forgotten_topic_id")) | (
+        (col("alive_leader_epoch") >= forgotten) & ~col("topic_deletion_seen")
+    )
+    return (
+        unverifiable(~_is_refused() & goes_back & (col("ordered_by") == "time"), _UNPLACED, expected=_IF_HELD),
+        exposed(
+            accepted & goes_back & topic_exists,
+            expected="no leader epoch below {forgotten_leader_epoch}, which broker {node} had accepted for {topic}-{partition}",
+            observed="leader epoch {leader_epoch} was answered {error_code} and applied",
+            because=(
+                _DELETED,
+                _BROUGHT,
+                "{topic}-{partition} is in leader epoch {alive_leader_epoch} afterwards: the topic was not deleted",
+                "a broker without the replica has no leader epoch to compare with",
+            ),
+        ),
+        unverifiable(
+            accepted & goes_back,
+            "the replica was deleted, and whether the topic was created again since is not in the evidence",
+            expected="no leader epoch below {forgotten_leader_epoch}, unless {topic} was created again",
+            because=(_DELETED, _BROUGHT),
+        ),
+    )
+
+
+def _not_refused() -> tuple[Branch, ...]:
+    """Of other requests that were not refused as stale."""
+    epoch, installed = col("leader_epoch"), col("installed_leader_epoch")
+    return (
+        unverifiable(
+            ~_is_refused() & (epoch <= col("accepted_leader_epoch")) & _accepted_without_line(),
+            "not refused up to an epoch that had been accepted, whose installation has no line at a follower up to 2.5",
+            expected=_IF_HELD,
+            because=_ACCEPTED,
+        ),
+        unverifiable(
+            ~_is_refused() & installed.isNull() & (epoch < col("former_leader_epoch")),
+            RESTARTED_OR_EXPIRED,
+            expected="error {STALE_CONTROLLER_EPOCH} unless broker {node} has restarted since it had leader epoch"
+            " {former_leader_epoch} of {topic}-{partition}",
+            because=(_BROUGHT,),
+        ),
+        passed(
+            ~_is_refused() & installed.isNull(),
+            expected="no error {STALE_CONTROLLER_EPOCH}: no leader epoch of {topic}-{partition} that broker {node} held in this"
+            " process is recorded",
+            because=(_BROUGHT,),
+        ),
+        passed(~_is_refused(), expected=_NEWER),
+    )
+
+
+def _refused() -> tuple[Branch, ...]:
+    """Of requests that were refused as stale, but are not below an epoch that the broker certainly holds."""
+    return (
+        unverifiable(
+            col("installed_leader_epoch").isNull(),
+            "refused as stale, but the leader epoch that the broker held is not in the evidence",
+            expected=_IF_HELD,
+        ),
+        unverifiable(
+            col("leader_epoch") <= col("accepted_leader_epoch"),
+            "refused at an epoch that had been accepted, though its installation is not in the evidence",
+            expected=_IF_HELD,
+        ),
+        unverifiable(
+            col("leader_epoch") <= col("metadata_leader_epoch"),
+            "refused at an epoch that an UpdateMetadata had stated before, so that a line about it may be missing",
+            expected=_IF_HELD,
+        ),
+        unverifiable(
+            col("requests_missing_since_installed"),
+            "a control request in between is missing, perhaps one with a newer leader epoch (request log)",
+            expected=_IF_HELD,
+        ),
+    )
