@@ -23,6 +23,7 @@ from epochaudit.rules.reasons import (
 from epochaudit.rules.rule import (
     MEDIUM,
     Branch,
+    OwnSentences,
     Rule,
     exposed,
     fenced,
@@ -101,6 +102,11 @@ class LatestOffsetBelowEpochStart(Rule):
         below_before = col("latest_reached_before") | (col("offset") < col("held_high_watermark"))
         certain = F.coalesce(below_before | col("latest_behind_after"), F.lit(False))
         refused = "error {error_code} in ListOffsets {api_version}"
+        if_below = OwnSentences(
+            expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the high watermark is below the"
+            " start of the leader epoch",
+            because=(ASKED,),
+        )
         return first_of(
             fenced(
                 code == right_code,
@@ -122,27 +128,9 @@ class LatestOffsetBelowEpochStart(Rule):
                 observed=refused,
                 because=(BEGAN, ASKED),
             ),
-            unverifiable(
-                col("ambiguous_name"),
-                AMBIGUOUS_TOPIC,
-                expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
-                " high watermark is below the start of the leader epoch",
-                because=(ASKED,),
-            ),
-            unverifiable(
-                col("leader_epoch").isNull() & start.isNotNull(),
-                EPOCH_CHANGED_MEANWHILE,
-                expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
-                " high watermark is below the start of the leader epoch",
-                because=(ASKED,),
-            ),
-            unverifiable(
-                start.isNull(),
-                EPOCH_START_UNKNOWN,
-                expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the"
-                " high watermark is below the start of the leader epoch",
-                because=(ASKED,),
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **if_below),
+            unverifiable(col("leader_epoch").isNull() & start.isNotNull(), EPOCH_CHANGED_MEANWHILE, **if_below),
+            unverifiable(start.isNull(), EPOCH_START_UNKNOWN, **if_below),
             passed(col("offset") >= start, expected="a latest offset of {held_start} or more", because=(BEGAN, ASKED)),
             unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE),
             unverifiable(

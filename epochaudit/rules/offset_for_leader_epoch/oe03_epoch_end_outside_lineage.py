@@ -18,12 +18,14 @@ from epochaudit.rules.reasons import (
     LED_EPOCH_UNKNOWN,
     START_UNPROVEN,
 )
-from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import HIGH, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
 
 LED: Final = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, which starts at offset {held_start}"
 ASKED: Final = "{client_id} asked it where leader epoch {asked_epoch} ends"
 ANSWERED: Final = "leader epoch {response_leader_epoch} starts at offset {answered_start}"
 OF_VERSION_0: Final = "leader epoch {asked_epoch} answered with end offset {offset}"
+
+_LOG_START_UNKNOWN: Final = "where the leader's log started then is not recorded"
 
 
 @rule("OE-03", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.0.1")
@@ -102,6 +104,10 @@ class EpochEndOutsideLineage(Rule):
         beyond = (asked < own) & (end > col("held_start"))
         at_its_start = "an end at the start of the leader's log, which had moved to {offset}, beyond {held_start}, where its epoch starts"
         by_lineage = "an end that fits the leader's lineage"
+        unknown = OwnSentences(expected=by_lineage, because=(ASKED,))
+        no_end = "no end (-1) for an epoch above {leader_epoch}, the leader's own"
+        until_later = (LED, ASKED, "later its log still started at offset {log_start_after}")
+        unanswered = "leader epoch {asked_epoch} answered with no end"
         return first_of(
             violation(
                 answered > asked,
@@ -111,10 +117,10 @@ class EpochEndOutsideLineage(Rule):
             passed(
                 (asked > own) & (end < 0),
                 expected="no end (-1) for an epoch above {held_max}, the leader's own",
-                observed="leader epoch {asked_epoch} answered with no end",
+                observed=unanswered,
                 because=(LED, ASKED),
             ),
-            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=by_lineage, because=(ASKED,)),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **unknown),
             passed(
                 (asked == own) & (answered == own) & from_start,
                 expected="the end of the log for {held_max}, the leader's own epoch",
@@ -124,44 +130,30 @@ class EpochEndOutsideLineage(Rule):
             passed(below & version_0, observed=OF_VERSION_0),
             passed(below),
             passed(beyond & col("log_start_reached"), expected=at_its_start, because=(LED, ASKED)),
-            unverifiable(
-                col("leader_epoch").isNull() | ~col("held_leader"),
-                LED_EPOCH_UNKNOWN,
-                expected=by_lineage,
-                because=(ASKED,),
-            ),
+            unverifiable(col("leader_epoch").isNull() | ~col("held_leader"), LED_EPOCH_UNKNOWN, **unknown),
             unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=by_lineage),
             unverifiable(
                 end < 0,
                 "what the broker's epoch cache held is not in the evidence",
                 expected=by_lineage,
-                observed="leader epoch {asked_epoch} answered with no end",
+                observed=unanswered,
             ),
             unverifiable(col("held_start").isNull() & (asked < own), EPOCH_START_UNKNOWN, expected=by_lineage),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=by_lineage),
             unverifiable(
                 beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
-                "where the leader's log started then is not recorded",
+                _LOG_START_UNKNOWN,
                 expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
             ),
             unverifiable(
                 echoed & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
-                "where the leader's log started then is not recorded",
+                _LOG_START_UNKNOWN,
                 expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
             ),
-            violation(
-                beyond & version_0,
-                observed=OF_VERSION_0,
-                because=(LED, ASKED, "later its log still started at offset {log_start_after}"),
-            ),
-            violation(beyond, because=(LED, ASKED, "later its log still started at offset {log_start_after}")),
-            violation(
-                version_0,
-                expected="no end (-1) for an epoch above {leader_epoch}, the leader's own",
-                observed=OF_VERSION_0,
-                because=(LED, ASKED),
-            ),
-            violation(asked > own, expected="no end (-1) for an epoch above {leader_epoch}, the leader's own"),
+            violation(beyond & version_0, observed=OF_VERSION_0, because=until_later),
+            violation(beyond, because=until_later),
+            violation(version_0, expected=no_end, observed=OF_VERSION_0, because=(LED, ASKED)),
+            violation(asked > own, expected=no_end),
             violation(
                 (asked == own) & (answered != own),
                 expected="epoch {leader_epoch}, the leader's own, under its own number",

@@ -13,6 +13,7 @@ from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
+    OwnSentences,
     Rule,
     exposed,
     fenced,
@@ -92,12 +93,16 @@ class InconsistentTopicIdAccepted(Rule):
         refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
         moved_aside = col("moved_aside_ref").isNotNull()
         marks_all = F.coalesce(col("is_kraft_controller"), F.lit(False))  # MigrationPropagator
-        own = "no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has"
+        another = held != col("topic_id")
         consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
-        held_before = ("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT)
+        unless_another = OwnSentences(expected=consistent, because=(_BROUGHT,))
+        of_own = OwnSentences(
+            expected="no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has",
+            because=("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT),
+        )
         return first_of(
             fenced(
-                (held != col("topic_id")) & refused & ~col("named_uncompared"),
+                another & refused & ~col("named_uncompared"),
                 observed="partition error {INCONSISTENT_TOPIC_ID} for topic id {topic_id}",
             ),
             passed(
@@ -106,31 +111,23 @@ class InconsistentTopicIdAccepted(Rule):
                 because=(_BROUGHT,),
             ),
             unverifiable(
-                col("named_uncompared") & (refused | (held != col("topic_id"))),
+                col("named_uncompared") & (refused | another),
                 "the broker may not have compared the topic id in the LeaderAndIsr before, as Kafka 2.8 in the first one of a process",
-                expected=consistent,
-                because=(_BROUGHT,),
+                **unless_another,
             ),
+            unverifiable(another & col("requests_missing_since_named"), CONTROL_REQUESTS_MISSING, **unless_another),
             unverifiable(
-                (held != col("topic_id")) & col("requests_missing_since_named"),
-                CONTROL_REQUESTS_MISSING,
-                expected=consistent,
-                because=(_BROUGHT,),
-            ),
-            unverifiable(
-                (held != col("topic_id")) & ~col("named_in_process"),
+                another & ~col("named_in_process"),
                 "the broker was restarted in between, and which topic id was on its disk then is not in the evidence",
-                expected=consistent,
-                because=(_BROUGHT,),
+                **unless_another,
             ),
             unverifiable(
-                (held != col("topic_id")) & col("named_without_storing") & col("kafka_version").isNull(),
+                another & col("named_without_storing") & col("kafka_version").isNull(),
                 "the broker's Kafka version is not in the evidence: 2.8 does not store the topic id of the first LeaderAndIsr",
-                expected=consistent,
-                because=(_BROUGHT,),
+                **unless_another,
             ),
             exposed(
-                (held != col("topic_id")) & col("named_without_storing"),
+                another & col("named_without_storing"),
                 "Kafka 2.8 does not store the topic id of the first LeaderAndIsr for a partition",
                 expected="partition error {INCONSISTENT_TOPIC_ID}: the replica was created for topic id {held_topic_id}",
                 because=(
@@ -138,20 +135,16 @@ class InconsistentTopicIdAccepted(Rule):
                     _BROUGHT,
                 ),
             ),
-            violation(held != col("topic_id")),
-            violation((held == col("topic_id")) & refused, expected=own, because=held_before),
-            passed(held == col("topic_id"), expected=own, because=held_before),
+            violation(another),
+            violation((held == col("topic_id")) & refused, **of_own),
+            passed(held == col("topic_id"), **of_own),
             unverifiable(
-                refused,
-                "refused for its topic id, but the replica's own id is not in the evidence",
-                expected=consistent,
-                because=(_BROUGHT,),
+                refused, "refused for its topic id, but the replica's own id is not in the evidence", **unless_another
             ),
             unverifiable(
                 moved_aside & col("kafka_version").isNull(),
                 "the broker's Kafka version is not in the evidence: up to 3.6.1 no LeaderAndIsr of type FULL ends the former topic id",
-                expected=consistent,
-                because=(_BROUGHT,),
+                **unless_another,
             ),
             passed(
                 moved_aside,
@@ -167,9 +160,6 @@ class InconsistentTopicIdAccepted(Rule):
                 because=("the broker had no replica of {topic}-{partition}, or had deleted it", _BROUGHT),
             ),
             otherwise=unverifiable(
-                None,
-                "the topic id that the replica had before is not in the evidence",
-                expected=consistent,
-                because=(_BROUGHT,),
+                None, "the topic id that the replica had before is not in the evidence", **unless_another
             ),
         )

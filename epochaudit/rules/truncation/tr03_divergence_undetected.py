@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
@@ -12,15 +10,20 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_another_epoch
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
-from epochaudit.rules.reasons import EPOCH_CHANGED_JUST_BEFORE, EPOCH_START_UNKNOWN, LED_EPOCH_UNKNOWN
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
-
-LED: Final = (
-    "broker {node} led {topic}-{partition} in leader epoch {judged_epoch}, which starts at offset {judged_start}"
+from epochaudit.rules.reasons import EPOCH_START_UNKNOWN
+from epochaudit.rules.rule import (
+    CRITICAL,
+    Branch,
+    OwnSentences,
+    Rule,
+    fenced,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
 )
-ASKED: Final = (
-    "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it"
-)
+from epochaudit.rules.truncation.divergence import ASKED, LED, OUT_OF_RANGE, led_epoch_uncertain
 
 
 @rule("TR-03", frame="epoch_queries", kip="KIP-320", severity=CRITICAL, since="2.7")
@@ -86,6 +89,7 @@ class DivergenceUndetected(Rule):
         beyond = (epoch < own) & (col("fetch_offset") > bound)
         refused = col("error_code") != Errors.NONE
         if_parted = "a divergence and no records, if the leader's log has no record of epoch {asked_epoch} before {fetch_offset}"
+        unknown = OwnSentences(expected=if_parted, because=(ASKED,))
         divergence = "answered that epoch {response_leader_epoch} ends at offset {offset}"
         return first_of(
             violation(
@@ -112,7 +116,7 @@ class DivergenceUndetected(Rule):
             ),
             fenced(
                 refused & (epoch > own),
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
+                expected=OUT_OF_RANGE,
                 observed="error {error_code} for a Fetch at offset {fetch_offset} after a record of epoch {asked_epoch}",
                 because=(LED, ASKED),
             ),
@@ -122,13 +126,7 @@ class DivergenceUndetected(Rule):
                 observed="error {error_code} for a Fetch at offset {fetch_offset}",
                 because=(LED, ASKED),
             ),
-            unverifiable(own.isNull(), LED_EPOCH_UNKNOWN, expected=if_parted, because=(ASKED,)),
-            unverifiable(
-                (col("held_just_before") < col("held_min")) & states_another_epoch(),
-                EPOCH_CHANGED_JUST_BEFORE,
-                expected=if_parted,
-                because=(ASKED,),
-            ),
+            *led_epoch_uncertain(**unknown),
             unverifiable(
                 col("epoch_line_missing") & states_another_epoch() & ((epoch > own) | beyond),
                 EPOCH_LINE_MISSING,
@@ -137,15 +135,10 @@ class DivergenceUndetected(Rule):
             ),
             violation(
                 epoch > own,
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
+                expected=OUT_OF_RANGE,
                 because=(LED, ASKED, "the answer held {records_size} bytes of records"),
             ),
-            unverifiable(
-                (epoch < own) & col("judged_start").isNull(),
-                EPOCH_START_UNKNOWN,
-                expected=if_parted,
-                because=(ASKED,),
-            ),
+            unverifiable((epoch < own) & col("judged_start").isNull(), EPOCH_START_UNKNOWN, **unknown),
             violation(beyond),
             passed(
                 epoch < own,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
@@ -14,19 +12,11 @@ from epochaudit.replay.data_plane.epoch_queries import at_a_leader, states_anoth
 from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
 from epochaudit.rules.reasons import (
     AMBIGUOUS_TOPIC,
-    EPOCH_CHANGED_JUST_BEFORE,
     EPOCH_START_UNKNOWN,
-    LED_EPOCH_UNKNOWN,
     START_UNPROVEN,
 )
-from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
-
-LED: Final = (
-    "broker {node} led {topic}-{partition} in leader epoch {judged_epoch}, which starts at offset {judged_start}"
-)
-ASKED: Final = (
-    "{client_id} fetched at offset {fetch_offset} and stated leader epoch {asked_epoch} for the record before it"
-)
+from epochaudit.rules.rule import HIGH, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.truncation.divergence import ASKED, LED, OUT_OF_RANGE, led_epoch_uncertain
 
 
 @rule("TR-04", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.7")
@@ -95,6 +85,7 @@ class DivergenceMisplaced(Rule):
         without = (answered == asked) & begins
         beyond = (answered < own) & (end > F.greatest("judged_start", "log_start_offset"))
         if_led = "an end that fits the leader's lineage"
+        unknown = OwnSentences(expected=if_led, because=(ASKED,))
         return first_of(
             violation(answered > asked, expected="an epoch not above {asked_epoch}, the one stated", because=(ASKED,)),
             violation(
@@ -102,29 +93,15 @@ class DivergenceMisplaced(Rule):
                 expected="an end below fetch offset {fetch_offset}: else nothing diverges",
                 because=(ASKED,),
             ),
-            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=if_led, because=(ASKED,)),
-            unverifiable(own.isNull(), LED_EPOCH_UNKNOWN, expected=if_led, because=(ASKED,)),
-            unverifiable(
-                (col("held_just_before") < col("held_min")) & states_another_epoch(),
-                EPOCH_CHANGED_JUST_BEFORE,
-                expected=if_led,
-                because=(ASKED,),
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **unknown),
+            *led_epoch_uncertain(**unknown),
             unverifiable(
                 col("epoch_line_missing") & states_another_epoch() & ((asked > own) | beyond),
                 EPOCH_LINE_MISSING,
                 expected=if_led,
             ),
-            violation(
-                asked > own,
-                expected="error {OFFSET_OUT_OF_RANGE}, as epoch {asked_epoch} is above {judged_epoch}, the leader's own",
-            ),
-            unverifiable(
-                (answered < own) & col("judged_start").isNull(),
-                EPOCH_START_UNKNOWN,
-                expected=if_led,
-                because=(ASKED,),
-            ),
+            violation(asked > own, expected=OUT_OF_RANGE),
+            unverifiable((answered < own) & col("judged_start").isNull(), EPOCH_START_UNKNOWN, **unknown),
             violation(beyond),
             unverifiable(
                 (answered < own) & (end < col("answered_start")) & ~without & ~col("answered_start_proven"),
