@@ -44,9 +44,10 @@ REGISTERS: Final = (
 Of the registers that differ by partition, those of Fetch come first. The last registers fill no column: they state how the
 line is treated, and take the values of lines without rows.
 """
+FETCH_STRINGS: Final = ("client_id", "connection", "software_name", "software_version", "topic", "topic_id")
 STRINGS: Final = (
-    "client_id", "connection", "software_name", "software_version", "topic", "topic_id", "live_brokers", "isr",
-    "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr", "transactional_id",
+    *FETCH_STRINGS, "live_brokers", "isr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "response_isr",
+    "transactional_id",
 )  # fmt: skip
 REGISTER: Final = {name: number for number, name in enumerate(REGISTERS)}
 TOPIC: Final = REGISTER["topic"]  # registers from here on differ by partition
@@ -294,7 +295,6 @@ _LIKE = tuple(
         "diverging_end_offset", "hinted_leader", "hinted_leader_epoch", "preferred_read_replica",
     )
 )  # fmt: skip
-FETCH_STRINGS: Final = STRINGS[:6]
 _FETCH_STRINGS = tuple(REGISTER[name] for name in FETCH_STRINGS)
 _TOPIC_STRINGS = tuple(number for number, name in enumerate(FETCH_STRINGS) if name in ("topic", "topic_id"))
 _RUN_MS = 60_000  # a run has rows of one minute
