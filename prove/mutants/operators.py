@@ -273,6 +273,11 @@ def _of_call(node: ast.Call, is_condition: bool) -> Iterator[tuple[str, str, str
             if is_condition and ast.unparse(argument) == "F.lit(False)":
                 continue  # a null condition counts as false
             yield ARGUMENT_DROPPED, f"{name}: {ast.unparse(argument)}", "", ast.Call(node.func, rest, node.keywords)
+    if name == "holds":
+        if not is_condition:
+            yield ARGUMENT_DROPPED, ast.unparse(node), "", node.args[0]
+        or_null = [node.args[0], ast.Call(ast.Name(LITERAL, ast.Load()), [ast.Constant(True)], [])]
+        yield _changed(CONSTANT_CHANGED, node, ast.Call(_as_column(node).func, or_null, []))
     if name in _STEPS and isinstance(node.func, ast.Attribute):
         of_array = isinstance(node.func.value, ast.Name) and node.func.value.id == "F"
         what = node.args[-1] if node.args else None
@@ -286,7 +291,7 @@ def _of_call(node: ast.Call, is_condition: bool) -> Iterator[tuple[str, str, str
         yield from _of_verdict(node)
 
 
-def _as_column(argument: ast.expr) -> ast.expr:
+def _as_column(argument: ast.expr) -> ast.Call:
     """The argument of a function that takes a column or its name."""
     return ast.Call(ast.Attribute(ast.Name("F", ast.Load()), "coalesce", ast.Load()), [argument], [])
 

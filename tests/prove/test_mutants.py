@@ -51,6 +51,15 @@ def changes(source: str) -> list[tuple[str, str, str]]:
         ("x = a[-1]", {"x = a[-2]"}),
         ("x = 2_000", {"x = 4000"}),
         ("x = F.coalesce(a, F.lit(True))", {"x = F.coalesce(F.lit(True))", "x = F.coalesce(a)", "x = F.coalesce(a, F.lit(False))"}),
+        ("x = holds(a)", {"x = a", "x = F.coalesce(a, _literal(True))"}),
+        (
+            "x = F.when(holds(a), b)",
+            {
+                "x = F.when(_literal(True), b)",
+                "x = F.when(_literal(False), b)",
+                "x = F.when(F.coalesce(a, _literal(True)), b)",
+            },
+        ),
         ("x = F.max(a)", {"x = F.min(a)"}),
         ("x = a.isNull()", {"x = a.isNotNull()"}),
         ("x = rows.join(a, b, 'left')", {"x = rows.join(a, b, 'inner')"}),
