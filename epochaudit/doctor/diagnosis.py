@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from epochaudit.doctor.remedies import Remedy, remedies
+from epochaudit.events.event_types import CONTROLLER_ELECTED
 from epochaudit.inventory.inventory import (
     METADATA_LOG,
     REQUEST_LOG,
@@ -211,7 +212,8 @@ def _logged_for(files: Iterable[CaptureFile], spans: Spans) -> int:
 def _missing(inventory: Inventory) -> Iterable[Gap]:
     """Gaps for evidence that other evidence names or implies."""
     for one in inventory.missing:
-        yield Gap(one.cluster, one.node, f"{one} is missing", one.remedy)
+        are = "are" if one.what.startswith("all logs") else "is"
+        yield Gap(one.cluster, one.node, f"{one} {are} missing", one.remedy)
 
 
 def _unknown(inventory: Inventory, present: Present) -> Iterable[Gap]:
@@ -228,12 +230,20 @@ def _unknown(inventory: Inventory, present: Present) -> Iterable[Gap]:
                 cluster, None, "there are request logs whose node is unknown",
                 "name the node of each folder in capture.toml",
             )  # fmt: skip
-        kraft = any(CONTROLLER in node.roles and BROKER not in node.roles for node in inventory.nodes)
+        kraft = any(
+            CONTROLLER in node.roles and BROKER not in node.roles and not _elected_by_zookeeper(node, present)
+            for node in inventory.nodes
+        )
         if kraft and METADATA_LOG not in present.get((cluster, None), {}):
             yield Gap(
                 cluster, None, "no metadata log: what the controller committed can't be judged",
                 "add the segments and snapshots of __cluster_metadata-0, or their dump",
             )  # fmt: skip
+
+
+def _elected_by_zookeeper(node: NodeRead, present: Present) -> bool:
+    """Whether the node logged that ZooKeeper made it the controller: such a cluster has no metadata log."""
+    return any(CONTROLLER_ELECTED in types for types in present.get((node.cluster, node.node), {}).values())
 
 
 def _standings(rules: Iterable[RuleResult], *, incomplete: bool) -> Iterable[Standing]:

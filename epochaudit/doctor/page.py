@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -12,7 +13,7 @@ from epochaudit.doctor.diagnosis import JUDGED, NOT, PARTLY, Diagnosis, FilesOfK
 from epochaudit.findings.evidence import iso_time
 from epochaudit.inventory.inventory import LOGS
 from epochaudit.report.migrations import migration_lines
-from epochaudit.report.page import Page, size_of
+from epochaudit.report.page import Page, plural, size_of
 from epochaudit.version import VERSION
 
 SCHEMA_VERSION: Final = 1
@@ -24,6 +25,7 @@ RAISE: Final = (
     "kafka-configs.sh --bootstrap-server HOST:9092 --alter --entity-type broker-loggers --entity-name N --add-config"
 )
 """KIP-412: what is set so lasts until the broker restarts."""
+NODE: Final = re.compile(r"\bnode \d+")
 STYLE: Final = {JUDGED: "green", PARTLY: "yellow", NOT: "cyan"}
 
 
@@ -69,9 +71,12 @@ def render(diagnosis: Diagnosis, *, width: int = 100, colour: bool = False) -> s
 
 def _headline(page: Page, diagnosis: Diagnosis) -> None:
     standings = Counter(standing.standing for standing in diagnosis.standings)
-    gaps = f"{len(diagnosis.gaps):,} gap{'' if len(diagnosis.gaps) == 1 else 's'}"
-    families = f"{standings[JUDGED]} families of rules can be judged, {standings[PARTLY]} partly, {standings[NOT]} not"
-    page.say((f"{families}; {gaps} in the evidence", "bold"), hang=2)
+    judged = f"{standings[JUDGED]} can be judged, {standings[PARTLY]} partly, {standings[NOT]} not"
+    families = f"{len(diagnosis.standings)} families of rules: {judged}"
+    gaps = f"; {plural(len(diagnosis.gaps), 'gap')} in the evidence"
+    absent = [LOGS[source] for source in diagnosis.inventory.absent_logs]
+    without = f"; no node's {' or '.join(absent)} is here" if absent else ""
+    page.say((f"{families}{gaps}{without}", "bold"), hang=2)
 
 
 def _here(page: Page, diagnosis: Diagnosis) -> None:
@@ -114,20 +119,35 @@ def _missing(page: Page, gaps: Sequence[Gap]) -> None:
     page.heading("What is missing")
     if not gaps:
         page.say(("Nothing that the evidence itself names.", ""), indent=2)
-    for gap in gaps[:SHOWN_GAPS]:
-        page.say((gap.what, "yellow"), (f": {gap.remedy}" if gap.remedy else "", ""), indent=2, hang=2)
-    if len(gaps) > SHOWN_GAPS:
-        page.say((f"and {len(gaps) - SHOWN_GAPS:,} more, in --format json", ""), indent=2)
+    alike = _of_several_nodes(gaps)
+    for what, remedy in alike[:SHOWN_GAPS]:
+        page.say((what, "yellow"), (f": {remedy}" if remedy else "", ""), indent=2, hang=2)
+    if len(alike) > SHOWN_GAPS:
+        page.say((f"and {len(alike) - SHOWN_GAPS:,} more, in --format json", ""), indent=2)
+
+
+def _of_several_nodes(gaps: Iterable[Gap]) -> list[tuple[str, str | None]]:
+    """What is missing and the remedy, once where only the node differs."""
+    nodes: dict[tuple[str, str, str | None], list[int]] = defaultdict(list)
+    for gap in gaps:
+        of_one = NODE.sub("node {}", gap.what, count=1) if gap.node is not None else gap.what
+        nodes[gap.cluster, of_one, gap.remedy] += [] if gap.node is None else [gap.node]
+    found = []
+    for (_, what, remedy), ids in nodes.items():
+        several = "nodes" if len(ids) > 1 else "node"
+        found.append((what.replace("node {}", f"{several} {', '.join(map(str, ids))}", 1) if ids else what, remedy))
+    return found
 
 
 def _judged(page: Page, diagnosis: Diagnosis) -> None:
     page.heading("What can be judged")
+    without = [one for one in diagnosis.standings if not one.judged and not one.unverifiable]
     for standing in diagnosis.standings:
+        if standing in without:
+            continue
         verdicts = f"{standing.judged:,} judged"
         if standing.unverifiable:
             verdicts += f", {standing.unverifiable:,} unverifiable"
-        if not standing.judged and not standing.unverifiable:
-            verdicts = "no subject of its rules is in the evidence"
         page.say(
             (f"{standing.family} {standing.title}: ", ""),
             (standing.standing, STYLE[standing.standing]),
@@ -137,6 +157,9 @@ def _judged(page: Page, diagnosis: Diagnosis) -> None:
         )
         for reason, count in standing.reasons[:SHOWN_REASONS]:
             page.say((f"{count:,} {reason}", ""), indent=6, hang=2)
+    if without:
+        names = ", ".join(f"{one.family} {one.title}" for one in without)
+        page.say((NOT, STYLE[NOT]), (f", as the evidence has no subject of their rules: {names}", ""), indent=2, hang=2)
 
 
 def _remedies(page: Page, diagnosis: Diagnosis) -> None:
@@ -166,13 +189,13 @@ def _loggers(page: Page, diagnosis: Diagnosis) -> None:
     page.heading("What to log")
     for logger in diagnosis.loggers:
         page.say((f"{logger.name} at {logger.level}", "bold"), (f": {logger.why}", ""), indent=2, hang=2)
-        page.say((f"log4j.properties:  {logger.log4j}", ""), indent=4, hang=2)
+        page.copied(f"log4j.properties:  {logger.log4j}", indent=4)
         for number, line in enumerate(logger.log4j2.splitlines()):
-            page.say((("log4j2.yaml:       " if not number else " " * 19) + line, ""), indent=4)
+            page.copied(("log4j2.yaml:       " if not number else " " * 19) + line, indent=4)
     page.say(
         ("For a short while, without a restart (Kafka 2.4 and newer, each broker N by itself):", ""), indent=2, hang=2
     )
     for logger in diagnosis.loggers:
-        page.say((f"{RAISE} {logger.name}={logger.level}", ""), indent=4, hang=2)
+        page.copied(f"{RAISE} {logger.name}={logger.level}", indent=4)
     page.say(("and afterwards the same with --delete-config and the logger's name.", ""), indent=2, hang=2)
     page.say(("The shipped conf/kafka-log4j.properties and conf/kafka-log4j2.yaml hold them all.", ""), indent=2)

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -58,14 +59,25 @@ class Page:
         self._console.print()
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """First column left, numbers right, the last column takes the rest and wraps."""
-        table = Table(box=box.SIMPLE_HEAD if self._width >= 80 else None, pad_edge=True, show_edge=False)
+        """First column left, numbers right, the last column takes the rest and wraps.
+
+        Where that is too wide, columns stand closer and the first wraps, too: no number is ever cut.
+        """
+        cells = [[neutral(short(cell)) for cell in row] for row in rows]
+        fits = _least_width(header, cells) <= self._width
+        table = Table(box=box.SIMPLE_HEAD if fits else None, pad_edge=True, show_edge=False, collapse_padding=not fits)
         for number, title in enumerate(header):
-            first_or_last = number in (0, len(header) - 1)
-            table.add_column(title, justify="left" if first_or_last else "right", no_wrap=number != len(header) - 1)
-        for row in rows:
-            table.add_row(*(Text(neutral(short(cell))) for cell in row))
+            first, last = number == 0, number == len(header) - 1
+            wraps = last or (first and not fits)
+            table.add_column(title, justify="left" if first or last else "right", no_wrap=not wraps, overflow="fold")
+        for row in cells:
+            table.add_row(*map(Text, row))
         self._console.print(table)
+
+    def copied(self, *lines: str, indent: int = 0) -> None:
+        """Lines to be copied into a shell or a file: never wrapped, whatever the width."""
+        for line in lines:
+            self._console.print(Text(f"{' ' * indent}{neutral(line)}"), soft_wrap=True)
 
     def markdown(self, page: str) -> None:
         """A page of this program's own documentation, rendered; never text from a capture."""
@@ -80,6 +92,14 @@ class Page:
         for number, line in enumerate(text.wrap(self._console, room, overflow="fold")):
             line.rstrip()
             self._console.print(Text.assemble(rest if number else first, line), soft_wrap=True)
+
+
+def _least_width(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """Columns of a table with lines and room between its columns, if only the last one wraps."""
+    *whole, last = zip(header, *cells, strict=True)
+    needed = [max(map(cell_len, column)) for column in whole]
+    needed.append(max((cell_len(word) for cell in last for word in cell.split()), default=0))
+    return sum(needed) + 2 * len(header) + len(header) - 1
 
 
 def plural(count: int, noun: str) -> str:

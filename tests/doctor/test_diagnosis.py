@@ -13,9 +13,10 @@ from epochaudit.doctor.diagnosis import (
     NOT,
     PARTLY,
     Diagnosis,
+    Gap,
     diagnosis,
 )
-from epochaudit.doctor.page import render, render_json
+from epochaudit.doctor.page import RAISE, render, render_json
 from epochaudit.events.schema import spark_schema
 from epochaudit.inventory.inventory import (
     FileRead,
@@ -73,7 +74,7 @@ def test_full_evidence_has_no_gap_and_needs_no_logger() -> None:
 
 
 def test_missing_evidence_is_a_gap() -> None:
-    assert gaps(diagnosed(missing=(3,))) == ["all logs of node 3 is missing"]
+    assert gaps(diagnosed(missing=(3,))) == ["all logs of node 3 are missing"]
 
 
 def test_a_log_that_a_node_lacks_has_its_logger_named() -> None:
@@ -154,13 +155,55 @@ def test_the_page_and_json_hold_it_all() -> None:
     found = diagnosed("a/kafka-request.log", missing=(3,), spans={"a/kafka-request.log": (0, 86_400_000)})
     page = render(found)
     assert "1 gap in the evidence" in page
-    assert "all logs of node 3 is missing: collect them" in page
+    assert "all logs of node 3 are missing: collect them" in page
     assert "1970-01-01 00:00:00 to 1970-01-02 00:00:00" in " ".join(page.split())
     document = json.loads(render_json(found))
     assert complaints("doctor", document) == []
     assert [gap["node"] for gap in document["gaps"]] == [3]
     assert document["kinds"][0]["first_time"] == "1970-01-01T00:00:00.000"
     assert document["capture"]["clusters"] == ["c"]
+
+
+def test_the_first_line_names_logs_that_no_node_has() -> None:
+    found = diagnosed()
+    assert "no node's" not in render(found).splitlines()[0]
+    inventory = replace(found.inventory, absent_logs=("request_log", "state_change_log"))
+    first = render(replace(found, inventory=inventory), width=200).splitlines()[0]
+    assert first.endswith("; 0 gaps in the evidence; no node's request log or state-change.log is here")
+
+
+def test_gaps_that_differ_in_the_node_only_are_one_line() -> None:
+    found = diagnosed("a", present={}, versions=())
+    assert [gap.node for gap in found.gaps[:2]] == [1, 2]
+    other = Gap("c", 7, "a part of the request log of node 7 is missing", "look at node 7")
+    page = " ".join(render(replace(found, gaps=(*found.gaps, other))).split())
+    assert page.count("Kafka version of node") == 1
+    assert "the Kafka version of nodes 1, 2 is not known: add the server.log of its last start" in page
+    assert "a part of the request log of node 7 is missing: look at node 7" in page
+
+
+def test_families_without_a_subject_are_one_line() -> None:
+    rules = tuple(RuleResult(f"{family}-01", "n", "t", "KIP-320", "high") for family in ("SR", "LI"))
+    page = " ".join(render(diagnosed(rules=rules)).split())
+    assert "not, as the evidence has no subject of their rules: SR StopReplica, LI LeaderAndIsr" in page
+    assert page.count("no subject") == 1
+
+
+def test_lines_to_be_copied_are_never_wrapped() -> None:
+    found = diagnosed(missing_logs=("request_log",), present={("c", 1): {"request_log": {"FETCH"}}})
+    lines = render(found, width=60).splitlines()
+    assert "    log4j.properties:  log4j.logger.kafka.request.logger=DEBUG, requestAppender" in lines
+    assert f"    {RAISE} kafka.request.logger=DEBUG" in lines
+    assert max(map(len, lines[: lines.index("What to log")])) <= 60
+
+
+@pytest.mark.parametrize(("event", "is_kraft"), [("CONTROLLER_ELECTED", False), ("CONTROLLER_ACTIVE", True)])
+def test_a_controller_that_zookeeper_elected_lacks_no_metadata_log(event: str, is_kraft: bool) -> None:
+    present: Present = {("c", 1): {"server_log": {event}}}
+    found = diagnosed()
+    inventory = replace(found.inventory, nodes=(NodeRead("c", 1, ("controller",), ("3.9.1",)),))
+    what = gaps(diagnosis([], inventory, (), (), present))
+    assert ("no metadata log: what the controller committed can't be judged" in what) is is_kraft
 
 
 def test_what_the_events_name(spark: SparkSession) -> None:

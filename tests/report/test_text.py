@@ -13,7 +13,7 @@ from epochaudit.losses.removal import Removal
 from epochaudit.report import text
 from epochaudit.report.contents import Repeated, Report, RuleResult
 from epochaudit.rules.catalogue import catalogue
-from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE, VERDICTS, VIOLATION
 
 
 def judged(**verdicts: int) -> RuleResult:
@@ -186,6 +186,18 @@ def test_the_time_span_and_the_time_of_a_finding_are_printed(report: Report) -> 
 @pytest.mark.parametrize("detail", [text.Detail.NORMAL, text.Detail.VERBOSE])
 def test_lines_keep_within_the_width(report: Report, width: int, detail: text.Detail) -> None:
     assert max(map(len, text.render(report, width=width, detail=detail).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_table_cuts_neither_titles_nor_numbers(report: Report, width: int) -> None:
+    counts = {PASS: 41_000, FENCED: 12, VIOLATION: 1_234_567, UNVERIFIABLE: 3}
+    wide = replace(report.rules[0], rule="OE-01", verdicts=counts)
+    for detail in (text.Detail.NORMAL, text.Detail.VERBOSE):
+        page = text.render(replace(report, rules=(wide,)), width=width, detail=detail)
+        table = page[page.index("What was judged") :]
+        assert "…" not in table
+        for shown in (*VERDICTS, "41,000", "1,234,567"):
+            assert shown in table
 
 
 def test_colour_changes_nothing_but_colour(report: Report) -> None:
