@@ -32,10 +32,15 @@ from epochaudit.sources.files.opening import (
     pieces,
 )
 from epochaudit.sources.files.rotation import gaps_before, log_name, rotations, without_newer
-from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, Identity, applied, formats, recognised
+from epochaudit.sources.formats import BY_KIND, EMPTY, HEAD, MANIFEST, UNKNOWN, Identity, applied, recognised
 from epochaudit.sources.lines.layouts import STOCK, Layout, layout_of, plain
 from epochaudit.sources.node_hints import NO_HINTS, NodeHints
 
+NAMED: Final = 3  # files in the message about a path without logs
+OTHER_ARCHIVES: Final = (".zip", ".7z", ".rar")
+EXPECTED: Final = (
+    "expected Kafka's own logs, such as server.log, state-change.log and kafka-request.log (docs/captures.md)"
+)
 _ROTATED: Final = re.compile(r"\.(\d{1,4})(?:\.\w{2,4})?$")
 
 
@@ -266,8 +271,12 @@ def _nothing_known(path: str, found: Sequence[FoundFile]) -> str:
     for file in found:
         kinds[file.kind] += 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    expected = ", ".join(known.kind for known in formats() if known.sufficient)
-    return f"{path} holds nothing that can be audited: found {listed} among {len(found)} files; expected {expected}"
+    unknown = sorted(file.stored.path for file in found if file.kind == UNKNOWN)
+    named = ", ".join(unknown[:NAMED]) + (f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else "")
+    what = f"found {listed}{f' ({named})' if named else ''}"
+    packed = [name for name in unknown if name.lower().endswith(OTHER_ARCHIVES)]
+    advice = f"unpack {packed[0]}: of archives only tar is read" if packed else EXPECTED
+    return f"{path} holds nothing that can be audited: {what}; {advice}"
 
 
 def _cluster_id(path: str, found: Sequence[FoundFile]) -> str | None:

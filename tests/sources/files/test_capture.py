@@ -369,10 +369,22 @@ def test_what_is_no_capture_is_refused_with_what_was_found(tmp_path: Path) -> No
     with pytest.raises(CaptureError, match="is empty"):
         discover(str(tmp_path))
     (tmp_path / "notes.txt").write_text("nothing here")
-    with pytest.raises(CaptureError, match="found 1 unknown among 1 files; expected request-log-json"):
+    with pytest.raises(
+        CaptureError, match=r"found 1 unknown \(notes.txt\); expected Kafka's own logs, such as server.log"
+    ):
         discover(str(tmp_path))
-    with pytest.raises(CaptureError, match="found 1 unknown among 1 files"):
+    with pytest.raises(CaptureError, match="found 1 unknown"):
         discover(str(tmp_path / "notes.txt"))
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("nothing here")
+    with pytest.raises(CaptureError, match=r"found 4 unknown \(a, b, c and 1 more\); expected"):
+        discover(str(tmp_path))
+
+
+def test_an_archive_that_is_not_read_is_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "logs.ZIP").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(CaptureError, match=r"1 unknown \(logs.ZIP\); unpack logs.ZIP: of archives only tar is read"):
+        discover(str(tmp_path))
 
 
 def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
