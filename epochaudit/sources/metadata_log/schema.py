@@ -166,24 +166,25 @@ def read_control_record(key: bytes | None, value: bytes | None) -> Content:
     known = record_types("control").get(number)
     if known is None:
         return Content(f"{UNKNOWN_CONTROL}{number}", version, None)
-    fields, fault = None, None
     try:
         fields = _read(known, version, FRAME, value, 0)
-    except BadRecordError as error:
-        fault = error
+    except BadRecordError:
+        preview = _read_preview(known, value)
+        if preview is None:
+            raise
+        return preview
     if fields is None and (preview := _read_preview(known, value)) is not None:
-        return Content(known.name, 0, preview)
-    if fault is not None:
-        raise fault
+        return preview
     return Content(known.name, version, fields)
 
 
-def _read_preview(known: RecordType, value: bytes) -> Fields | None:
-    """The fields of a control record of Kafka 2.8; None if it is none."""
+def _read_preview(known: RecordType, value: bytes) -> Content | None:
+    """A control record of Kafka 2.8, whose value begins with its first field; None if it is none."""
     try:
-        return _read(known, 0, PREVIEW_FRAME, value, 0)
+        fields = _read(known, 0, PREVIEW_FRAME, value, 0)
     except BadRecordError:
         return None
+    return None if fields is None else Content(known.name, 0, fields)
 
 
 _NEWEST: Final = (1 << 15) - 1
