@@ -166,6 +166,8 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "ELECT_LEADERS": ("ElectLeaders of {client_id}",),
     "CREATE_TOPICS": ("CreateTopics of {client_id}", "topic id {topic_id}", "{name} = {value}"),
+    "ALTER_CONFIGS": ("AlterConfigs of {client_id}", "{name} = {value}"),
+    "INCREMENTAL_ALTER_CONFIGS": ("IncrementalAlterConfigs of {client_id}", "{name} = {value}"),
     "DELETE_TOPICS": ("DeleteTopics of {client_id}", "topic id {topic_id}"),
     "FETCH": ("Fetch", "leader epoch {current_leader_epoch}", "last fetched epoch {last_fetched_epoch}"),
     "LIST_OFFSETS": ("ListOffsets {timestamp}", "leader epoch {current_leader_epoch}"),
@@ -190,6 +192,14 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
         "transaction marker", "committed {committed}", "coordinator epoch {coordinator_epoch}", "producer id {producer_id}",
     ),
 }  # fmt: skip
+_SETTING: Final = "{name} = {value}"
+# What a setting without a value means, by event type. IncrementalAlterConfigs also appends to lists and subtracts from them.
+_WITHOUT_VALUE: Final = {
+    "CONFIG_RECORD": "{name} removed",
+    "CONFIG_CHANGED": "{name} removed",
+    "ALTER_CONFIGS": "{name} removed",
+    "INCREMENTAL_ALTER_CONFIGS": "{name} removed or edited",
+}
 _NOT_GIVEN: Final = frozenset(
     {"current_leader_epoch", "last_fetched_epoch", "committed_leader_epoch", "previous_epoch"}
 )
@@ -208,6 +218,8 @@ def sentence(event: Event) -> str:
     clauses = _CLAUSES.get(
         kind, (f"{kind}", "leader {leader}", "leader epoch {leader_epoch}", "offset {offset}", "{reason}")
     )
+    if kind in _WITHOUT_VALUE and event.get("value") is None:
+        clauses = tuple(clause.replace(_SETTING, _WITHOUT_VALUE[kind]) for clause in clauses)
     text = _join(clauses, event)
     tail = _ANSWERED.get(kind, _answer)(event) if event["source"] == "request_log" else ""
     by_client = kind in REPEATED and event["source"] == "request_log"
