@@ -79,12 +79,16 @@ class _Partition(_Record):
     leader_recovery_state: Int32 | None = 0
     eligible_leader_replicas: list[Int32] | None = None
     last_known_elr: list[Int32] | None = None
+    last_known_elr_of_3_7: list[Int32] | None = msgspec.field(default=None, name="lastKnownELR")
     directories: list[str] | None = None
 
     def columns(self) -> Columns:
         columns = msgspec.structs.asdict(self)
         columns["partition"] = columns.pop("partition_id")
         columns["elr"] = columns.pop("eligible_leader_replicas")
+        formerly = columns.pop("last_known_elr_of_3_7")
+        if formerly is not None:
+            columns["last_known_elr"] = formerly
         return columns
 
 

@@ -126,6 +126,11 @@ PARTITION = (
                 "last_known_elr": [2],
             },
         ),
+        (  # 3.7
+            "PARTITION_CHANGE_RECORD",
+            f'{{"partitionId":2,"topicId":"{TOPIC_ID}","eligibleLeaderReplicas":[1],"lastKnownELR":[2]}}',
+            {"topic_id": TOPIC_ID, "partition": 2, "elr": [1], "last_known_elr": [2]},
+        ),
         (
             "PARTITION_CHANGE_RECORD",
             f'{{"partitionId":2,"topicId":"{TOPIC_ID}","leader":-2,"leaderRecoveryState":-1,"isr":null}}',
