@@ -383,6 +383,7 @@ def _concluded(
     """Deliver a report, and return its exit code."""
     from epochaudit.report.losses import unsettled_of
     from epochaudit.report.neutral import neutral
+    from epochaudit.rules.rule import UNVERIFIABLE
 
     diagnostics.report = report
     render = renderers(chosen)
@@ -393,7 +394,9 @@ def _concluded(
     if report.failures:
         failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
         return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
-    unsettled = unsettled_of(report) or (() if report.judged else ("nothing was judged",))
+    # a selection of rules that are about nothing in this cluster has its answer
+    without_verdict = not report.judged and (report.count(UNVERIFIABLE) or not chosen.select)
+    unsettled = unsettled_of(report) or (("nothing was judged",) if without_verdict else ())
     if unsettled and not chosen.allow_incomplete and chosen.fail_on != "never":
         click.echo(
             f"epochaudit: nothing was found, but {neutral('; '.join(unsettled))}; --allow-incomplete accepts that",

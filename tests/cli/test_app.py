@@ -119,6 +119,12 @@ def test_a_result_that_judged_nothing_is_incomplete(
     assert app.main(["audit", "capture", "--allow-incomplete"]) == CLEAN
 
 
+def test_selected_rules_that_are_about_nothing_here_are_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with()))
+    assert app.main(["audit", "capture", "--select", "SR-01"]) == CLEAN
+    assert app.main(["audit", "capture"]) == INCOMPLETE
+
+
 def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with(EXPOSED)))
     assert app.main(["audit", "capture"]) == FINDINGS
