@@ -32,7 +32,7 @@ from epochaudit.report.missing_writes import answer, completeness, how, missing_
 from epochaudit.report.neutral import short
 from epochaudit.report.next_steps import next_steps
 from epochaudit.report.templates import SHORT, page
-from epochaudit.report.text import headline
+from epochaudit.report.text import headline, headline_parts
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import INFO, UNVERIFIABLE, VERDICTS
 
@@ -101,6 +101,7 @@ def render(report: Report) -> str:
         ),
         report=report,
         headline=line,
+        headline_parts=headline_parts(report),
         standing=STANDING.get(line[0], "unsure"),
         losses=losses,
         lost_writes=missing_writes(report),

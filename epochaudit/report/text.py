@@ -73,6 +73,17 @@ def render(report: Report, *, width: int = 100, colour: bool = False, detail: De
 
 def headline(report: Report) -> str:
     """The one line that answers the question, always with what was judged, what could not be, and what is missing."""
+    return " ".join(filter(None, headline_parts(report)))
+
+
+def headline_parts(report: Report) -> tuple[str, str]:
+    """The headline's answer, and what else it states; empty if nothing."""
+    answer, rest = _headline(report)
+    return answer + rest[:1], rest[1:].lstrip()
+
+
+def _headline(report: Report) -> tuple[str, str]:
+    """The answer, and the rest from the mark between them on."""
     violations, exposed = report.counted(VIOLATION), report.counted(EXPOSED)
     new = "new " if report.known else ""
     known = (
@@ -86,14 +97,15 @@ def headline(report: Report) -> str:
     if violations or exposed:
         found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
         lost = "".join(f"; {what}" for what in (discarded_in_short(report), in_short(report)) if what)
-        return f"✗ {found}{lost}; {report.judged:,} judged{unsettled}{unverifiable}"
+        return f"✗ {found}{lost}", f"; {report.judged:,} judged{unsettled}{unverifiable}"
     if not report.judged:
         why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
-        return f"? Nothing was judged, so this result is not a clean one{why}"
+        return "? Nothing was judged, so this result is not a clean one", why
     unknown = f"; whether records were lost is not known: {why}" if (why := not_known(report)) else ""
-    none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged{unsettled}{unknown}{unverifiable}"
+    none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged"
+    rest = f"{unsettled}{unknown}{unverifiable}"
     mark = "?" if unsettled or unknown else "!" if report.lost_writes else "✓"
-    return f"{mark} {in_short(report)}; {none}" if report.lost_writes else f"{mark} {none}"
+    return (f"{mark} {in_short(report)}", f"; {none}{rest}") if report.lost_writes else (f"{mark} {none}", rest)
 
 
 def _consequences(report: Report) -> str:

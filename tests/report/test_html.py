@@ -19,7 +19,7 @@ from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
 from epochaudit.report.contents import Acceptance, Repeated, Report
 from epochaudit.report.next_steps import next_steps
-from epochaudit.report.text import headline
+from epochaudit.report.text import headline, headline_parts
 from tests.hostile import UNSAFE, hostile_report
 
 VOID = frozenset({"meta", "br", "img", "link", "input", "hr", "base", "source", "area", "col", "embed", "track", "wbr"})
@@ -75,6 +75,19 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
     page = Page(html.render(report))
     assert page.text.count(headline(report)) >= 2
     assert [attributes.get("class") for attributes in page.elements("h1")] == ["bad"]
+
+
+def test_what_was_judged_and_what_is_missing_is_smaller_than_the_answer(report: Report, lacking: Report) -> None:
+    answer, rest = headline_parts(lacking)
+    assert (answer, f"{answer} {rest}") == ("✗ 1 violation, 0 exposed;", headline(lacking))
+    assert f'<h1 class="bad">{answer} <small>41,034 judged; evidence is missing: all logs of node 3' in html.render(
+        lacking
+    )
+    nothing = Report("0.1.0", Inventory(), (), ())
+    assert headline_parts(nothing)[1] == "no subject of any rule was found"
+    clean = replace(report, findings=(), rules=report.rules[:1])
+    assert headline_parts(clean) == (headline(clean), "")
+    assert "<small>" not in html.render(clean)
 
 
 def test_what_to_do_stands_once_beside_the_findings_of_a_rule(report: Report, finding: Finding) -> None:
