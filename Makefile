@@ -23,10 +23,11 @@ $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "epochaudit needs Python 3.11 or newer; set PYTHON=python3.x" >&2; exit 2; }
 	@PYTHONPATH=. $(PYTHON) -m epochaudit.spark.java
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; install python3-venv" >&2; exit 2; }
-	@echo "installing into $(VENV) ..." >&2
+	@echo "installing into $(VENV), which takes minutes ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --upgrade --target $(VENV)/connect --group connect
+	@echo "preparing Spark: jars, the archive of its classes, compiled code ..." >&2
 	@$(BIN)/python -m epochaudit.spark.session || echo "going on without: all but --warehouse works" >&2
 	@$(BIN)/python -m epochaudit.cli.class_archive || echo "going on without: an audit starts three seconds later" >&2
 	@$(BIN)/python -m epochaudit.sources.request_log.compiled.scanner || echo "going on without: large request logs are read more slowly" >&2

@@ -544,9 +544,10 @@ def maintain(
     """
     chosen = settings.settings(None, {"master": master, "conf": _properties(conf)})
     done = maintained(warehouse, keep_days, chosen, debug=diagnostics.debug)
-    print_payload(
-        f"{warehouse}: {done.files} request logs and the rows of {done.parts} parts removed, tables compacted\n"
-    )
+    from epochaudit.report.page import plural
+
+    removed = f"{plural(done.files, 'request log')} and the rows of {plural(done.parts, 'part')}"
+    print_payload(f"{warehouse}: {removed} removed, tables compacted\n")
     return CLEAN
 
 
