@@ -396,7 +396,7 @@ def _concluded(
         return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
     # a selection of rules that are about nothing in this cluster has its answer
     without_verdict = not report.judged and (report.count(UNVERIFIABLE) or not chosen.select)
-    unsettled = unsettled_of(report) or (("nothing was judged",) if without_verdict else ())
+    unsettled = unsettled_of(report) or (["nothing was judged"] if without_verdict else [])
     if unsettled and not chosen.allow_incomplete and chosen.fail_on != "never":
         click.echo(
             f"epochaudit: nothing was found, but {neutral('; '.join(unsettled))}; --allow-incomplete accepts that",

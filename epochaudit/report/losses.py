@@ -176,6 +176,16 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def incomplete_because(report: Report) -> tuple[str, ...]:
+    """Why a report without findings is not clean, with what no evidence names: that nothing was judged, or no leader epoch."""
+    unknown = not_known(report)
+    return (
+        *unsettled_of(report),
+        *([] if report.judged else ["nothing was judged"]),
+        *([f"whether records were lost is not known: {unknown}"] if unknown else []),
+    )
+
+
 def were_truncated(removals: Sequence[Removal]) -> str:
     """`20 records at most, some of them committed, were truncated`: of truncations that are all alike in `harmed`."""
     records = sum(one.records for one in removals)

@@ -77,6 +77,19 @@ def test_missing_evidence_is_a_case_of_its_own_that_is_skipped(report: Report, l
     assert "evidence is missing: all logs of node 3" in skipped.attrib["message"]
 
 
+def test_evidence_is_not_complete_where_nothing_or_no_leader_epoch_was_judged(report: Report) -> None:
+    def reason(of: Report) -> str | None:
+        skipped = suite_of(of).find(f"testcase[@name='{EVIDENCE}']/skipped")
+        return None if skipped is None else skipped.get("message")
+
+    assert reason(replace(report, rules=())) == "nothing was judged"
+    elections = RuleResult("TR-06", "n", "t", "KIP-320", "critical")
+    without = replace(report.inventory, absent_logs=("state_change_log",))
+    unjudged = replace(report, rules=(*report.rules, elections), inventory=without)
+    assert (reason(unjudged) or "").startswith("whether records were lost is not known: no node's state-change.log")
+    assert reason(replace(unjudged, inventory=report.inventory)) is None
+
+
 def test_unverifiable_is_no_pass(report: Report) -> None:
     only = RuleResult("SR-02", "n", "t", "KIP-570", "low", {UNVERIFIABLE: 2}, {"no log": 2})
     suite = suite_of(replace(report, rules=(only,), findings=()))
