@@ -51,7 +51,19 @@ REPLACED: Final = re.compile(r"ReplacedFileError: (.* was replaced after it was 
 ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
 MOMENTS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
+EXAMPLE: Final = datetime(2026, 11, 21, 4, 36)  # as logs print it
 PATH: Final = click.Path()  # or a URI: nothing is checked, shells complete it
+
+
+class Moment(click.DateTime):
+    """A time or day of the formats of MOMENTS; a mistake is answered with an example."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            examples = " or ".join(EXAMPLE.strftime(format) for format in self.formats)
+            self.fail(f"{value!r} is no time; write for example {examples}", param, ctx)
 
 
 @dataclass
@@ -114,7 +126,9 @@ def _ran(arguments: Sequence[str] | None, diagnostics: Diagnostics) -> int:
         click.echo(error.format_message(), err=True)
         return COULD_NOT_RUN
     except click.ClickException as error:
-        return _could_not_run(diagnostics, f"{error.format_message().rstrip('.')} (see epochaudit --help)")
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        command = context.command_path if context else "epochaudit"
+        return _could_not_run(diagnostics, f"{error.format_message().rstrip('.')} (see {command} --help)")
     except (KeyboardInterrupt, click.Abort):
         return _could_not_run(diagnostics, "interrupted; nothing was concluded")
     except Exception as error:  # the boundary of the program: whatever it is, the caller gets one line and exit code 2
@@ -304,7 +318,7 @@ def commands() -> None:
 )
 @click.option(
     "--rejudge",
-    type=click.DateTime(MOMENTS),
+    type=Moment(MOMENTS),
     metavar="TIME",
     help="With --warehouse: judge again what was settled from this time on, as the logs print it: for logs that came "
     "late. 2026-11-21 or 2026-11-21T04:36:00",
@@ -431,7 +445,7 @@ def _property(item: str) -> tuple[str, str]:
 @click.option("--new", is_flag=True, help="List and count only findings that the last run was the first to report.")
 @click.option(
     "--since",
-    type=click.DateTime(MOMENTS),
+    type=Moment(MOMENTS),
     metavar="TIME",
     help="List and count only findings first reported at this time (UTC) or later: 2026-11-21 or 2026-11-21T04:36:00.",
 )
@@ -482,7 +496,7 @@ def report_again(
 @click.option("--owner", help="Who accepts them. [default: the user]")
 @click.option(
     "--expires",
-    type=click.DateTime(["%Y-%m-%d"]),
+    type=Moment(MOMENTS[:1]),
     metavar="DATE",
     help="The last day: 2027-02-28. [default: in 90 days]",
 )

@@ -369,6 +369,28 @@ def test_a_help_page_cuts_no_sentence_and_names_times_as_people_write_them(
     assert [line for line in options.splitlines() if line.endswith("...") and "Usage" not in line] == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (
+            ["audit", "c", "--rejudge", "2026"],
+            "example 2026-11-21 or 2026-11-21T04:36:00 (see epochaudit audit --help)",
+        ),
+        (
+            ["baseline", "c", "--expires", "soon"],
+            "'soon' is no time; write for example 2026-11-21 (see epochaudit baseline --help)",
+        ),
+        (["report", "--warehouse", "w", "--format", "pdf"], "(see epochaudit report --help)"),
+        (["frobnicate"], "(see epochaudit --help)"),
+    ],
+)
+def test_a_mistake_in_an_option_names_the_help_page_of_its_command(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(arguments) == COULD_NOT_RUN
+    assert hint in complaint(capsys)
+
+
 def test_a_part_of_a_name_is_enough_for_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["explain", "stop-replica"]) == COULD_NOT_RUN
     assert "did you mean stale-stop-replica-accepted, " in complaint(capsys)
