@@ -11,7 +11,7 @@ from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import BREACHES, Finding, with_consequences
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import Report
-from epochaudit.report.losses import ELECTIONS, Loss, losses_of, truncations_of
+from epochaudit.report.losses import ACKNOWLEDGED, ELECTIONS, Loss, losses_of, truncations_of
 from epochaudit.report.pictures.picture import CUT, READ, SKIPPED, Picture, Stretch
 from epochaudit.rules.rule import SEVERITIES
 from epochaudit.timeline.marked_rows import Proof, Proofs
@@ -112,7 +112,8 @@ def _proofs(findings: Iterable[Finding], rows: Sequence[Row]) -> Proofs:
     for one in findings:
         if not one.evidence:
             continue
-        proof = Proof(one.rule, one.finding_id, crossed=one.rule != ELECTIONS and one.first_offset is not None)
+        crossed = one.rule not in (ELECTIONS, ACKNOWLEDGED) and one.first_offset is not None
+        proof = Proof(one.rule, one.finding_id, crossed=crossed)
         own[_row_of(one, places, rows)].append(proof)
         others |= {_place(one.cluster, line) for line in one.evidence[1:]}
     return Proofs({place: tuple(proofs) for place, proofs in own.items()}, frozenset(others))

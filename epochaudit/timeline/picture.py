@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
+from epochaudit.report.losses import RECREATED
 from epochaudit.report.pictures import picture as marks
 from epochaudit.report.pictures.picture import Lane, Picture, Span, Step, Stretch
 from epochaudit.timeline.marked_rows import (
@@ -178,7 +179,8 @@ def _step(one: MarkedRow, lanes: _Lanes, anchor: Anchor | None) -> Step:
 def _meant(one: MarkedRow) -> str:
     """What the mark says that the row alone does not."""
     if one.mark == marks.CROSSED:
-        return "; read on without noticing the truncation"
+        is_new_topic = all(proof.rule == RECREATED for proof in one.proofs if proof.crossed)
+        return f"; read on without noticing the {'new topic' if is_new_topic else 'truncation'}"
     is_derived = one.mark == marks.UNCLEAN and one.row.event["event_type"] != "UNCLEAN_ELECTION"
     return "; unclean: the leader was not eligible before" if is_derived else ""
 

@@ -98,6 +98,27 @@ def test_a_picture_has_the_losses_of_its_partition_and_rings_the_findings_lines(
     ]
 
 
+def test_the_leader_of_an_epoch_without_acknowledged_writes_read_on_nowhere(
+    report: Report, lost: Finding, timelines: None
+) -> None:
+    acknowledged = replace(lost, finding_id="a", rule="AW-01", consequences=lost.consequences)
+    [picture] = pictured(replace(report, findings=(acknowledged,)), lambda: EventLog(None, ())).pictures  # type: ignore[arg-type]
+    steps = {finding: step for step in picture.steps for _, finding in step.findings}
+    assert steps["a"].mark != marks.CROSSED
+    assert "read on" not in steps["a"].sentence
+    assert steps["c"].sentence.endswith("; read on without noticing the truncation")
+
+
+def test_a_consumer_of_a_topic_that_was_created_again_met_no_truncation(
+    report: Report, lost: Finding, timelines: None
+) -> None:
+    [crossed] = lost.consequences
+    carried = replace(crossed, rule="TI-09")
+    [picture] = pictured(replace(report, findings=(carried,)), lambda: EventLog(None, ())).pictures  # type: ignore[arg-type]
+    [step] = [step for step in picture.steps if step.findings]
+    assert step.sentence.endswith("; read on without noticing the new topic")
+
+
 def test_a_request_within_a_run_of_equal_requests_is_found(report: Report, lost: Finding, timelines: None) -> None:
     """The run of c1 at node 1 begins at byte 5,000; the finding is about one of its later requests."""
     later = Evidence("the request", 1, "broker-1/request_log", 6, 5_500, None, "")
