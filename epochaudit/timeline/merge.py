@@ -242,9 +242,10 @@ def narrowed(
         sections = [section for topic in found.topics for section in topic.sections]
         recorded = sorted({section.leader_epoch for section in sections if section.leader_epoch is not None})
         times = sorted(row.time for section in sections for row in section.rows if row.time)
+        epochs_recorded = f"leader epochs {', '.join(map(str, recorded))}" if recorded else "no leader epoch"
         spans = f"times from {times[0]} to {times[-1]}" if times else "no times"
         raise TimelineError(
-            f"nothing is left of it; there are leader epochs {', '.join(map(str, recorded))} and {spans}"
+            f"no row of {found.topic}-{found.partition} is of that epoch or time; recorded are {epochs_recorded} and {spans}"
         )
     return replace(found, topics=topics)
 
@@ -257,7 +258,8 @@ def _unknown(events: DataFrame, topic: str, partition: int) -> str:
     subject = f"{topic}-{partition}"
     if of_topic := recorded.get(topic):
         listed = ", ".join(f"{topic}-{number}" for number in sorted(of_topic)[:NEAR])
-        return f"nothing is recorded about {subject}; of {len(of_topic)} partitions of the topic there are {listed}"
+        more = f" and {len(of_topic) - NEAR:,} more" if len(of_topic) > NEAR else ""
+        return f"nothing is recorded about {subject}; recorded of the topic: {listed}{more}"
     known = {f"{name}-{number}" for name, numbers in recorded.items() for number in numbers}
     near = get_close_matches(subject, known, NEAR) or sorted(known)[:NEAR]
     hint = f"did you mean {', '.join(near)}?" if near else "no line names any partition"
