@@ -38,7 +38,7 @@ def audit(folder: Path) -> dict[str, Any]:
         raise RunError(f"epochaudit audit exits with {audited.returncode}: {audited.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(report.read_text("utf-8"))
     breaches = any(one["verdict"] in ("violation", "exposed") for one in found["findings"])
-    stated = FINDINGS if breaches else NO_FINDINGS if found["capture"]["complete"] else INCOMPLETE
+    stated = FINDINGS if breaches else INCOMPLETE if found["unsettled"] else NO_FINDINGS
     if audited.returncode != stated:
         raise RunError(f"epochaudit audit exits with {audited.returncode}, and its report is one of {stated}")
     return found
