@@ -560,11 +560,7 @@ def takes_out_incarnations(node: Column, level: Column, raft_epoch: Column | Non
     True, false, or null if its release is not in the evidence. Needs: releases. Parameters as in `checks_eligibility`.
     """
     node_releases = releases_of(node, raft_epoch=raft_epoch)
-    return (
-        F.when(level >= MetadataVersion.IBP_4_0_IV0, F.lit(True))
-        .when(F.array_min(node_releases) >= FIRST_TAKING_OUT_INCARNATIONS, F.lit(True))
-        .when(F.array_min(node_releases) < FIRST_TAKING_OUT_INCARNATIONS, F.lit(False))
-    )
+    return _has_since(level >= MetadataVersion.IBP_4_0_IV0, node_releases, FIRST_TAKING_OUT_INCARNATIONS)
 
 
 def checks_last_known(node: Column, level: Column, raft_epoch: Column | None = None) -> Column:
