@@ -240,6 +240,15 @@ _ID_ASSIGNED: Final = LogPattern(  # 3.0 to 3.9: same leader epoch, and the log 
     reason="topic_id_assigned",
 )  # fmt: skip
 
+# 2.7 to 3.9, ZooKeeper: the settings of the topic could not be read. The line states the leader epoch that the replica keeps, not the
+# one that was sent (Partition.makeLeader, makeFollower).
+_ZOOKEEPER_FAILED: Final = LogPattern(
+    "LEADER_AND_ISR_SKIPPED",
+    _BROKER + rb"A ZooKeeper client exception has occurred(?: and makeLeader|\. makeFollower) will be skipping the state change for"
+    rb" the partition " + TOPIC_PARTITION + rb" with leader epoch: -?\d+\.? ?",
+    reason="zookeeper_error",
+)  # fmt: skip
+
 _STOP_REPLICA: Final = {
     b"Handling StopReplica request correlationId ": _patterns(
         LogPattern("STOP_REPLICA_HANDLING", _BROKER + rb"Handling StopReplica request " + _HANDLED),
@@ -362,6 +371,7 @@ _LINES: Final = {
     **_LEADER_AND_ISR,
     b"Skipped the become-": _patterns(*_SKIPPED),
     b"Updating log for ": _patterns(_ID_ASSIGNED),
+    b"A ZooKeeper client exception ": _patterns(_ZOOKEEPER_FAILED),
     **_STOP_REPLICA,
     **_METADATA,
     **_PARTITION_STATE,

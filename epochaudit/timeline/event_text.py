@@ -43,7 +43,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     "LEADER_AND_ISR_IGNORED": (
         "IGNORES LeaderAndIsr {correlation_id} of controller {controller_id}", "leader epoch {leader_epoch}", "{reason}",
     ),
-    "LEADER_AND_ISR_SKIPPED": ("needs no change:", *_STATE, "{reason}"),
+    "LEADER_AND_ISR_SKIPPED": ("leaves the replica as it is:", *_STATE, "{reason}"),
     "STOP_REPLICA_RECEIVED": (
         "StopReplica {correlation_id} of controller {controller_id}", "leader epoch {leader_epoch}", "delete {delete_partition}",
     ),

@@ -321,6 +321,17 @@ ID = "NywrUCMRStCBJJOEQBTNww"
             " error java.io.IOException: (disk) gone",
             {**OF_PARTITION, "event_type": "LEADER_AND_ISR_SKIPPED", "leader": 2, "reason": "offline_log_dir"},
         ),
+        *(
+            (
+                f"A ZooKeeper client exception has occurred{text}",
+                {"event_type": "LEADER_AND_ISR_SKIPPED", "topic": "h1", "partition": 2, "reason": "zookeeper_error"},
+            )
+            for text in (
+                " and makeLeader will be skipping the state change for the partition h1-2 with leader epoch: 5 ",
+                " and makeLeader will be skipping the state change for the partition h1-2 with leader epoch: -1.",
+                ". makeFollower will be skipping the state change for the partition h1-2 with leader epoch: 5.",
+            )
+        ),
     ],
 )
 def test_a_change_of_state_is_skipped_for_a_reason(message: str, columns: dict[str, object]) -> None:

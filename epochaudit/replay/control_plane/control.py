@@ -61,6 +61,7 @@ ANCHORS: Final = (
 RECEIVED: Final = (LEADER_AND_ISR_RECEIVED, STOP_REPLICA_RECEIVED)  # a line per partition, at level TRACE
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
+ZOOKEEPER_ERROR: Final = "zookeeper_error"
 PROCESS: Final = (
     PROCESS_STARTING,
     PROCESS_SHUTTING_DOWN,
@@ -175,6 +176,7 @@ def control(events: DataFrame) -> DataFrame:
       handling_recorded     the lines that begin and end the handling of the LeaderAndIsr are in one file, so that no line between
                             them is missing
       applied_ref           the line between them about the result for the partition
+      unapplied_ref         the line between them that an exception of the ZooKeeper client kept the broker from applying it
       confirmed_ref         the next LeaderAndIsr for the partition, if its answer shows that this one's epoch was installed
       refuted_ref           the same, if it brings the same epoch of the same topic id and its answer shows that it was not
       topic_id_changed      held_topic_id is not the first topic id that this broker received for the name. Of a StopReplica of a
@@ -532,7 +534,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "alive": _latest(living & ~_outdated(), row, after),
-            "settled": _latest(settles, row, after),
+            "settled": _latest(settles, F.struct(*_REFERRED_COLUMNS, "reason", F.col("own_ref").alias("ref")), after),
             "following": _latest(_answered(LEADER_AND_ISR), row, after),
         }
     )
@@ -721,6 +723,7 @@ def _handled() -> dict[str, Column]:
     begin, end = F.col("anchor"), F.col("finished")
     # between two files another one may be missing
     in_one_file = _begun_and_finished() & (begin["ref"]["file"] == end["ref"]["file"])
+    zookeeper_failed = F.col("settled.reason").eqNullSafe(ZOOKEEPER_ERROR)
     again = (F.col("following.process") == F.col("process")) & (
         F.col("following.leader_epoch") == F.col("leader_epoch")
     )
@@ -733,7 +736,8 @@ def _handled() -> dict[str, Column]:
     return {
         "handling_recorded": holds(in_one_file),
         "finished_ref": F.when(in_one_file, end["ref"]),
-        "applied_ref": F.when(_applied(), F.col("settled.ref")),
+        "applied_ref": F.when(_applied() & ~zookeeper_failed, F.col("settled.ref")),
+        "unapplied_ref": F.when(_applied() & zookeeper_failed, F.col("settled.ref")),
         "confirmed_ref": F.when(
             again & (F.col("following.error_code") == Errors.STALE_CONTROLLER_EPOCH), F.col("following.ref")
         ),

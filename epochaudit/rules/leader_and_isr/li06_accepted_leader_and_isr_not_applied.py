@@ -21,7 +21,8 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
     ## What it checks
     For each partition that a broker answers 0, its state-change.log states the outcome between the lines that begin and end
     the request's handling. One of these lines must be there: the replica starts at the leader epoch, the change was
-    skipped, the new leader is unavailable, or the log was assigned a topic id at its current leader epoch.
+    skipped, the new leader is unavailable, or the log was assigned a topic id at its current leader epoch. It is a breach
+    if the line states that the change was skipped because the broker could not read the topic's settings from ZooKeeper.
 
     ## Why it matters
     The controller takes the replica for a leader or follower of the new epoch. If it is not, the partition has no leader or
@@ -39,15 +40,16 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
 
     ## What to do
     Check with `kafka-topics.sh --describe --under-replicated-partitions` whether the replica is missing, and restart
-    its broker: the controller sends the request only once. Look at the same moment in its server.log for an exception
-    or a failed log directory. Report it with these lines if there is none.
+    its broker: the controller sends the request only once. Look at the same moment in its server.log for an exception, a
+    lost session with ZooKeeper or a failed log directory. Report it with these lines if there is none.
 
     ## Example
     LeaderAndIsr 42 with leader epoch 5 of orders-0 is answered 0. state-change.log has "Handling" and "Finished", and no
     line of orders-0 between them. A new controller sends leader epoch 5 again, and is answered 0 instead of 11.
 
     ## References
-    ReplicaManager.becomeLeaderOrFollower, makeLeaders and makeFollowers; KIP-516, LeaderAndIsr.
+    ReplicaManager.becomeLeaderOrFollower, makeLeaders and makeFollowers; Partition.makeLeader and makeFollower, where
+    they catch ZooKeeperClientException; KIP-516, LeaderAndIsr.
     """
 
     evidence = {
@@ -55,6 +57,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
         "the line that begins its handling": "line_ref",
         "the line that ends its handling": "finished_ref",
         "what became of the partition": "applied_ref",
+        "the line that it was not applied": "unapplied_ref",
         "the same leader epoch accepted again": "refuted_ref",
     }
     expected = 'a line that {topic}-{partition} starts at leader epoch {leader_epoch}, or why not, before "Finished"'
@@ -79,6 +82,15 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         brought = self.because[:1]
         return first_of(
+            violation(
+                col("unapplied_ref").isNotNull(),
+                expected="leader epoch {leader_epoch} of {topic}-{partition} is installed, or the answer is an error",
+                observed="broker {node} answered {NONE}, and its log states that it skipped the change",
+                because=(
+                    *brought,
+                    "while it handled the request, its ZooKeeper client failed: it left {topic}-{partition} as it was",
+                ),
+            ),
             passed(
                 col("applied_ref").isNotNull(),
                 observed="broker {node} answered {NONE}, and a line shows what became of {topic}-{partition}",
