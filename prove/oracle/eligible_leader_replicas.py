@@ -42,14 +42,23 @@ def el02(history: History) -> Judged:
 
 
 def el03(history: History) -> Judged:
-    """An eligible replica is elected only when no member of the ISR is left."""
+    """An eligible replica is elected only when no member of the ISR is left.
+
+    A batch may state a partition twice, both times as a change of the state before it: the ELR before it counts, too.
+    """
+    former: dict[tuple[str, int], Change] = {}
     for change in changes(history):
         before, after = change.before, change.after
+        key = after.topic_id, after.number
+        last, former[key] = former.get(key), change
         data: Any = change.record.data
         if before is None or change.record.kind != CHANGE or data.get("leader", -1) < 0:
             continue
         leader = after.leader
-        if leader == before.leader or leader not in before.elr or leader in before.isr:
+        elr = [*before.elr]
+        if last is not None and last.before is not None and last.record.batch == change.record.batch:
+            elr += last.before.elr
+        if leader == before.leader or leader not in elr or leader in before.isr:
             continue
         lawful = len(before.isr) <= 1 and after.isr == [leader]
         reassigned = "replicas" in data and leader in after.isr

@@ -39,7 +39,8 @@ def names_eligible() -> Column:
 
 
 def eligible_replicas(events: DataFrame) -> DataFrame:
-    """One row per partition record with an eligible leader replica in the state before or after it. Clock: the metadata offset.
+    """One row per partition record with an eligible leader replica in the state before or after it, or that elects one which the same
+    batch took off the ELR. Clock: the metadata offset.
 
     Records from a time when eligible.leader.replicas.version was below 1 are left out. Needs: the events table.
     node is the Raft leader of the record's epoch. Columns, beside those of `partition_states`:
@@ -54,6 +55,8 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       marks          it marks the election as unclean, by leaderRecoveryState
       elects         the record elects a leader from outside the ISR before: one of the ELR, or one in neither list. One that
                      completes a reassignment does not: it elects from the ISR that it writes
+      elected_from   the ELR before that has the leader, or elr_in_batch if only that has it; null: neither has
+      emptied_elr    elr_in_batch, if only that has the leader; emptied_elr_ref
       unclean        the leader was in neither list, nor in elr_in_batch, or the record marks the election as unclean
       isr_members    number of members of the ISR that the record leaves, before it elects
       isr_grows      these are more than before the record
@@ -74,7 +77,9 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
       from_nowhere   members of the ELR after it that are known from neither list before, nor from elr_in_batch
     """
     states = partition_states(events, OF_RECORD)
-    rows = _with_next_election(states).where(F.col("event_type").isin(*PARTITION_RECORDS) & _named())
+    rows = _with_next_election(states).where(
+        F.col("event_type").isin(*PARTITION_RECORDS) & (_named() | holds(_elected_in_batch()))
+    )
     history = cluster_history(events).select("cluster", "log_complete", "log_holes", *_HISTORY)
     rows = rows.join(F.broadcast(history), "cluster", "left")
     rows = rows.withColumn("elr_level", level_at(F.col("clock"), "elr_levels")).where(_may_be_on())
@@ -91,6 +96,12 @@ def eligible_replicas(events: DataFrame) -> DataFrame:
 def _named() -> Column:
     """The state before the record, or after it, has an eligible leader replica."""
     return _any("elr") | _any("before.elr")
+
+
+def _elected_in_batch() -> Column:
+    """The record elects a leader from outside the ISR, who is not in the ELR any more, but was when the batch began."""
+    listed = [F.coalesce(F.array_contains(f"before.{name}", F.col("leader")), F.lit(False)) for name in ("isr", "elr")]
+    return F.col("sets_leader") & ~listed[0] & ~listed[1] & F.array_contains("elr_in_batch", F.col("leader"))
 
 
 def _with_next_election(states: DataFrame) -> DataFrame:
@@ -202,9 +213,15 @@ def _elections() -> dict[str, Column]:
     outside = ~F.coalesce(F.array_contains("before.isr", F.col("leader")), F.lit(False))
     alone = (F.size("isr") == 1) & F.array_contains("isr", F.col("leader"))
     elects = F.coalesce(elected & outside & alone & ~F.col("completes_reassignment"), F.lit(False))
+    in_batch = holds(_elected_in_batch())
     members = F.when(elects, 0).otherwise(F.size("isr"))
     return {
         "elects": elects,
+        "elected_from": F.when(in_batch, F.col("elr_in_batch")).when(
+            F.array_contains("before.elr", F.col("leader")), F.col("before.elr")
+        ),
+        "emptied_elr": F.when(in_batch, F.col("elr_in_batch")),
+        "emptied_elr_ref": F.when(in_batch, F.col("elr_in_batch_ref")),
         "unclean": F.coalesce(elected & _unclean(), F.lit(False)),
         "isr_members": members,
         "isr_grows": members > F.size("before.isr"),

@@ -82,7 +82,7 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
                            replicas that a reassignment adds and removes, from the row before; null for the first
       elr_in_batch         the ELR before the record before, if that is in the same batch; null: it is not. AssignReplicasToDirs to a
                            directory that is offline writes two records of a partition, both as changes of the state before them
-                           (ReplicationControlManager.handleAssignReplicasToDirs)
+                           (ReplicationControlManager.handleAssignReplicasToDirs). elr_in_batch_ref: the record that set it
       completes_reassignment   the record removes replicas of a partition whose ISR is not empty, and cancels no reassignment
       reverts_uncleanly    the record cancels a reassignment, and makes the first replica the ISR, as that had no member but those
                            to be added (PartitionReassignmentRevert)
@@ -133,6 +133,7 @@ def _all_states(events: DataFrame) -> DataFrame:
         {
             "before": F.lag(state).over(in_order),
             "elr_in_batch": F.when(same_batch, F.lag("elr", 2).over(in_order)),
+            "elr_in_batch_ref": F.when(same_batch, F.lag("elr_ref", 2).over(in_order)),
             "previous_clock": F.lag("clock").over(in_order),
             "next_clock": F.coalesce(F.lead("clock").over(in_order), next_hole["until"]),
             "next_ms": F.coalesce(F.lead("time_ms").over(in_order), next_hole["since_ms"]),

@@ -17,8 +17,9 @@ class ElectedPastLiveIsr(Rule):
 
     ## What it checks
     Each change record of the metadata log that makes a broker leader which was in the ELR and not in the ISR before. The
-    ISR had then one member at most, which leaves it in this record, and the new ISR is the leader alone. Records are judged
-    while eligible.leader.replicas.version is 1 or above.
+    ISR had then one member at most, which leaves it in this record, and the new ISR is the leader alone. An ELR that an
+    earlier record of the same batch emptied counts, too. Records are judged while eligible.leader.replicas.version is 1 or
+    above.
 
     ## Why it matters
     The ELR is complete only as long as the high watermark does not rise without it. A member of the ISR has all that such
@@ -29,9 +30,11 @@ class ElectedPastLiveIsr(Rule):
 
     ## What is allowed
     An event takes one broker out of an ISR, so a single member may leave in the record that elects: this rule does not
-    judge whether it had to. A record that completes, begins or cancels a reassignment elects from the ISR that it writes.
-    An election that leaderRecoveryState marks as unclean is counted as a pass if the ISR had one member at most: LD-03
-    judges it. If the log's beginning or a part of it is missing, an election past the recorded ISR is unverifiable.
+    judge whether it had to. A record that completes, begins or cancels a reassignment elects from the ISR that it
+    writes. An election that leaderRecoveryState marks as unclean is counted as a pass if the ISR had one member at
+    most: LD-03 judges it. Controllers of 4.0 to 4.2 empty the ELR when a replica is assigned to a log directory; if
+    that directory is offline, the next record of the batch may elect from the ELR before. If the log's beginning or a
+    part of it is missing, an election past the recorded ISR is unverifiable.
 
     ## What to do
     Before the members of the former ISR follow the new leader, copy their log directories: they truncate what it lacks. If
@@ -47,23 +50,28 @@ class ElectedPastLiveIsr(Rule):
     ReplicationControlManager.generateLeaderAndIsrUpdates; PartitionReassignmentReplicas.
     """
 
-    evidence = {"the election": "state_ref", "the state before": "previous_ref"}
-    expected = "a leader from ISR {previous_isr}, and one from ELR {previous_elr} only if no member of that ISR is left"
-    observed = "leader {leader} from ELR {previous_elr}, with ISR {isr}"
+    evidence = {
+        "the election": "state_ref",
+        "the state before": "previous_ref",
+        "the ELR that the record before emptied": "emptied_elr_ref",
+    }
+    expected = "a leader from ISR {previous_isr}, and one from ELR {elected_from} only if no member of that ISR is left"
+    observed = "leader {leader} from ELR {elected_from}, with ISR {isr}"
     because = (
         "{topic}-{partition} had leader {previous_leader}, ISR {previous_isr} and ELR {previous_elr}",
+        "the record before had emptied ELR {emptied_elr} in the same batch",
         "the record at metadata offset {metadata_offset} sets leader {leader}, with ISR {isr} and ELR {elr}",
     )
 
     def applies(self) -> Column:
         elects = ~col("leader").eqNullSafe(col("previous_leader"))
         outside = ~F.coalesce(F.array_contains("previous_isr", col("leader")), F.lit(False))
-        return col("changes") & elects & F.array_contains("previous_elr", col("leader")) & outside
+        return col("changes") & elects & col("elected_from").isNotNull() & outside
 
     def verdict(self) -> tuple[Branch, ...]:
         alone = (F.size("isr") == 1) & F.array_contains("isr", col("leader"))
         lawful = (F.size("previous_isr") <= 1) & alone
-        taken = "leader {leader} from ELR {previous_elr}"
+        taken = "leader {leader} from ELR {elected_from}"
         passed_over = f"{taken}, with ISR {{isr}}: a member of the former ISR was passed over"
         return first_of(
             level_unknown(observed=taken),
@@ -86,7 +94,7 @@ class ElectedPastLiveIsr(Rule):
             log_incomplete(),
             violation(F.size("previous_isr") > 1, observed=passed_over),
             otherwise=violation(
-                expected="leader {leader} alone in the ISR, as it was elected from ELR {previous_elr}",
+                expected="leader {leader} alone in the ISR, as it was elected from ELR {elected_from}",
                 observed="leader {leader} with ISR {isr}",
             ),
         )
