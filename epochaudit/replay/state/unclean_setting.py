@@ -35,7 +35,8 @@ _CHANGES: Final = (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, CONF
 _LINE: Final = ("cluster", "node", "event_type", "file", "byte_offset", "topic", "broker_id")
 _CHANGE: Final = "array<struct<at:bigint,takes:boolean,node:int>>"
 _ADDED: Final = (
-    "of_topic", "in_doubt", "of_all", "of_servers", "controller_nodes", "broker_nodes", "own_changes", "known_since", "controllers",
+    "of_topic", "in_doubt", "of_all", "default_in_doubt",
+    "of_servers", "controller_nodes", "broker_nodes", "own_changes", "known_since", "controllers",
     "unclean_setting",
 )  # fmt: skip
 
@@ -66,6 +67,8 @@ def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
         {
             "of_topic": F.filter("of_topic", _carried_out),
             "in_doubt": F.filter("of_topic", lambda one: ~_carried_out(one)),
+            "of_all": F.filter("of_all", _carried_out),
+            "default_in_doubt": F.filter("of_all", lambda one: ~_carried_out(one)),
         }
     )
     rows = rows.withColumns(
@@ -105,7 +108,7 @@ def _records(events: DataFrame, value: Column) -> DataFrame:
 def _changes(events: DataFrame, value: Column) -> DataFrame:
     """Requests and lines. AlterConfigs, and lines that list all settings of a topic, take away what they do not name.
 
-    Of requests that were answered 7 (REQUEST_TIMED_OUT) only the settings of topics.
+    Refused requests are left out. One that was answered 7 (REQUEST_TIMED_OUT) is not refused.
     """
     event_type = F.col("event_type")
     is_it = F.coalesce(F.col("name") == _NAME, F.lit(False))
@@ -113,7 +116,7 @@ def _changes(events: DataFrame, value: Column) -> DataFrame:
     # a KRaft controller's line names the one setting that a record sets
     lists_all = (event_type == ALTER_CONFIGS) | ((event_type == CONFIG_CHANGED) & F.col("name").isNull())
     takes = lists_all & F.col("topic").isNotNull()
-    timed_out = (refused == Errors.REQUEST_TIMED_OUT) & F.col("topic").isNotNull()
+    timed_out = refused == Errors.REQUEST_TIMED_OUT
     lines = of_types(events, *_CHANGES).where((is_it | takes) & (refused.isNull() | timed_out))
     stated = F.max(F.when(is_it, value))
     return lines.groupBy(*_LINE).agg(
@@ -137,7 +140,7 @@ def _of_clusters(settings: DataFrame, events: DataFrame) -> DataFrame:
     These are the nodes that printed their roles, with and without `controller`.
     """
     defaults = settings.where(F.col("topic").isNull()).select(
-        "cluster", F.struct("since", "broker_id", "permitted", "ref").alias("of_all")
+        "cluster", F.struct("since", "broker_id", "permitted", "ref", "timed_out").alias("of_all")
     )
     printed = of_types(events, CONFIG_VALUE).where(F.col("name").isin(_NAME, _ROLES) & F.col("value").isNotNull())
     permits, has_role = F.lower("value") == "true", F.array_contains(F.split("value", r"\s*,\s*"), "controller")
@@ -228,6 +231,12 @@ def _permitting_default() -> Column:
     return F.coalesce(_found(_last("of_all", permitted=True)), _of_servers(permitted=True))
 
 
+def _default_may_permit() -> Column:
+    """A default permits unclean elections, or a request to permit them was answered 7."""
+    asked = F.exists("default_in_doubt", lambda one: one["permitted"])
+    return _permitting_default().isNotNull() | F.coalesce(asked, F.lit(False))
+
+
 def _of_servers(*, permitted: bool) -> Column:
     """A default in the properties of controllers. Of a node whose roles are not known, only one that permits counts."""
 
@@ -247,7 +256,7 @@ def _stated() -> Column:
     elsewhere = F.filter("own_changes", lambda change: ~_here(change) & change["takes"])
     left = F.exists(elsewhere, lambda change: ~_followed(change)) | F.coalesce("recreated", F.lit(False))
     # without a common clock, the election may have come before the `false` that follows elsewhere
-    between = (F.size(elsewhere) > 0) & _permitting_default().isNotNull()
+    between = (F.size(elsewhere) > 0) & _default_may_permit()
     permits, forbids = (_found(_last("of_topic", permitted=permitted)) for permitted in (True, False))
     return (
         F.when(permits.isNotNull(), permits)

@@ -171,7 +171,7 @@ class UncleanElectionNotAllowed(Rule):
             ),
             exposed(
                 reverts & must_mark & col("unclean_permitted"),
-                "controllers do not mark a leader whom they elect to cancel a reassignment that leaves no member of the ISR",
+                "where a reassignment is cancelled, controllers elect the first replica without a mark",
                 expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
                 observed="leader {leader} with ISR {isr} and replicas {replicas}, without that mark",
             ),
