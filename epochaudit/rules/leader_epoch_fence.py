@@ -4,7 +4,8 @@ A broker compares the request's leader epoch with its own. It must answer 74 to 
 
 The rules derive from the classes below: FF-01 and FF-02 over the frame `fetches`, LO-01, LO-02, OE-01 and OE-02 over
 `epoch_queries`. Both frames have the columns of `with_held_epochs` (`replay/state/held_epochs.py`): held_min and held_max are
-the lowest and the highest leader epoch in which the request may have been processed.
+the lowest and the highest leader epoch in which the request may have been processed; and was_deleted of `with_deletions`
+(`replay/state/deleted_replicas.py`).
 """
 
 from __future__ import annotations
@@ -32,18 +33,21 @@ from epochaudit.rules.rule import (
     violation,
 )
 
+DELETED: Final = "the broker had deleted the replica, and no line shows that it created it again"
 EPOCH_LINE_MISSING: Final = "the broker's log does not tell of a later leader epoch that others tell of"
 
 
 def _refused_the_wrong_way() -> tuple[Column, Column]:
     """74 for a newer epoch, and 75 for an older one. The rule about the epoch judges each, not the rule about the code.
 
-    While the broker creates the replica again, the epochs that its lines state decide nothing: the rule about the code judges.
+    While the broker creates the replica again, and once it has deleted it, the epochs that its lines state decide nothing: the rule
+    about the code judges.
     """
     epoch, code = col("current_leader_epoch"), col("error_code")
     newer = (code == Errors.FENCED_LEADER_EPOCH) & (epoch > col("held_max"))
     older = (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch < col("held_min"))
-    return newer & ~col("creating"), older & ~col("creating")
+    holds = ~col("creating") & ~col("was_deleted")
+    return newer & holds, older & holds
 
 
 def may_be_older() -> Column:
@@ -80,10 +84,24 @@ class Lines:
         """For a broker that created the replica again. It has leader epoch -1 until it has a log."""
         return ("about that time broker {node} created the replica of {topic}-{partition} again", self.asked)
 
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """For a broker that had deleted the replica."""
+        return ("broker {node} had deleted its replica of {topic}-{partition}", self.asked)
+
     def not_recorded(self, answer: str | None = None) -> tuple[str, ...]:
         """For a broker whose leader epoch at the request's arrival is unknown; `answer`: what its answer shows of it."""
         first = "the first leader epoch of {topic}-{partition} that the log of broker {node} states, about that time, is {held_min}"
         return (first, self.asked) if answer is None else (first, self.asked, answer)
+
+
+def _of_deleted(lines: Lines, refused: Column, by_answer: str, held: str) -> tuple[Branch, ...]:
+    """The branches for a replica that the broker had deleted. `held`: what a refusal shows of the epoch that it then held."""
+    served = col("error_code") == Errors.NONE
+    return (
+        unverifiable(col("was_deleted") & served, DELETED, expected=by_answer, because=lines.deleted),
+        fenced(col("was_deleted") & refused, expected=by_answer, because=(*lines.deleted, held)),
+    )
 
 
 def _not_recorded(lines: Lines, by_answer: str) -> Branch:
@@ -111,7 +129,9 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
             because=(lines.asked, "the answer names the newer leader epoch {hinted_leader_epoch}"),
         )
     ]  # fmt: skip
+    held_newer = "by its answer, the broker held a newer one"
     return (
+        *_of_deleted(lines, refused, by_answer, held_newer),
         passed(
             (code == Errors.NONE)
             & (epoch >= col("held_min")),  # what a broker held before its log begins was older still
@@ -123,7 +143,7 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
         fenced(
             refused & ~col("held_complete"),
             expected=by_answer,
-            because=lines.not_recorded("by its answer, the broker held a newer one"),
+            because=lines.not_recorded(held_newer),
         ),
         fenced(
             refused & col("epoch_line_missing"),
@@ -167,7 +187,9 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
     epoch, code = col("current_leader_epoch"), col("error_code")
     refused = code == Errors.UNKNOWN_LEADER_EPOCH
     by_answer = "error {UNKNOWN_LEADER_EPOCH} if leader epoch {current_leader_epoch} is newer than the broker's"
+    held_older = "by its answer, the broker held an older one"
     return (
+        *_of_deleted(lines, refused, by_answer, held_older),
         passed(
             (code == Errors.NONE) & (epoch <= col("held_max")) & (col("held_complete") | (epoch >= col("held_min"))),
             expected="an answer, as leader epoch {current_leader_epoch} is not newer than the broker's, {held_max}",
@@ -186,7 +208,7 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
         fenced(
             refused & ~col("held_complete"),
             expected=by_answer,
-            because=lines.not_recorded("by its answer, the broker held an older one"),
+            because=lines.not_recorded(held_older),
         ),
         passed(
             refused & may_refuse,

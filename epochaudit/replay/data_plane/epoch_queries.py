@@ -15,6 +15,7 @@ from epochaudit.events.event_types import FETCH, LIST_OFFSETS, LOG_START_INCREME
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, READ_COMMITTED
+from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import (
     is_user_topic,
@@ -49,7 +50,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     event_type, api_version, replica_id, isolation_level, timestamp, error_code, current_leader_epoch, asked_epoch (leader_epoch of
     OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), response_leader_epoch and offset (the answer; of a Fetch the diverging
     epoch and its end offset, -1 without divergence), fetch_offset, log_start_offset, records_size, query_ref, what
-    `with_held_epochs` adds, ambiguous_name (the name alone does not identify the topic), and
+    `with_held_epochs` and `with_deletions` add, ambiguous_name (the name alone does not identify the topic), and
       held_start       the start offset of the leader epoch held_max on the broker, by the lowest of its lines about it (3.0 to 3.2
                        write one per ISR, with the log end offset of that moment); null if the broker held it as a follower.
                        held_start_ref: that line
@@ -86,6 +87,7 @@ def epoch_queries(events: DataFrame) -> DataFrame:
         }
     )
     served = with_held_epochs(rows.drop("last_fetched_epoch", "diverging_epoch", "diverging_end_offset"), events)
+    served = with_deletions(served, deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
         {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}

@@ -24,14 +24,15 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
     request of the session that last listed them. For incremental Fetches below version 12: the broker's version.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
-    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
-    decide, too. A Fetch that waits is checked at its arrival and again when it is answered. Codes that precede the epoch
-    check (3, 6, 56, 100, 103) say nothing about the epoch. If the broker's epoch is not recorded, its answer 74 shows that
-    it was newer. A broker that creates the replica again has leader epoch -1 until it has a log, and answers 75 to any
-    (FF-02). A follower may answer 74 before its line: unverifiable then. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental
-    sessions (KAFKA-9338): reported as exposed, and as unverifiable if the broker's version is not recorded and the Fetch is
-    below version 12.
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the
+    handler, both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just
+    before may decide, too. A Fetch that waits is checked at its arrival and again when it is answered. Codes that
+    precede the epoch check (3, 6, 56, 100, 103) say nothing about the epoch. If the broker's epoch is not recorded, its
+    answer 74 shows that it was newer. A broker that creates the replica again has leader epoch -1 until it has a log,
+    and answers 75 to any (FF-02). A follower may answer 74 before its line: unverifiable then. What is served between
+    the replica's deletion at the broker and its next recorded creation is unverifiable; after a StopReplica SR-06
+    judges it. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions (KAFKA-9338): reported as exposed, and as
+    unverifiable if the broker's version is not recorded and the Fetch is below version 12.
 
     ## What to do
     Restart a follower that fetched so: it compares its log with the leader's again; then audit the segments of both

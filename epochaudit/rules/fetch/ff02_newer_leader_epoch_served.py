@@ -24,11 +24,12 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: to a follower
-    outside the leader's assignment, and within half a second of the line that starts the epoch, as that precedes its effect
-    and request lines may be written late. A broker that creates the replica again has leader epoch -1 until it has a log: it
-    answers 75 to any. If the broker's epoch is not recorded, its answer 75 shows that it was older. Kafka 2.1.0 to 2.4.1
-    lose the epoch in incremental sessions (KAFKA-9338): reported as exposed, and as unverifiable if the broker's version is
-    not recorded and the Fetch is below version 12.
+    outside the leader's assignment, and within half a second of the line that starts the epoch, as that precedes its
+    effect and request lines may be written late. A broker that creates the replica again has leader epoch -1 until it
+    has a log: it answers 75 to any. If the broker's epoch is not recorded, its answer 75 shows that it was older. What
+    is served between the replica's deletion at the broker and its next recorded creation is unverifiable; after a
+    StopReplica SR-06 judges it. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions (KAFKA-9338): reported as
+    exposed, and as unverifiable if the broker's version is not recorded and the Fetch is below version 12.
 
     ## What to do
     The broker missed an election: check in its server.log whether it reaches the controller, and restart it if it still

@@ -23,11 +23,12 @@ class OlderEpochListOffsetsAnswered(OlderEpochQueryRule):
     The broker's request log and its "starts at leader epoch" lines.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
-    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
-    decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A broker that creates the
-    replica again has leader epoch -1 until it has a log, and answers 75 to any (LO-02). A follower may answer 74 before its
-    line: unverifiable then.
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the
+    handler, both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just
+    before may decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A broker that
+    creates the replica again has leader epoch -1 until it has a log, and answers 75 to any (LO-02). A follower may
+    answer 74 before its line: unverifiable then. An answer between the replica's deletion at the broker and its next
+    recorded creation is unverifiable.
 
     ## What to do
     Find the client in `epochaudit timeline TOPIC-PARTITION`, and compare the offset that it got with its next fetches.

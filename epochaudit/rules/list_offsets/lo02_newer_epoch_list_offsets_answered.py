@@ -24,8 +24,9 @@ class NewerEpochListOffsetsAnswered(NewerEpochQueryRule):
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch within half a
-    second of the line that starts it: the line precedes its effect, and request lines may be written late. A broker that
-    creates the replica again has leader epoch -1 until it has a log: it answers 75 to any.
+    second of the line that starts it: the line precedes its effect, and request lines may be written late. A broker
+    that creates the replica again has leader epoch -1 until it has a log: it answers 75 to any. An answer between the
+    replica's deletion at the broker and its next recorded creation is unverifiable.
 
     ## What to do
     Check that the broker reaches the controller, and restart it if it still holds the old leader epoch. Restart the

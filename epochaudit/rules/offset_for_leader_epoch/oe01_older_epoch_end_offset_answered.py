@@ -24,11 +24,12 @@ class OlderEpochEndOffsetAnswered(OlderEpochQueryRule):
     The broker's request log and its "starts at leader epoch" lines.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the handler,
-    both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just before may
-    decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A response with an error has
-    leader epoch -1 and offset -1, which answer nothing. A broker that creates the replica again has leader epoch -1 until
-    it has a log, and answers 75 to any (OE-02). A follower may answer 74 before its line: unverifiable then.
+    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the
+    handler, both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just
+    before may decide, too. Codes that precede the epoch check (3, 6, 56) say nothing about the epoch. A response with
+    an error has leader epoch -1 and offset -1, which answer nothing. A broker that creates the replica again has leader
+    epoch -1 until it has a log, and answers 75 to any (OE-02). A follower may answer 74 before its line: unverifiable
+    then. An answer between the replica's deletion at the broker and its next recorded creation is unverifiable.
 
     ## What to do
     Restart a follower that acted on the answer: it compares its log with the present leader's again. Then audit the

@@ -24,9 +24,10 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch within half a
-    second of the line that starts it: the line precedes its effect, clients that learned of the epoch may ask early, and
-    request lines may be written late. A broker that creates the replica again has leader epoch -1 until it has a log: it
-    answers 75 to any.
+    second of the line that starts it: the line precedes its effect, clients that learned of the epoch may ask early,
+    and request lines may be written late. A broker that creates the replica again has leader epoch -1 until it has a
+    log: it answers 75 to any. An answer between the replica's deletion at the broker and its next recorded creation is
+    unverifiable.
 
     ## What to do
     Restart the broker if it still holds the old leader epoch, and look in its server.log for a pause or a lost
