@@ -140,7 +140,7 @@ def is07(history: History) -> Judged:
 def is08(history: History) -> Judged:
     """A new partition's ISR consists of active brokers."""
     for change in changes(history):
-        if change.before is None:
+        if change.record.kind == "PARTITION_RECORD":
             wrong = not change.after.isr or any(not is_active(change.image, member) for member in change.after.isr)
             yield (VIOLATION if wrong else PASS), of_change(change)
 

@@ -101,7 +101,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            one answered 108 that state and the next one. Null if no state of the partition is recorded
       current              the one of them that has the request's epochs
       current_ref          its record or line, that of the newest of them if none has these epochs
-      current_leader       the leader in these epochs; (ZooKeeper) in this leader epoch
+      current_leader       the leader in these epochs; (ZooKeeper) in this leader epoch. (KRaft) Null if several led in them, as the
+                           partition was created again under its topic id
       state_leader_epoch, state_partition_epoch, state_leader, state_replicas, state_ref  of the newest of them
       in_tenure            (ZooKeeper) the newest state is of the node's latest election
       certainly_stale      the request's leader epoch, or (KRaft) partition epoch, is lower than in the oldest of them
@@ -223,6 +224,7 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "newest": F.try_element_at("candidate_states", F.lit(-1)),
         }
     )
+    leaders = F.array_distinct(F.filter("candidate_states", same)["leader"])
     # a ZooKeeper controller answers 0 if it has the requested state already, whatever the partition epoch
     older_partition_epoch = ~zookeeper & (F.col("oldest.partition_epoch") > partition_epoch)
     return rows.withColumns(
@@ -235,7 +237,7 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "current_ref": F.coalesce("current.state_ref", "newest.state_ref"),
             # the lines of a ZooKeeper controller lack most ISR changes
             "current_leader": F.coalesce(
-                F.col("current.leader"),
+                F.when(zookeeper | (F.size(leaders) == 1), F.col("current.leader")),
                 F.when(zookeeper & (F.col("newest.leader_epoch") == epoch), F.col("newest.leader")),
             ),
             "in_tenure": F.col("newest.controller_epoch") == _latest_election(to_ms),

@@ -27,8 +27,9 @@ class IsrAlteredByAnother(Rule):
     The controller's request log; KRaft: the metadata log; ZooKeeper: the controller's state-change.log.
 
     ## What is allowed
-    Requests with an outdated leader or partition epoch (IS-12): a deposed leader is refused with 74 or 41, not 42. KRaft
-    2.8 checks the sender first and refuses with 42.
+    Kafka uses a topic id once. If the metadata log creates a partition twice under one id, and both had these epochs
+    with another leader, the sender is unverifiable. Requests with an outdated leader or partition epoch (IS-12): a
+    deposed leader is refused with 74 or 41, not 42. KRaft 2.8 checks the sender first and refuses with 42.
 
     ## What to do
     Find the sender, by the principal and `connection` of the request line, and stop it if it is no broker of yours.
@@ -52,7 +53,8 @@ class IsrAlteredByAnother(Rule):
     because = ("{topic}-{partition} was led by broker {current_leader} in leader epoch {leader_epoch}", ASKED)
 
     def applies(self) -> Column:
-        by_another = (col("error_code") == Errors.INVALID_REQUEST) & (col("current.leader") != col("broker_id"))
+        in_these_epochs = col("current_leader").isNotNull() & (col("current.leader") != col("broker_id"))
+        by_another = (col("error_code") == Errors.INVALID_REQUEST) & in_these_epochs
         return (col("request_error_code") == Errors.NONE) & (col("error_code").isin(*SUCCEEDED) | by_another)
 
     def verdict(self) -> tuple[Branch, ...]:
