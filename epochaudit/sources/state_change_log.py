@@ -31,7 +31,7 @@ from epochaudit.sources.sink import LineDecoder, LineOutcome, RowSink
 COLUMNS: Final = (
     *IDENTITY, "controller_id", "controller_epoch", "correlation_id", "broker_id", "topic", "topic_id", "partition",
     "leader", "leader_epoch", "partition_epoch", "isr", "replicas", "leader_recovery_state", "start_offset",
-    "high_watermark", "previous_epoch", "delete_partition", "name", "reason",
+    "high_watermark", "previous_epoch", "current_leader_epoch", "current_controller_epoch", "delete_partition", "name", "reason",
 )  # fmt: skip
 
 _BROKER: Final = rb"\[Broker id=\d+\] "
@@ -45,13 +45,13 @@ _RECEIVED: Final = (
     rb" epoch (?P<controller_epoch>-?\d+)"
 )
 _HANDLED: Final = rb"correlationId (?P<correlation_id>\d+) from controller (?P<controller_id>-?\d+) for \d+ partitions"
+_KNOWN_CONTROLLER: Final = rb" Latest known controller epoch is (?P<current_controller_epoch>-?\d+)"
 _OLD_CONTROLLER: Final = (
-    _CORRELATED
-    + rb" since its controller epoch (?P<controller_epoch>-?\d+) is old\. Latest known controller epoch is -?\d+"
+    _CORRELATED + rb" since its controller epoch (?P<controller_epoch>-?\d+) is old\." + _KNOWN_CONTROLLER
 )
 _OLDER_LEADER_EPOCH: Final = (
     rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
-    rb" is (?:smaller|not higher) than the current leader epoch -?\d+"
+    rb" is (?:smaller|not higher) than the current leader epoch (?P<current_leader_epoch>-?\d+)"
 )
 _EQUAL_LEADER_EPOCH: Final = (  # up to 2.2 one message covers older and equal epochs: equal ones print the same number twice
     rb" since its associated leader epoch (?P<leader_epoch>-?\d+)"
@@ -291,7 +291,7 @@ _STOP_REPLICA: Final = {
         LogPattern(
             "STOP_REPLICA_IGNORED",
             _BROKER + rb"Received stop replica request from an old controller epoch (?P<controller_epoch>-?\d+)\."
-            rb" Latest known controller epoch is -?\d+",
+            + _KNOWN_CONTROLLER,
             reason="stale_controller_epoch",
         ),
     ),
@@ -317,8 +317,7 @@ _METADATA: Final = {
         LogPattern(
             "UPDATE_METADATA_IGNORED",
             _BROKER + rb"Received update metadata request with correlation id (?P<correlation_id>\d+) from an old"
-            rb" controller (?P<controller_id>-?\d+) with epoch (?P<controller_epoch>-?\d+)\."
-            rb" Latest known controller epoch is -?\d+",
+            rb" controller (?P<controller_id>-?\d+) with epoch (?P<controller_epoch>-?\d+)\." + _KNOWN_CONTROLLER,
             reason="stale_controller_epoch",
         ),
     ),

@@ -174,6 +174,7 @@ def test_a_received_leader_and_isr(message: str, topic: str) -> None:
 
 
 IGNORING = "Ignoring LeaderAndIsr request from controller 3 with correlation id 5 epoch 7 for partition h1-2"
+KNOWN_8: dict[str, object] = {"current_controller_epoch": 8, "reason": "stale_controller_epoch"}
 OF_PARTITION = {"event_type": "LEADER_AND_ISR_IGNORED", "topic": "h1", "partition": 2, **REQUEST}
 
 
@@ -182,7 +183,7 @@ OF_PARTITION = {"event_type": "LEADER_AND_ISR_IGNORED", "topic": "h1", "partitio
     [
         (
             IGNORING + " since its associated leader epoch 2 is smaller than the current leader epoch 4",
-            {**OF_PARTITION, "leader_epoch": 2, "reason": "stale_leader_epoch"},
+            {**OF_PARTITION, "leader_epoch": 2, "current_leader_epoch": 4, "reason": "stale_leader_epoch"},
         ),
         (
             IGNORING + " since its associated leader epoch 4 matches the current leader epoch",
@@ -194,7 +195,7 @@ OF_PARTITION = {"event_type": "LEADER_AND_ISR_IGNORED", "topic": "h1", "partitio
         ),
         (
             IGNORING + " since its associated leader epoch 4 is not higher than the current leader epoch 41",
-            {**OF_PARTITION, "leader_epoch": 4, "reason": "stale_leader_epoch"},
+            {**OF_PARTITION, "leader_epoch": 4, "current_leader_epoch": 41, "reason": "stale_leader_epoch"},
         ),
         (
             IGNORING + " as itself is not in assigned replica list 2,3",
@@ -207,7 +208,7 @@ OF_PARTITION = {"event_type": "LEADER_AND_ISR_IGNORED", "topic": "h1", "partitio
         (
             "Ignoring LeaderAndIsr request from controller 3 with correlation id 5 since its controller epoch 7 is old."
             " Latest known controller epoch is 8",
-            {"event_type": "LEADER_AND_ISR_IGNORED", **REQUEST, "reason": "stale_controller_epoch"},
+            {"event_type": "LEADER_AND_ISR_IGNORED", **REQUEST, **KNOWN_8},
         ),
         (
             "Received LeaderAndIsrRequest with correlation id 5 from controller 3 epoch 7 for partition h1-2 (last update"
@@ -358,7 +359,7 @@ STOP_IGNORED = {**OF_PARTITION, "event_type": "STOP_REPLICA_IGNORED", "delete_pa
         ),
         (
             STOPPING + " since its associated leader epoch 3 is smaller than the current leader epoch 6",
-            {**STOP_IGNORED, "leader_epoch": 3, "reason": "stale_leader_epoch"},
+            {**STOP_IGNORED, "leader_epoch": 3, "current_leader_epoch": 6, "reason": "stale_leader_epoch"},
         ),
         (
             STOPPING + " since its associated leader epoch 3 matches the current leader epoch",
@@ -371,11 +372,11 @@ STOP_IGNORED = {**OF_PARTITION, "event_type": "STOP_REPLICA_IGNORED", "delete_pa
         (
             "Ignoring StopReplica request from controller 3 with correlation id 5 since its controller epoch 7 is old. Latest"
             " known controller epoch is 8",
-            {"event_type": "STOP_REPLICA_IGNORED", **REQUEST, "reason": "stale_controller_epoch"},
+            {"event_type": "STOP_REPLICA_IGNORED", **REQUEST, **KNOWN_8},
         ),
         (
             "Received stop replica request from an old controller epoch 7. Latest known controller epoch is 8",
-            {"event_type": "STOP_REPLICA_IGNORED", "controller_epoch": 7, "reason": "stale_controller_epoch"},
+            {"event_type": "STOP_REPLICA_IGNORED", "controller_epoch": 7, **KNOWN_8},
         ),
     ],
 )
@@ -409,7 +410,7 @@ def test_update_metadata_is_applied_or_refused() -> None:
     assert event(
         "Received update metadata request with correlation id 5 from an old controller 3 with epoch 7. Latest known"
         " controller epoch is 8"
-    ) == {"event_type": "UPDATE_METADATA_IGNORED", **REQUEST, "reason": "stale_controller_epoch"}
+    ) == {"event_type": "UPDATE_METADATA_IGNORED", **REQUEST, **KNOWN_8}
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,24 @@ def _recovery_state(name: bytes) -> int:
 _INT32_COLUMNS: Final = (
     "partition", "leader", "leader_epoch", "partition_epoch", "current_leader_epoch", "previous_epoch",
     "diverging_epoch", "committed_leader_epoch", "response_leader_epoch", "response_partition_epoch", "controller_id", "controller_epoch",
-    "raft_epoch", "correlation_id", "broker_id",
+    "current_controller_epoch", "raft_epoch", "correlation_id", "broker_id", "replica_id", "response_producer_epoch",
 )  # fmt: skip
 _INT64_COLUMNS: Final = (
     "start_offset", "high_watermark", "offset", "previous_offset", "diverging_end_offset", "metadata_offset",
-    "broker_epoch", "current_broker_epoch",
+    "broker_epoch", "current_broker_epoch", "response_producer_id",
 )  # fmt: skip
 _LIST_COLUMNS: Final = ("isr", "replicas", "added_brokers", "deleted_brokers", "bounced_brokers")
-_TEXT_COLUMNS: Final = ("topic", "incarnation_id", "client_id", "group_id", "name", "value", "reason")
+_TEXT_COLUMNS: Final = (
+    "topic",
+    "incarnation_id",
+    "client_id",
+    "group_id",
+    "cluster_id",
+    "transactional_id",
+    "name",
+    "value",
+    "reason",
+)
 READ: Final[dict[str, Callable[[bytes], object]]] = {
     **dict.fromkeys(_INT32_COLUMNS, _int32),
     **dict.fromkeys(_INT64_COLUMNS, _int64),
@@ -139,6 +149,8 @@ READ: Final[dict[str, Callable[[bytes], object]]] = {
     "isr_broker_epochs": lambda members: [_int64(epoch) for epoch in _ISR_MEMBER_EPOCH.findall(members)] or None,
     "leader_recovery_state": _recovery_state,
     "delete_partition": b"true".__eq__,
+    "pre_vote": b"true".__eq__,
+    "vote_granted": b"granted".__eq__,
     "fenced": _CHANGE.get,
     "in_controlled_shutdown": _CHANGE.get,
     "live_brokers": _brokers,

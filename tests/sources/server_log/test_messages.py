@@ -55,6 +55,8 @@ LOGGERS = {
     "Configuration": "org.apache.kafka.controller.ConfigurationControlManager",
     "Features": "org.apache.kafka.controller.FeatureControlManager",
     "Raft": "org.apache.kafka.raft.QuorumState",
+    "RaftClient": "org.apache.kafka.raft.KafkaRaftClient",
+    "Transactions": "kafka.coordinator.transaction.TransactionCoordinator",
 }
 T0: dict[str, object] = {"topic": "t", "partition": 0}
 LED = {**T0, "leader": 1}
@@ -598,6 +600,112 @@ NODE: list[Case] = [
         for who in ("controller", "controlled")
     ),
 ]
+_VOTE_OF_2 = "Vote request VoteRequestData(clusterId='9oC6O2IuRkGc4D-6SecI8g', "
+_LOG_END = "lastOffsetEpoch=3, lastOffset=8"
+_KEYS = f"DirectoryId={ID}, voterDirectoryId={OTHER_ID}, "
+_VOTE: dict[str, object] = {
+    "raft_epoch": 4,
+    "replica_id": 2,
+    "cluster_id": "9oC6O2IuRkGc4D-6SecI8g",
+    "vote_granted": True,
+}
+VOTES: list[Case] = [
+    *(
+        ("RaftClient", f"[RaftManager {node}] {message}", "RAFT_VOTE_ANSWERED", {**_VOTE, **more})
+        for node, message, more in (
+            (  # 2.8
+                "nodeId=1",
+                _VOTE_OF_2
+                + f"topics=[TopicData(topicName='__cluster_metadata', partitions=[PartitionData(partitionIndex=0,"
+                f" candidateEpoch=4, candidateId=2, {_LOG_END})])]) is granted",
+                {},
+            ),
+            (  # 3.0 to 3.8
+                "nodeId=1",
+                _VOTE_OF_2
+                + f"topics=[TopicData(topicName='__cluster_metadata', partitions=[PartitionData(partitionIndex=0,"
+                f" candidateEpoch=4, candidateId=2, {_LOG_END})])]) with epoch 4 is rejected",
+                {"vote_granted": False},
+            ),
+            (  # 3.9
+                "id=1",
+                _VOTE_OF_2
+                + "voterId=1, topics=[TopicData(topicName='__cluster_metadata', partitions=[PartitionData(partitionIndex=0,"
+                f" candidateEpoch=4, candidateId=2, candidate{_KEYS}{_LOG_END})])]) with epoch 4 is granted",
+                {},
+            ),
+            *(
+                (  # 4.0 on
+                    "id=1",
+                    _VOTE_OF_2 + "voterId=1, topics=[TopicData(topicName='__cluster_metadata',"
+                    " partitions=[PartitionData(partitionIndex=0, replicaEpoch=4, replicaId=2,"
+                    f" replica{_KEYS}{_LOG_END}, preVote={printed})])]) with epoch 4 is granted",
+                    {"pre_vote": pre_vote},
+                )
+                for printed, pre_vote in (("true", True), ("false", False))
+            ),
+        )
+    ),
+    *(
+        (
+            "Raft",
+            f"[RaftManager id=1] Completed transition to {state}",
+            "RAFT_STATE_CHANGED",
+            {"raft_epoch": 4, **more},
+        )
+        for state, more in (
+            ("Voted(epoch=4, votedId=2, voters=[1, 2], electionTimeoutMs=1500)", {"name": "Voted", "replica_id": 2}),
+            (  # 3.8
+                f"Voted(epoch=4, votedKey=ReplicaKey(id=2, directoryId=Optional[{ID}]), voters=[1, 2], electionTimeoutMs=1500,"
+                " highWatermark=Optional.empty) from Unattached(epoch=4, voters=[1, 2], electionTimeoutMs=1100)",
+                {"name": "Voted", "replica_id": 2},
+            ),
+            (  # 3.9
+                f"Unattached(epoch=4, votedKey=ReplicaKey(id=2, directoryId=Optional[{ID}]), voters=[1, 2], electionTimeoutMs=1500,"
+                " highWatermark=Optional.empty) from Unattached(epoch=4, votedKey=null, voters=[1, 2], electionTimeoutMs=1100)",
+                {"name": "Unattached", "replica_id": 2},
+            ),
+            (
+                "Unattached(epoch=4, votedKey=null, voters=[1, 2], electionTimeoutMs=1500, highWatermark=Optional.empty) from"
+                f" Unattached(epoch=3, votedKey=ReplicaKey(id=2, directoryId=Optional[{ID}]), voters=[1, 2], electionTimeoutMs=1100)",
+                {"name": "Unattached"},
+            ),
+            (  # 4.0 on
+                f"UnattachedState(epoch=4, leaderId=OptionalInt.empty, votedKey=Optional[ReplicaKey(id=2, directoryId={ID})],"
+                " voters=[1, 2], electionTimeoutMs=1455, highWatermark=Optional.empty) from UnattachedState(epoch=4,"
+                " leaderId=OptionalInt.empty, votedKey=Optional.empty, voters=[1, 2], electionTimeoutMs=1692)",
+                {"name": "Unattached", "replica_id": 2},
+            ),
+            (
+                "FollowerState(fetchTimeoutMs=2000, epoch=4, leader=3, leaderEndpoints=Endpoints(endpoints={}),"
+                f" votedKey=Optional[ReplicaKey(id=2, directoryId={ID})], voters=[1, 2, 3], highWatermark=Optional.empty,"
+                " fetchingSnapshot=Optional.empty) from UnattachedState(epoch=4, leaderId=OptionalInt.empty)",
+                {"name": "Follower", "leader": 3, "replica_id": 2},
+            ),
+            (
+                f"ProspectiveState(epoch=4, leaderId=OptionalInt.empty, votedKey=Optional[ReplicaKey(id=2, directoryId={ID})],"
+                " epochElection=EpochElection(voterStates={}), electionTimeoutMs=1987, highWatermark=Optional.empty) from null",
+                {"name": "Prospective", "replica_id": 2},
+            ),
+            (
+                "ProspectiveState(epoch=4, leaderId=OptionalInt.empty, votedKey=Optional.empty, epochElection=EpochElection("
+                f"voterStates={{1=VoterState(replicaKey=ReplicaKey(id=1, directoryId={ID}), state=GRANTED)}}), electionTimeoutMs=1987)"
+                f" from UnattachedState(epoch=3, votedKey=Optional[ReplicaKey(id=2, directoryId={ID})])",
+                {"name": "Prospective"},
+            ),
+        )
+    ),
+]
+TRANSACTIONS: list[Case] = [
+    (
+        "Transactions",
+        f"[TransactionCoordinator id=2] Initialized transactionalId {printed} with producerId 1000 and producer epoch 3 on partition"
+        " __transaction_state-2",
+        "PRODUCER_INITIALIZED",
+        {"transactional_id": printed, "response_producer_id": 1000, "response_producer_epoch": 3},
+    )
+    for printed in ("pay-v1", "[a] b with producerId 7 and producer epoch 1 on partition __transaction_state-0")
+]
 QUORUM_OF_CONTROLLERS: list[Case] = [
     (
         "Raft",
@@ -1067,6 +1175,16 @@ def test_a_broker_of_a_quorum(case: Case) -> None:
 
 @pytest.mark.parametrize("case", named(QUORUM_OF_CONTROLLERS))
 def test_the_controllers_of_a_quorum(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", named(VOTES))
+def test_votes_in_a_quorum(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", named(TRANSACTIONS))
+def test_the_coordinator_of_a_transactional_id(case: Case) -> None:
     check(case)
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from epochaudit.sources.lines.log4j import LogPatterns
 from epochaudit.sources.server_log.messages import (
+    coordinators,
     kraft_controller,
     kraft_records,
     logs,
@@ -24,7 +25,9 @@ from epochaudit.sources.server_log.messages import (
 )
 from epochaudit.sources.server_log.messages.parts import COLUMNS
 
-_TOPICS: Final = (processes, zookeeper_controller, kraft_controller, kraft_records, partitions, logs, settings)
+_TOPICS: Final = (
+    processes, zookeeper_controller, kraft_controller, kraft_records, partitions, logs, settings, coordinators,
+)  # fmt: skip
 
 BeginsWith = tuple[bytes, LogPatterns]
 

@@ -1,4 +1,4 @@
-"""Controllers of a KRaft quorum: raft leadership, granted heartbeats, registrations and fencing.
+"""Controllers of a KRaft quorum: raft leadership and votes, granted heartbeats, registrations and fencing.
 
 Standby controllers write "Replayed", "Registered new broker" and "Fenced broker" lines, too, as they follow the metadata
 log. Such lines repeat its records and are needed only if it was not recorded.
@@ -13,6 +13,9 @@ from epochaudit.sources.server_log.messages.parts import QUORUM_CONTROLLER as QU
 from epochaudit.sources.server_log.messages.parts import PatternsByClass
 
 _RAFT: Final = rb"\[RaftManager (?:nodeId|id)="
+_VOTED: Final = (  # of the new state only: the former one, after " from ", may be of another epoch
+    rb"(?:(?:(?! from ).)*?, voted(?:Id|Key)=(?:Optional\[)?(?:ReplicaKey\(id=)?(?P<replica_id>\d+))?"
+)
 _BROKER: Final = rb"(?P<broker_id>\d+)"
 _EPOCH: Final = rb"(?P<broker_epoch>-?\d+)"
 _NEXT_LEADER: Final = rb"the leader is (?:\(none\)|(?P<leader>\d+))\."
@@ -54,7 +57,18 @@ _LEADERSHIP: Final[PatternsByClass] = {
                 "RAFT_STATE_CHANGED",
                 _RAFT + rb"\d+\] Completed transition to (?P<name>[A-Z][a-z]+)(?:State)?\(.*?\bepoch=(?P<raft_epoch>\d+)"
                 # 3.8 prints the leader as a Node: "host:port (id: 1 rack: null)"
-                rb"(?:, leader(?:Id)?=(?:\S+ \(id: )?(?P<leader>\d+)(?=[ ,)]))?.*",
+                rb"(?:, leader(?:Id)?=(?:\S+ \(id: )?(?P<leader>\d+)(?=[ ,)]))?" + _VOTED + rb".*",
+            ),
+        ),
+    },
+    b"KafkaRaftClient": {
+        b"Vote request VoteRequestData(": (
+            LogPattern(  # printed before the answer is sent, and only of requests that are compared with the voter's state
+                "RAFT_VOTE_ANSWERED",
+                _RAFT + rb"\d+\] Vote request VoteRequestData\(clusterId=(?:null|'(?P<cluster_id>[^']*)'),.*"
+                rb"\b(?:candidate|replica)Epoch=(?P<raft_epoch>\d+), (?:candidate|replica)Id=(?P<replica_id>\d+), .*"
+                rb"lastOffset=\d+(?:, preVote=(?P<pre_vote>true|false))?\)\]\)\]\)(?: with epoch \d+)?"
+                rb" is (?P<vote_granted>granted|rejected)",
             ),
         ),
     },
