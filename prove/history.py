@@ -520,11 +520,20 @@ class RaftRequest(Event):
 
 @dataclass
 class RaftTransition(Event):
-    """A line of a controller of the quorum: its new state. leader: of the epoch, -1 if it knows none."""
+    """A line of a controller of the quorum: its new state. leader: of the epoch, -1 if it knows none. voted: for whom, in the epoch."""
 
     state: str = ""
     epoch: int = 0
     leader: int = -1
+    voted: int | None = None
+
+    def stated_vote(self, version: str) -> int | None:
+        """For whom the line says that the node has voted: states print that since other releases."""
+        if self.state == "Candidate":
+            return self.node
+        since_4, since_3_9 = since(version, 4, 0), since(version, 3, 9)
+        states = ("Unattached", "Follower", "Prospective") if since_4 else ("Unattached",) if since_3_9 else ("Voted",)
+        return self.voted if self.state in states else None
 
 
 @dataclass

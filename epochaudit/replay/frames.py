@@ -31,7 +31,6 @@ from epochaudit.events.event_types import (
     PRODUCE,
     RAFT_STATE_CHANGED,
     STRAY_PARTITION,
-    VOTE,
     WRITE_TXN_MARKERS,
 )
 from epochaudit.kafka.field_values import FULL
@@ -52,7 +51,7 @@ from epochaudit.replay.control_plane.offline_directories import (
     takes_directories_offline,
 )
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
-from epochaudit.replay.control_plane.quorum_votes import quorum_votes
+from epochaudit.replay.control_plane.quorum_votes import VOTES, quorum_votes, states_vote
 from epochaudit.replay.control_plane.raft_epochs import raft_epochs
 from epochaudit.replay.control_plane.registrations import registrations
 from epochaudit.replay.control_plane.strays import strays
@@ -154,7 +153,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "producer_ids": Frame(producer_ids, GIVING_IDS, gives_ids),
     "producer_requests": Frame(producer_requests, OF_TRANSACTIONS),
     "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
-    "quorum_votes": Frame(quorum_votes, (VOTE,)),
+    "quorum_votes": Frame(quorum_votes, VOTES, states_vote),
     "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, RAFT_STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
     "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
     "refusals": Frame(refusals, (FETCH,), refused),

@@ -65,8 +65,8 @@ def broken(history: History) -> str:
     """The verdict on what contradicts itself: if the quorum may have been formatted anew, its epochs may have started anew.
 
     Then its requests state several cluster ids, or a node's lines name a leader of a lower epoch than it has been in, or most voters
-    lost their disks and have a leader in an epoch that they had reached before. The first line of a lower epoch may come from the disk
-    that the node started with.
+    lost their disks and have a leader in an epoch that they had reached before. The first line of a lower epoch may
+    come from the disk that the node started with.
     """
     clusters = {event.cluster for event in requests(history) if event.api != FETCH}
     voters: set[int] = set()
@@ -78,7 +78,8 @@ def broken(history: History) -> str:
                 if event.epoch < epoch:
                     from_disk, reached = event.epoch, highest
                 epoch, highest = event.epoch, max(highest, event.epoch)
-                if event.state not in ("Unattached", "Follower"):
+                voted = event.stated_vote(history.release.version) is not None
+                if voted or event.state not in ("Unattached", "Follower"):
                     voters.add(node)
                 if event.state in ("Leader", "Follower"):
                     voters.add(event.leader)
@@ -97,8 +98,11 @@ def ra02(history: History) -> Judged:
 
 
 def ra03(history: History) -> Judged:
-    """A voter votes for one candidate in an epoch. A candidate votes for itself."""
+    """A voter votes for one candidate in an epoch. A candidate votes for itself. Requests and lines state votes."""
     votes: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for line in history.events:
+        if isinstance(line, RaftTransition) and (voted := line.stated_vote(history.release.version)) is not None:
+            votes[line.node, line.epoch].add(voted)
     for event in requests(history):
         if event.api != "VOTE" or event.pre_vote:
             continue

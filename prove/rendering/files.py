@@ -58,7 +58,7 @@ from prove.rendering.coordinators import request_and_response
 from prove.rendering.fetch_sessions import session_fetch
 from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged
 from prove.rendering.metadata_log import record_lines
-from prove.rendering.quorum import raft_request, raft_transition
+from prove.rendering.quorum import raft_request, raft_transition, vote_answered
 from prove.rendering.request_log import KRAFT_RELEASE, completed
 from prove.rendering.segments import batches
 from prove.rendering.server_log import (
@@ -127,6 +127,7 @@ def lines_of(event: Event, release: Release) -> Iterator[Line]:
         case BatchRun() | CheckpointEntry() | OffsetCheckpoint() | PartitionMetadata():
             yield from _in_data_directory(event)
         case _:
+            yield from _while_handled(event, release)
             request = _request(event, release)
             yield _own_line(event, release) if request is None else Line(REQUESTS, event.at, request, event.id)
 
@@ -185,6 +186,14 @@ def _request(event: Event, release: Release) -> str | None:
             request, response = request_and_response(event, release)
             return completed(event, header, request, response, event.arrived, event.connection, release)
     return None
+
+
+def _while_handled(event: Event, release: Release) -> Iterator[Line]:
+    """What the node logs before it answers the request that the event is."""
+    match event:
+        case RaftRequest(api="VOTE", error_code=0):
+            text = vote_answered(event, release.version)
+            yield logged(SERVER, event.at - 1, "INFO", text, "org.apache.kafka.raft.KafkaRaftClient")
 
 
 def _own_line(event: Event, release: Release) -> Line:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from prove.history import FETCH, RaftRequest, RaftTransition, Record
+from prove.history import FETCH, RaftRequest, RaftTransition, Record, since
 
 CONTROL_RECORDS: Final = {"LEADER_CHANGE": "LeaderChange", "KRAFT_VOTERS": "KRaftVoters"}
 CLUSTERS: Final = ("2WQl209Lv0VYX5In0tcBEA", "9oC6O2IuRkGc4D-6SecI8g")
@@ -108,18 +108,46 @@ def _fetch_snapshot(event: RaftRequest) -> tuple[Json, Json]:
 def raft_transition(event: RaftTransition, version: str) -> str:
     """QuorumState: a node's new state."""
     old = version == "3.3.2"
+    vote = event.stated_vote(version)
+    voted = f", votedKey={_key(vote, optional=since(version, 4, 0))}" if not old else ""
+    no_leader = ", leaderId=OptionalInt.empty" if since(version, 4, 0) else ""
+    follower_voted = voted if since(version, 4, 0) else ""
     prefix = f"[RaftManager {'nodeId' if old else 'id'}={event.node}] Completed transition to "
     epoch, own = f"epoch={event.epoch}", f"localId={event.node}"
     texts = {
         "Leader": f"Leader({own}, {epoch}, epochStartOffset=4, highWatermark=Optional.empty, voterStates={{}})",
-        "Follower": f"FollowerState(fetchTimeoutMs=2000, {epoch}, {'leaderId' if old else 'leader'}={event.leader}, voters=[])",
+        "Follower": f"FollowerState(fetchTimeoutMs=2000, {epoch}, {'leaderId' if old else 'leader'}={event.leader}{follower_voted},"
+        " voters=[])",
         "Candidate": f"CandidateState({own}, {'' if old else 'localDirectoryId=' + DIRECTORY + ','}{epoch}, retries=1)",
-        "Prospective": f"ProspectiveState({epoch}, leaderId=OptionalInt.empty, retries=1)",
-        "Voted": f"Voted({epoch}, votedId=1, voters=[], electionTimeoutMs=1500)",
-        "Unattached": f"Unattached({epoch}, voters=[], electionTimeoutMs=1500)",
+        "Prospective": f"ProspectiveState({epoch}, leaderId=OptionalInt.empty{voted}, electionTimeoutMs=1500)",
+        "Voted": f"Voted({epoch}, votedId={vote}, voters=[], electionTimeoutMs=1500)",
+        "Unattached": f"Unattached{'State' if since(version, 4, 0) else ''}({epoch}{no_leader}{voted}, voters=[], electionTimeoutMs=1500)",
         "Resigned": f"ResignedState({own}, {epoch}, voters=[], electionTimeoutMs=1500, unackedVoters=[], preferredSuccessors=[])",
     }
-    return prefix + texts[event.state] + ("" if old else " from Unattached(epoch=0, voters=[], electionTimeoutMs=1500)")
+    former = f" from UnattachedState(epoch=0, leaderId=OptionalInt.empty, votedKey={_key(9, optional=True)}, voters=[])"
+    return prefix + texts[event.state] + ("" if old else former)
+
+
+def _key(node: int | None, *, optional: bool) -> str:
+    """ReplicaKey: of whom a node has voted for, as 3.9 prints it, or (optional) 4.0 and later."""
+    if node is None:
+        return "Optional.empty" if optional else "null"
+    key = f"ReplicaKey(id={node}, directoryId={DIRECTORY})"
+    return f"Optional[{key}]" if optional else key
+
+
+def vote_answered(event: RaftRequest, version: str) -> str:
+    """KafkaRaftClient.handleVoteRequest: what a node answers to a Vote request."""
+    replica = "replica" if since(version, 4, 0) else "candidate"
+    keys = f", {replica}DirectoryId={DIRECTORY}, voterDirectoryId={DIRECTORY}" if event.version >= 1 else ""
+    pre_vote = f", preVote={str(event.pre_vote).lower()}" if event.version >= 2 else ""
+    voter = f" voterId={event.node}," if event.version >= 1 else ""
+    return (
+        f"[RaftManager {'nodeId' if version == '3.3.2' else 'id'}={event.node}] Vote request VoteRequestData("
+        f"clusterId='{CLUSTERS[event.cluster]}',{voter} topics=[TopicData(topicName='{LOG}', partitions=[PartitionData("
+        f"partitionIndex=0, {replica}Epoch={event.asked}, {replica}Id={event.sender}{keys}, lastOffsetEpoch={event.last_epoch},"
+        f" lastOffset={event.offset}{pre_vote})])]) with epoch {event.asked} is {'granted' if event.vote_granted else 'rejected'}"
+    )
 
 
 def control_record(event: Record, data: Mapping[str, object], *, with_leader: bool) -> str:

@@ -89,8 +89,10 @@ class RaftQuorum(Simulation):
         if state != "Leader":
             node.high_watermark, node.ends = -1, {}
         self.history.events.append(
-            RaftTransition(self._next(), node.id, self.now + node.skew, state=state, epoch=node.epoch, leader=leader)
-        )
+            RaftTransition(
+                self._next(), node.id, self.now + node.skew, state=state, epoch=node.epoch, leader=leader, voted=node.voted
+            )
+        )  # fmt: skip
 
     def reachable(self, one: Controller, other: Controller) -> bool:
         """Two controllers reach each other."""

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import VOTE
+from epochaudit.events.event_types import RAFT_STATE_CHANGED, RAFT_VOTE_ANSWERED, VOTE
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.quorum import quorum_restarts
+
+VOTES: Final = (VOTE, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED)
+
+_CANDIDATE: Final = "Candidate"
+
+
+def states_vote() -> Column:
+    """The events of which the frame is made: of lines about a node's state, those that name whom it has voted for."""
+    voted = F.col("replica_id").isNotNull() | (F.col("name") == _CANDIDATE)
+    return (F.col("event_type") != RAFT_STATE_CHANGED) | voted
 
 
 def quorum_votes(events: DataFrame) -> DataFrame:
     """One row per voter and epoch in which it voted or may have voted. Clock: none, an epoch has one vote of a voter.
 
-    Needs: the events table. A node that asks for votes in an epoch has voted for itself. Pre-votes (KIP-996) are none.
+    Needs: the events table. A node that asks for votes in an epoch, or becomes its candidate, has voted for itself. Lines state the same
+    as requests: each answer of a voter, and with each state that a node enters, whom it has voted for in the epoch. Pre-votes (KIP-996) are
+    none.
     Columns: the subject columns (node = the voter), and
       raft_epoch      the epoch
-      candidate, vote_ref           to whom the voter gave its vote, and the line of it; null: only unknown votes
+      candidate, vote_ref           to whom the voter gave its vote, and the request or, without one, the line; null: only unknown votes
       other_candidate, other_ref    another candidate to whom it gave its vote; null: none
       unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
       begins_again    as in `quorum_restarts`
     """
-    ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events)))
+    ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events), _of_lines(events)))
     by_candidate = ballots.groupBy("cluster", "node", "raft_epoch", "candidate").agg(
         F.max("known").alias("known"),
-        F.min(F.struct((~F.col("known")).alias("unknown"), "ref")).alias("ballot"),
+        F.min(F.struct((~F.col("known")).alias("unknown"), "is_line", "ref")).alias("ballot"),
     )
     one = F.struct("candidate", "ballot.ref")
     votes = by_candidate.groupBy("cluster", "node", "raft_epoch").agg(
@@ -60,19 +73,42 @@ def _granted(events: DataFrame) -> DataFrame:
     granted = _requests(events).where((F.col("error_code") == Errors.NONE) & F.col("vote_granted"))
     return granted.select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(True).alias("known"),
-        ref().alias("ref"),
+        F.lit(False).alias("is_line"), ref().alias("ref"),
     )  # fmt: skip
 
 
 def _own(events: DataFrame) -> DataFrame:
     return _requests(events).select(
         "cluster", F.col("replica_id").alias("node"), "raft_epoch", F.col("replica_id").alias("candidate"),
-        F.lit(True).alias("known"), ref().alias("ref"),
+        F.lit(True).alias("known"), F.lit(False).alias("is_line"), ref().alias("ref"),
     )  # fmt: skip
 
 
 def _unanswered(events: DataFrame) -> DataFrame:
     return _requests(events).where(~F.coalesce("in_response", F.lit(False))).select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(False).alias("known"),
-        ref().alias("ref"),
+        F.lit(False).alias("is_line"), ref().alias("ref"),
     )  # fmt: skip
+
+
+def _of_lines(events: DataFrame) -> DataFrame:
+    """Votes by lines of KafkaRaftClient and QuorumState.
+
+    A node keeps its vote as long as it is in the epoch (QuorumState.transitionToFollower), and states in no line that of another one.
+    """
+    is_answer = F.col("event_type") == RAFT_VOTE_ANSWERED
+    lines = of_types(events, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED).where(
+        states_vote() & ~F.coalesce("pre_vote", F.lit(False)) & F.col("raft_epoch").isNotNull()
+    )
+    asker = F.when(is_answer, F.struct(F.col("replica_id").alias("node"), F.col("replica_id").alias("candidate")))
+    voter = F.struct("node", F.coalesce("replica_id", "node").alias("candidate"))
+    votes = F.array_compact(F.array(asker, F.when(~is_answer | F.col("vote_granted"), voter)))
+    return lines.select("cluster", "raft_epoch", F.explode(votes).alias("vote"), ref().alias("ref")).select(
+        "cluster",
+        "vote.node",
+        "raft_epoch",
+        "vote.candidate",
+        F.lit(True).alias("known"),
+        F.lit(True).alias("is_line"),
+        "ref",
+    )

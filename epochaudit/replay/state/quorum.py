@@ -13,6 +13,7 @@ from epochaudit.events.event_types import (
     FETCH,
     FETCH_SNAPSHOT,
     RAFT_STATE_CHANGED,
+    RAFT_VOTE_ANSWERED,
     VOTE,
 )
 from epochaudit.events.views import of_types
@@ -49,14 +50,16 @@ def maybe_parked() -> Column:
 def quorum_restarts(events: DataFrame) -> DataFrame:
     """One row per cluster whose quorum may have been formatted anew, so that its epochs began again: cluster, begins_again (true).
 
-    Needs: the events table. Its nodes accepted requests that state different cluster ids; or a leader was elected in a lower epoch
-    than before, by the log lines of one node, in their order; or a majority of the voters fell to epoch 0, and then logged a leader of
-    an epoch no higher than they had been in. A node keeps its epoch on disk (QuorumState), and gives no vote below it, so that such a
-    leader takes a majority of new disks. One new disk in a quorum that goes on also begins with epoch 0.
+    Needs: the events table. Its nodes accepted requests that state different cluster ids, by requests or lines; or a leader was elected
+    in a lower epoch than before, by the log lines of one node, in their order; or a majority of the voters fell to epoch 0, and
+    then logged a leader of an epoch no higher than they had been in. A node keeps its epoch on disk (QuorumState), and
+    gives no vote below it, so that such a leader takes a majority of new disks. One new disk in a quorum that goes on also begins with
+    epoch 0.
     The voters: nodes with lines about their own candidacies, votes and leadership, and leaders in any line.
     """
     accepted = F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
-    requests = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT).where(accepted & F.col("in_response"))
+    answered = F.col("in_response") | (F.col("event_type") == RAFT_VOTE_ANSWERED)
+    requests = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT, RAFT_VOTE_ANSWERED).where(accepted & answered)
     of_several = requests.groupBy("cluster").agg((F.count_distinct("cluster_id") > 1).alias("begins_again"))
     in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
     lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
@@ -65,14 +68,13 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     fell = F.struct(F.col("raft_epoch").alias("epoch"), F.max("raft_epoch").over(in_order).alias("highest"))
     lines = lines.withColumn("fell", F.when(falls, fell))
     lines = lines.withColumn("fell", F.last("fell", ignorenulls=True).over(in_order))
+    votes = F.col("name").isin(*_OF_VOTERS) | F.col("replica_id").isNotNull()
     elects = F.col("name").isin(*WITH_LEADER) & (F.col("raft_epoch") > F.col("fell.epoch"))
     from_nothing = elects & (F.col("fell.epoch") == 0) & (F.col("raft_epoch") <= F.col("fell.highest"))
     by_cluster = lines.groupBy("cluster").agg(
         F.max(elects & (F.col("raft_epoch") < F.col("fell.highest"))).alias("elects_lower"),
         F.collect_set(F.when(from_nothing, F.col("node"))).alias("emptied"),
-        F.array_union(
-            F.collect_set(F.when(F.col("name").isin(*_OF_VOTERS), F.col("node"))), F.collect_set("leader")
-        ).alias("voters"),
+        F.array_union(F.collect_set(F.when(votes, F.col("node"))), F.collect_set("leader")).alias("voters"),
     )
     emptied = F.size(F.array_intersect("emptied", "voters"))
     lower = by_cluster.select(

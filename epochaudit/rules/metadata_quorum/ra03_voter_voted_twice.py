@@ -15,14 +15,16 @@ class VoterVotedTwice(Rule):
 
     ## What it checks
     The votes of each voter in each epoch: Vote requests that it granted, and those that it sent, since a candidate votes for
-    itself. All of them are for one candidate.
+    itself. All of them are for one candidate. Voters also log them: each answer to a Vote request, that they become a candidate, and
+    with each state (QuorumState) whom they have voted for in its epoch.
 
     ## Why it matters
     One vote of each voter is what makes one leader of each epoch. With a second vote, two candidates may each have a majority
     (RA-02), and two controllers write metadata in one epoch.
 
     ## Evidence needed
-    Request logs of the controllers, in JSON.
+    server.log or controller.log of the controllers ("Vote request … is granted", "Completed transition to …"), or their request logs
+    in JSON. Neither has the votes of another voter.
 
     ## What is allowed
     Several requests of one candidate, and pre-votes (KIP-996), which promise nothing. A vote is on disk before it is answered, so
@@ -39,13 +41,13 @@ class VoterVotedTwice(Rule):
     Controller 3 grants its vote to controller 1 in epoch 5, restarts with an empty disk, and grants it to controller 2 in epoch 5.
 
     ## References
-    KIP-595, A Raft Protocol for the Metadata Quorum; KIP-853; KIP-996; KafkaRaftClient.handleVoteRequest; QuorumState;
+    KIP-595, A Raft Protocol for the Metadata Quorum; KIP-853; KIP-996; KafkaRaftClient.handleVoteRequest; QuorumState, its states;
     KAFKA-16526.
     """
 
     evidence = {
-        "the candidate's Vote request": "vote_ref",
-        "the other candidate's Vote request": "other_ref",
+        "the vote for the candidate": "vote_ref",
+        "the vote for the other candidate": "other_ref",
         "the Vote request whose answer is missing": "unknown_ref",
     }
     expected = "one candidate with the vote of node {node} in epoch {raft_epoch}"
